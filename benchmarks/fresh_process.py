@@ -23,11 +23,11 @@ ROUNDS = 60
 ARENAS = ("vit", "gpt,vit,resnet,ddpm")
 
 
-def measure(arenas: str, workers: int) -> float:
+def measure(arenas: str) -> float:
     suite = load_suite("mini")
     suite = replace(suite, arenas={name: suite.arenas[name] for name in arenas.split(",")})
     seconds = []
-    with ProcessExecutor([Place()], preload=preload(suite), server=workers > 0) as executor:
+    with ProcessExecutor([Place()], preload=preload(suite)) as executor:
         for _ in range(ROUNDS):
             began = time.perf_counter()
             executor.call(os.getpid)  # next to no work
@@ -38,19 +38,18 @@ def measure(arenas: str, workers: int) -> float:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--csv", type=Path)
-    options.add_argument("--one", nargs=2, metavar=("ARENAS", "WORKERS"), help=argparse.SUPPRESS)
+    options.add_argument("--one", metavar="ARENAS", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.one:  # a process can have one server only
-        print(measure(given.one[0], int(given.one[1])))
+        print(measure(given.one))
         return
     rows = []
     for arenas in ARENAS:
-        for workers, forked in ((1, "server"), (0, "driver")):
-            command = [sys.executable, __file__, "--one", arenas, str(workers)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            milliseconds = f"{float(done.stdout.split()[-1]):.1f}"
-            rows.append({"arenas": arenas.replace(",", " "), "forked from": forked, "milliseconds": milliseconds})
-            print(*rows[-1].values(), sep="\t", flush=True)
+        command = [sys.executable, __file__, "--one", arenas]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        milliseconds = f"{float(done.stdout.split()[-1]):.1f}"
+        rows.append({"arenas": arenas.replace(",", " "), "milliseconds": milliseconds})
+        print(*rows[-1].values(), sep="\t", flush=True)
     if given.csv:
         write_csv(rows, given.csv)
 

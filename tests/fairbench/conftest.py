@@ -1,15 +1,20 @@
 """The tiny suite as a file, as a suite, as a study, and as a study that has run."""
 
 import io
+import os
 from contextlib import redirect_stdout
+from multiprocessing.forkserver import ForkServer
 
 import pytest
 from hypothesis import settings
 from tiny import TINY, Finished, run_here, study_of, write_tiny
 
 from fairbench.cli.main import main
+from fairbench.contract import run_checks
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.figures import canvas
+from fairbench.runner.executors.starting import LOADED, SERVERS
+from fairbench.runner.run_study import preload
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
 from fairbench.training.environment import environment
@@ -18,9 +23,24 @@ settings.register_profile("the same in every run", deadline=None, derandomize=Tr
 settings.load_profile("the same in every run")
 
 
+class OneServer(ForkServer):
+    """The server of a test worker, which loads what any test needs; outside of Git, since a commit may come."""
+
+    modules = (*preload(load_suite("mini")), *run_checks.PRELOAD, "pytorch_optimizer")
+
+    def ensure_running(self):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GIT_DIR", os.devnull)
+            super().ensure_running()
+
+
+SERVERS[frozenset(OneServer.modules)] = OneServer()
+SERVERS[frozenset(OneServer.modules)].set_forkserver_preload([*OneServer.modules, LOADED])
+
+
 @pytest.fixture(autouse=True)
 def no_threads():
-    """Some tests fork this process, and a fork of one in which torch had several threads waits for them for ever."""
+    """As in the process of a trial: the order of a sum depends on the number of threads."""
     with one_thread():
         yield
 
@@ -71,7 +91,7 @@ def finished(tmp_path_factory):
     shown = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, one_thread(), redirect_stdout(shown):
         run_here(patch, folder)
-        assert main([*words, "--output-dir", "out", "--workers", "0"]) == 0
+        assert main([*words, "--output-dir", "out", "--workers", "1"]) == 0
     environment.cache_clear()
     return Finished(folder, words, shown.getvalue())
 

@@ -55,5 +55,5 @@ def small_study(tmp_path_factory):
     write_tiny(folder, SMALL)
     with pytest.MonkeyPatch.context() as patch, one_thread():
         run_here(patch, folder)
-        assert main(["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]) == 0
+        assert main(["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "1"]) == 0
     return folder / "out"

@@ -98,10 +98,7 @@ def write_tiny(folder, text=TINY):
 
 
 def here(function, *arguments):
-    """Calls a function in this process: what an executor does in another one.
-
-    With one thread, since a process that has had several cannot be forked: a child would wait for threads it has not.
-    """
+    """Calls a function in this process, with one thread: what an executor does in another one."""
     with one_thread():
         return json.loads(json.dumps(function(*arguments)))
 
@@ -111,7 +108,7 @@ def run_here(patch, folder):
     patch.chdir(folder)
     patch.syspath_prepend(folder)
     patch.setattr(environment, "LOADED_REVISION", "none")
-    environment.environment.cache_clear()  # the trials are forked from this process, and inherit its cache
+    environment.environment.cache_clear()
 
 
 def study_of(suite):

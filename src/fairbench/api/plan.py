@@ -82,10 +82,9 @@ def planned(
     places: Sequence[Place],
     freeze: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    server: bool = False,
 ) -> Estimate:
     """The plan of a suite in a directory; the arguments are those of `plan_study`."""
-    preflight, history = plan_study(suite, directory, places[0], freeze, say, server)
+    preflight, history = plan_study(suite, directory, places[0], freeze, say)
     workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
     records = Snapshot(directory, preflight.study)
     forecasts = table_of(Forecast, forecast(preflight, records))

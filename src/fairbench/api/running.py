@@ -1,4 +1,4 @@
-"""Runs, checks and previews for Python; processes are forked from a server, since a notebook cannot be forked."""
+"""Runs, checks and previews for Python."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from fairbench.api.suite import Suite
 from fairbench.api.table import Audit, Table, table_of
 from fairbench.common.checks import Flag
 from fairbench.common.console import Terminal
+from fairbench.contract.run_checks import check_all
 from fairbench.report.tables.results import flag_table
-from fairbench.runner.optimizer_checks import check_all
+from fairbench.runner.executors.local import call_each
 from fairbench.runner.preview import Preview, run_preview
 from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.run_options import RunOptions
@@ -86,7 +87,7 @@ def check(optimizer: Given) -> Audit:
     """
     own = user_optimizer(optimizer)
     with TemporaryDirectory() as folder:
-        flags = check_all(own.name, own.placed(Path(folder)), server=True)
+        flags = check_all(own.name, own.placed(Path(folder)), call_each)
     return Audit(flags, table_of(Flag, flags).columns, flag_table(flags))
 
 
@@ -143,9 +144,7 @@ def try_(
         content = replace(content, optimizers={**content.optimizers, own.name: own.placed(Path(folder))})
         compared = [*(name for name in against if name != own.name), own.name]
         overrides = Overrides(arenas=[arena] if arena else None, optimizers=compared, preview=True)
-        preview = run_preview(
-            changed(content, overrides), lr, places("cpu", workers, "data", Path(folder)), server=True
-        )
+        preview = run_preview(changed(content, overrides), lr, places("cpu", workers, "data", Path(folder)))
     return table_of(PreviewRow, [*_rows(preview)])
 
 

@@ -179,7 +179,7 @@ class Suite:
         with TemporaryDirectory() as folder:
             study = Path(directory or f"{folder}/none")
             where = places(device, workers, data_root, study)
-            return planned(self.placed(Path(directory or folder)), study, where, server=True)
+            return planned(self.placed(Path(directory or folder)), study, where)
 
     def _repr_html_(self) -> str:
         """The suite for a notebook, with a row for each arena."""

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.common.console import Terminal
+from fairbench.contract.run_checks import check_all
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.runner.optimizer_checks import check_all
+from fairbench.runner.executors.local import call_each
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import named_optimizers
 from fairbench.suites.settings import change, parse_setting
@@ -30,7 +31,7 @@ def checked(options: argparse.Namespace) -> list[Flag]:
     for key, value in map(parse_setting, options.set):
         change(tables, key, value)
     ((name, table),) = tables["optimizers"].items()
-    return check_all(name, OptimizerPlan(**table))
+    return check_all(name, OptimizerPlan(**table), call_each)
 
 
 def print_checks(flags: Sequence[Flag], console: Terminal) -> None:

@@ -26,9 +26,9 @@ def places(options: argparse.Namespace, directory: Path) -> list[Place]:
                 reason = _reason(directory) if options.device == "auto" else f"--device is {options.device}"
                 raise UsageError(f"{option} {given} has no effect, {reason}; leave it out")
         count = cores() if options.workers is None else options.workers
-        if count < 0:
-            raise UsageError(f"--workers must be at least 0, got {count}")
-        return devices.places_on(kind, root, max(count, 1))
+        if count < 1:
+            raise UsageError(f"--workers must be at least 1, got {count}")
+        return devices.places_on(kind, root, count)
     if options.workers is not None:
         raise UsageError(f"--workers {options.workers} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
     sharing = 1 if options.trials_per_gpu is None else options.trials_per_gpu

@@ -45,8 +45,7 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--device", choices=DEVICES, default="auto", help=device)
     add("--gpus", metavar="N,M,...", help="numbers of the GPUs, or all (default: 0)")
     add("--trials-per-gpu", type=whole, metavar="N", help="concurrent trials on each GPU (default: 1)")
-    workers = "concurrent trials on the CPU (default: its cores; 0: one, without a process that starts them)"
-    add("-j", "--workers", type=whole, metavar="N", help=workers)
+    add("-j", "--workers", type=whole, metavar="N", help="concurrent trials on the CPU (default: its cores)")
 
 
 OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"

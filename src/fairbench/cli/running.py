@@ -76,7 +76,6 @@ def chosen_run_options(options: argparse.Namespace, directory: Path) -> RunOptio
             raise UsageError(f"--ray runs as many trials as the cluster has resources for; leave out {option} {value}")
     return RunOptions(
         places(options, directory),
-        server=options.workers != 0,
         trial_timeout=limit or 0.0,
         checkpoint_every=every,
         timing=options.timing,

@@ -38,6 +38,14 @@ class UsageError(FairbenchError):
     """
 
 
+class CallFailed(UsageError):
+    """A call in another process did not return, for a cause in a few words; the message has details, too."""
+
+    def __init__(self, call: str, cause: str, details: str) -> None:
+        super().__init__(f"{call}: {cause}\n{details}".rstrip())
+        self.cause = cause
+
+
 def one_line(error: BaseException) -> str:
     """Kind and message of an error of a library, which may have many lines, in at most 300 characters."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -67,6 +67,14 @@ def known_optimizers() -> Mapping[str, OptimizerFacts]:
     return known
 
 
+def known_modules(optimizers: Mapping[str, OptimizerPlan]) -> set[str]:
+    """The modules of those of some optimizers that are registered; each process loads those of users itself."""
+    registered = (
+        known_optimizers()[x] for x, plan in optimizers.items() if not plan.factory and x in known_optimizers()
+    )
+    return {facts.factory.partition(":")[0] for facts in registered}
+
+
 def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
     """Import `module:Class` or `path/to/file.py:Class`, see `fairbench.common.imports`.
 

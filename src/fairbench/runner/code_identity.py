@@ -16,10 +16,13 @@ from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairbench.arenas.base import Arena
 from fairbench.common.errors import UsageError
+
+if TYPE_CHECKING:
+    from fairbench.arenas.base import Arena
+
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""
@@ -41,7 +44,7 @@ TRIAL = (
 """Modules on which the numbers of every trial depend."""
 
 
-def arena_code(arena: Arena, before: Iterable[str]) -> Code:
+def arena_code(arena: "Arena", before: Iterable[str]) -> Code:
     """The code that takes part in every trial of an arena, with any optimizer.
 
     Args:
@@ -64,7 +67,7 @@ def arena_code(arena: Arena, before: Iterable[str]) -> Code:
     return _walk([_modules_of(type(arena))[0], *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit)
 
 
-def arena_libraries(arena: Arena) -> set[str]:
+def arena_libraries(arena: "Arena") -> set[str]:
     """The modules, except the user's, that an arena's module refers to."""
     return {_name(module) for module in _referred(sys.modules[type(arena).__module__]) if not _is_users(module)}
 
@@ -218,13 +221,17 @@ def _where(module: ModuleType) -> str:
     return "standard library" if any(map(file.is_relative_to, _folders("stdlib", "platstdlib"))) else ""
 
 
+@cache
+def distributions_of() -> dict[str, list[str]]:
+    """The names of the installed distributions by top-level module; slow, since it reads all of their metadata."""
+    return {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
+
+
 def _installed(module: ModuleType) -> Code:
     """Versions of the distributions of an installed module; its content if no distribution has it."""
     if _where(module) != "installed":
         return {}
-    from fairbench.runner.installed_distributions import DISTRIBUTIONS_OF  # slow to import
-
-    names = DISTRIBUTIONS_OF.get(_top(module), [])
+    names = distributions_of().get(_top(module), [])
     return {name: metadata.version(name) for name in names} or _content(module)
 
 

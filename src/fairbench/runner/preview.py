@@ -69,7 +69,6 @@ def run_preview(
     chosen: Sequence[float],
     places: Sequence[Place],
     say: Callable[[str], None] = lambda text: None,
-    server: bool = False,
 ) -> Preview:
     """Train every optimizer of a suite with one arena at a few learning rates, with the sweep's first seed.
 
@@ -78,7 +77,6 @@ def run_preview(
         chosen: the learning rates; empty takes three of the grid.
         places: where trials run concurrently.
         say: gets messages on progress.
-        server: whether processes are forked from a server; otherwise from this process.
 
     Raises:
         UsageError: an optimizer, a hyperparameter or data is missing or cannot work.
@@ -86,7 +84,7 @@ def run_preview(
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
     check_data(suite, places[0].data_root)
     measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
-    with ProcessExecutor(places, preload=preload(suite), server=server) as executor:
+    with ProcessExecutor(places, preload=preload(suite)) as executor:
         preflight = run_preflight(measured, places[0], executor.call, say)
         limit = time_limits(preflight, suite.trial_timeout)[arena]
         specs = [

@@ -13,7 +13,6 @@ class RunOptions:
 
     Attributes:
         places: where trials run concurrently, one at each.
-        server: whether trials are forked from a server process; otherwise from this process.
         trial_timeout: limit of a trial in seconds; 0 takes the suite's, or one derived from the preflight.
         checkpoint_every: seconds between the checkpoints of a trial, 0 for none until it is paused; None takes the
             suite's.
@@ -23,7 +22,6 @@ class RunOptions:
     """
 
     places: Sequence[Place]
-    server: bool = True
     trial_timeout: float = 0.0
     checkpoint_every: float | None = None
     timing: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import configs_of
-from fairbench.optimizers.resolve import known_optimizers
+from fairbench.optimizers.resolve import known_modules
 from fairbench.runner.code_identity import arena_libraries
 from fairbench.runner.coordination.claims import Claims, open_claims
 from fairbench.runner.coordination.contention import Contention
@@ -33,7 +33,6 @@ from fairbench.training.place import Checkpointing, Place
 PRELOAD = (
     "fairbench.training.trial",
     "fairbench.runner.code_identity",
-    "fairbench.runner.installed_distributions",
     "fairbench.training.resume_check",
 )
 """Modules that every process of a trial loads."""
@@ -89,8 +88,7 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
     checkpointing = Checkpointing(str(store.checkpoints), every)
     call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
     if options.ray is None:
-        report, server = observer.running, options.server
-        return ProcessExecutor(options.places, report, modules, call_limit, server, checkpointing)
+        return ProcessExecutor(options.places, observer.running, modules, call_limit, checkpointing)
     if options.ray == "local":
         keep_private()
     from fairbench.runner.executors.ray.executor import RayExecutor
@@ -104,7 +102,6 @@ def plan_study(
     place: Place,
     freeze: bool,
     say: Callable[[str], None] = lambda text: None,
-    server: bool = False,
 ) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial.
 
@@ -114,14 +111,13 @@ def plan_study(
         place: where the preflight runs.
         freeze: whether to write the plan into the directory and freeze it.
         say: gets messages on progress and on damaged files.
-        server: whether processes are forked from a server; otherwise from this process.
 
     Raises:
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
     """
     check_data(suite, place.data_root)
     check_directory(suite, directory)
-    with ProcessExecutor([place], preload=preload(suite), server=server) as executor:
+    with ProcessExecutor([place], preload=preload(suite)) as executor:
         preflight = run_preflight(suite, place, executor.call, say)
     if not freeze:
         return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
@@ -152,14 +148,10 @@ def check_data(suite: Suite, data_root: str) -> None:
 
 def preload(suite: Suite) -> list[str]:
     """The modules that the trials of a suite need, except user-defined ones, which each process loads itself."""
-    known = (known_optimizers()[name] for name, plan in suite.optimizers.items() if not plan.factory)
-    built_in, modules = [facts.factory for facts in known], set[str]()
+    modules = known_modules(suite.optimizers)
     for task in map(suite.task, suite.arenas):
-        if task in ARENAS:
-            built_in.append(ARENAS[task].factory)
-        else:
-            modules |= arena_libraries(load_arena(task))
-    return [*PRELOAD, *sorted(modules | {factory.partition(":")[0] for factory in built_in})]
+        modules |= {ARENAS[task].factory.partition(":")[0]} if task in ARENAS else arena_libraries(load_arena(task))
+    return [*PRELOAD, *sorted(modules)]
 
 
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:

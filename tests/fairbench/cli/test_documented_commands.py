@@ -24,9 +24,7 @@ from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.cli.running import chosen_run_options, output_directory
 from fairbench.cli.suite_options import chosen_suite
-from fairbench.runner.executors.local import FROZEN
-from fairbench.runner.executors.starting import server
-from fairbench.runner.run_study import preload
+from fairbench.runner.executors.starting import SERVERS
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite
@@ -148,7 +146,7 @@ def shortened(suite: Suite, changes: Overrides) -> Suite:
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     folder, suites = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("included") / "suites"
     shutil.copytree(Path(fairbench.__file__).parent / "suites", suites)
-    user, one = User(FOLLOWED, NOT_RUN, GUIDES), server((*preload(load_suite("mini")), FROZEN))
+    user, (one,) = User(FOLLOWED, NOT_RUN, GUIDES), SERVERS.values()
     with pytest.MonkeyPatch.context() as patch:
         run_here(patch, folder)
         patch.setenv("COLUMNS", "120")

@@ -6,10 +6,10 @@ import pytest
 
 from fairbench.cli.main import main
 from fairbench.common.checks import Flag
-from fairbench.contract import CONTRACT_CHECKS, case, check_optimizer, checked
+from fairbench.contract import case, run_checks
 from fairbench.contract.case import ShortTraining, case_of
+from fairbench.contract.checks import CONTRACT_CHECKS, checked
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.runner import optimizer_checks as command
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.training.place import Place
 
@@ -260,7 +260,7 @@ def in_folder(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def executor() -> Iterator[ProcessExecutor]:
-    with ProcessExecutor([Place()], preload=command.PRELOAD, server=False) as executor:
+    with ProcessExecutor([Place()], preload=run_checks.PRELOAD) as executor:
         yield executor
 
 
@@ -315,7 +315,9 @@ def test_each_fault_fails_its_check_and_what_is_sound_passes(
     factory: str, check: str, severity: str, evidence: str, executor: ProcessExecutor
 ) -> None:
     name, plan = factory.split(":")[-1], OptimizerPlan(factory if ":" in factory else f"wrong.py:{factory}")
-    flag = Flag(**executor.call(check_optimizer, check, name, plan, [ShortTraining(1e-2, 2.3, 1.0)]))
+    flag = Flag(
+        **executor.call(run_checks.check_optimizer, check, name, plan, [{"lr": 1e-2, "start": 2.3, "end": 1.0}])
+    )
     assert (flag.severity, bool(flag.advice)) == (severity, severity in ("fail", "warn"))
     assert evidence in flag.evidence
 
@@ -328,7 +330,7 @@ def test_the_state_of_adamw_is_two_numbers_for_each_weight() -> None:
 
 
 def test_an_optimizer_that_climbs_fails(executor: ProcessExecutor) -> None:
-    trained = executor.call(command.train, "Climbs", OptimizerPlan("wrong.py:Climbs", lr=1e-3))
+    trained = executor.call(run_checks.train, "Climbs", OptimizerPlan("wrong.py:Climbs", lr=1e-3))
     assert trained["flag"]["severity"] == "fail"
     assert trained["flag"]["evidence"].startswith("the best result of lr 0.001: the loss of the training")
 
@@ -337,7 +339,7 @@ def test_an_optimizer_that_breaks_its_process_has_every_row(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr(command, "CHECK_LIMIT", 4.0)
+    monkeypatch.setattr(run_checks, "CHECK_LIMIT", 4.0)
     assert main(["check", "wrong.py:Breaks"]) == 1
     *lines, _ = capsys.readouterr().out.splitlines()
     rows = {line[6:27].strip(): (line[:4], line[27:].strip()) for line in lines if line[0] != " "}

@@ -32,7 +32,6 @@ from fairbench.study.history import declare, plan_digest, write_history
 from fairbench.study.plan import arms, timing_trials
 from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training import environment
 from fairbench.training.place import Place
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
@@ -276,16 +275,19 @@ def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study, truth, stor
 
 def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(finished, tmp_path, monkeypatch, capsys):
     run_here(monkeypatch, finished.folder)
-    monkeypatch.setattr(environment, "LOADED_REVISION", "another")
+    installed = tmp_path / "scikit_learn-99.dist-info" / "METADATA"
+    installed.parent.mkdir()
+    installed.write_text("Metadata-Version: 2.1\nName: scikit-learn\nVersion: 99\n")
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     copy = tmp_path / "copy"
     shutil.copytree(finished.output, copy)
-    command = [*finished.words, "--output-dir", str(copy), "--workers", "0"]
+    command = [*finished.words, "--output-dir", str(copy), "--workers", "1"]
     last = max(copy.glob("trials/*.json"), key=lambda path: json.loads(path.read_text())["spec"]["stage"] == "final")
     last.unlink()
     before = (copy / "config.json").read_bytes()
     assert main(command) == 2
-    assert "  git: none; here another\n--allow-mixed" in capsys.readouterr().err
+    assert "; here 99\n--allow-mixed" in capsys.readouterr().err
     assert not last.exists()
     assert (copy / "config.json").read_bytes() == before
     with Heartbeat(copy) as other:
@@ -295,4 +297,3 @@ def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(fi
     assert json.loads(last.read_text())["cost"]["alone"] is False
     assert "MIXED MACHINES" in capsys.readouterr().out
     assert results(copy) == results(finished.output)
-    environment.environment.cache_clear()

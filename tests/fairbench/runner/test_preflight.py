@@ -296,7 +296,7 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_pa
 
     monkeypatch.setattr(studies, "run_preflight", lambda *arguments: preflight)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
-    options = RunOptions([Place()] * 4, server=False)
+    options = RunOptions([Place()] * 4)
     with pytest.raises(UsageError, match=complaint):
         studies.run_study(tiny_suite, tmp_path / "out", options, [])
     assert not (tmp_path / "out" / "config.json").exists()

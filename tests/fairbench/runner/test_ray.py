@@ -89,7 +89,7 @@ def held(tmp_path_factory):
     (folder / "own_optimizers.py").write_text(WAITS)
     with pytest.MonkeyPatch.context() as patch, one_thread():
         run_here(patch, folder)
-        assert main([*RUN, "--output-dir", "here", "--workers", "0"]) == 0
+        assert main([*RUN, "--output-dir", "here", "--workers", "1"]) == 0
     return folder
 
 

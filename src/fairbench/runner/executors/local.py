@@ -1,11 +1,9 @@
 """Trials in separate processes, with one thread each: no trial sees the state of another one.
 
 Processes are forked from a server that has loaded the heavy libraries and has done no arithmetic: a new one starts at
-once and shares the libraries' memory. With `--workers 0` they are forked from this process, which loads the libraries.
+once and shares the libraries' memory.
 """
 
-import gc
-import importlib
 import multiprocessing
 import tempfile
 import time
@@ -16,27 +14,19 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import CallFailed, UsageError
 from fairbench.runner.executors.base import ReportProgress, failure, paused, run_trial
 from fairbench.runner.executors.starting import signals_deferred
 from fairbench.runner.executors.worker_handle import GRACE, Process
+from fairbench.runner.run_options import cores
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
 
-FROZEN = "fairbench.runner.executors.frozen"
 CALL_LIMIT = 600.0
 """Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
 PAUSE_LIMIT = 120.0
 """Seconds that paused trials have to complete their current step and write a checkpoint."""
-
-
-class CallFailed(UsageError):
-    """A call did not return, for a cause in a few words; the message has details, too."""
-
-    def __init__(self, call: str, cause: str, details: str) -> None:
-        super().__init__(f"{call}: {cause}\n{details}".rstrip())
-        self.cause = cause
 
 
 class ProcessExecutor:
@@ -44,7 +34,8 @@ class ProcessExecutor:
 
     Args:
         places: where trials run concurrently, one at each; timing trials run at the first.
-        server: whether processes are forked from a server; otherwise from this process.
+        preload: the modules that the server of the processes loads before the first one starts.
+        call_limit: seconds that a call may take.
         checkpointing: where trials write checkpoints and resume from; None for neither.
     """
 
@@ -54,74 +45,38 @@ class ProcessExecutor:
         report: ReportProgress = lambda spec, step, loss: None,
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
-        server: bool = True,
         checkpointing: Checkpointing | None = None,
     ) -> None:
         self._places, self._free = places, list(reversed(places))
         self._report, self._preload = report, preload
         self._call_limit, self._checkpointing = call_limit, checkpointing
-        self._served = (*preload, FROZEN) if server else None
         self._running: dict[str, tuple[TrialSpec, Place, Process]] = {}
         self._processes: list[Process] = []
         self._started = 0
 
     def __enter__(self) -> "ProcessExecutor":
-        """Load the libraries, unless a server loads them, which starts with the first process."""
         if "fork" not in multiprocessing.get_all_start_methods():
             raise UsageError("this system cannot fork processes, which isolates trials; use Linux, macOS or WSL")
         self._folder = tempfile.TemporaryDirectory(prefix="fairbench-")
-        if self._served is None:
-            for name in self._preload:
-                importlib.import_module(name)
-            gc.freeze()
         return self
 
     def __exit__(self, *error: object) -> None:
         for process in self._processes:
             process.end()
-        if self._served is None:
-            gc.unfreeze()
         self._folder.cleanup()
 
-    def _process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Process:
+    def process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Process:
+        """Start a process, which ends with this executor at the latest."""
         self._started += 1
         output = Path(self._folder.name) / str(self._started)
         self._processes = [process for process in self._processes if not process.pipe.closed]
         with signals_deferred() as deliver:  # until `__exit__` knows the process
-            self._processes.append(Process(self._served, output, job, arguments, limit, deliver))
+            self._processes.append(Process(self._preload, output, job, arguments, limit, deliver))
         return self._processes[-1]
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        process = self._process(_call, (function, *arguments), self._call_limit)
+        process = self.process(_call, (function, *arguments), self._call_limit)
         return _result(process, process.limit, f"{function.__name__} of {_names(arguments)}")
-
-    def call_each(
-        self, function: Callable[..., Any], each: Iterable[str], *arguments: Any
-    ) -> Iterator[tuple[str, Any]]:
-        """Call a function with each of several first arguments, in as many processes at a time as there are places.
-
-        Yields:
-            The first argument, with the result or the UsageError of `call`.
-        """
-        waiting, running = [*each], dict[Process, str]()
-        try:
-            while waiting or running:
-                while waiting and len(running) < len(self._places):
-                    process = self._process(_call, (function, waiting[0], *arguments), self._call_limit)
-                    running[process] = waiting.pop(0)
-                patience = min(process.deadline for process in running) - time.monotonic()
-                ready = wait([process.pipe for process in running], max(patience, 0.0))
-                late = [process for process in running if process.deadline <= time.monotonic()]
-                for process in [process for process in running if process.pipe in ready] or late:
-                    argument = running.pop(process)
-                    try:
-                        result = _result(process, 0.0, f"{function.__name__} of {argument}")
-                    except UsageError as error:
-                        result = error
-                    yield argument, result
-        finally:
-            for process in running:
-                process.end()
 
     def has_free_slot(self) -> bool:
         return bool(self._free)
@@ -130,7 +85,7 @@ class ProcessExecutor:
         slot = self._free.pop()
         place = replace(self._places[0], alone=True) if spec.stage == "timing" else slot
         arguments = (spec, place, self._checkpointing if resumes else None)
-        self._running[spec.id] = spec, slot, self._process(run_trial, arguments, limit)
+        self._running[spec.id] = spec, slot, self.process(run_trial, arguments, limit)
 
     def collect(self, patience: float = inf) -> list[Record]:
         records: list[Record] = []
@@ -186,6 +141,40 @@ class ProcessExecutor:
         trace = process.stuck_at()
         message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
         return {**failure(spec, "TimedOut", message, trace), "output": trace}
+
+
+def call_each(
+    function: Callable[..., Any],
+    each: Iterable[str],
+    *arguments: Any,
+    preload: Sequence[str] = (),
+    limit: float = CALL_LIMIT,
+    alone: bool = False,
+) -> Iterator[tuple[str, Any]]:
+    """Call a module's function with each of several first arguments, every time in a process of its own.
+
+    Args:
+        preload, limit: see `ProcessExecutor`.
+        alone: whether one call waits for the other; otherwise there is one on each core.
+
+    Yields:
+        The first argument, with the result or the UsageError of `ProcessExecutor.call`.
+    """
+    waiting, running = [*each], dict[Process, str]()
+    with ProcessExecutor((), preload=preload, call_limit=limit) as executor:
+        while waiting or running:
+            while waiting and len(running) < (1 if alone else cores()):
+                running[executor.process(_call, (function, waiting[0], *arguments), limit)] = waiting.pop(0)
+            patience = min(process.deadline for process in running) - time.monotonic()
+            ready = wait([process.pipe for process in running], max(patience, 0.0))
+            late = [process for process in running if process.deadline <= time.monotonic()]
+            for process in [process for process in running if process.pipe in ready] or late:
+                argument = running.pop(process)
+                try:
+                    result = _result(process, 0.0, f"{function.__name__} of {argument}")
+                except UsageError as error:
+                    result = error
+                yield argument, result
 
 
 def _call(send: Callable[..., None], function: Callable[..., Any], *arguments: Any) -> Any:

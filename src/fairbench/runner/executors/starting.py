@@ -1,7 +1,6 @@
 """Starts processes, each with its whole job or not at all: a signal waits for the start of a process."""
 
 import io
-import multiprocessing
 import os
 import signal
 import threading
@@ -20,24 +19,26 @@ SIGNALS = (signal.SIGINT, PAUSE, STUCK)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 START = 1.0
 """Seconds in which a loaded server has started a process."""
+LOADED = "fairbench.runner.executors.loaded"
+"""The module that a server imports last."""
 SERVERS: dict[frozenset[str], forkserver.ForkServer] = {}
 """The servers of this process by the modules that they load; a later study with the same ones starts at once."""
 
 
-def server(modules: tuple[str, ...]) -> forkserver.ForkServer:
+def server(modules: Sequence[str]) -> forkserver.ForkServer:
     """The server that loads at least these modules when it starts; it stays for the next study, since that is slow."""
     for loaded, known in SERVERS.items():
         if loaded.issuperset(modules):
             return known
     made = SERVERS[frozenset(modules)] = forkserver.ForkServer()
-    made.set_forkserver_preload([*modules])
+    made.set_forkserver_preload([*modules, LOADED])
     return made
 
 
 class ServedProcess(ForkServerProcess):
-    """A process that is forked from the server of some modules."""
+    """A process that is forked from a server which has loaded some modules."""
 
-    def __init__(self, modules: tuple[str, ...], job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(self, modules: Sequence[str], job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         super().__init__(target=job, args=arguments)
         self.modules = modules
 
@@ -74,14 +75,6 @@ class _Popen(popen_forkserver.Popen):
         self.pid = forkserver.read_signed(self.sentinel)
 
 
-def new_process(modules: Sequence[str] | None, job: Callable[..., Any], arguments: tuple[Any, ...]) -> BaseProcess:
-    """A process to start, forked from the server of some modules, or from this process if that is None."""
-    if modules is None:
-        context: Any = multiprocessing.get_context("fork")
-        return context.Process(target=job, args=arguments)  # type: ignore[no-any-return]
-    return ServedProcess(tuple(modules), job, arguments)
-
-
 @contextmanager
 def signals_deferred() -> Iterator[Callable[[], None]]:
     """Call the handlers of signals after the block, or when it calls the function that it gets.
@@ -109,8 +102,8 @@ def signals_deferred() -> Iterator[Callable[[], None]]:
         deliver()
 
 
-def start_process(process: BaseProcess, deliver: Callable[[], None]) -> None:
-    """Start a process of `new_process`.
+def start_process(process: ServedProcess, deliver: Callable[[], None]) -> None:
+    """Start a process, and its server before it.
 
     Args:
         deliver: see `signals_deferred`; called while the server loads its modules.
@@ -118,19 +111,14 @@ def start_process(process: BaseProcess, deliver: Callable[[], None]) -> None:
     Raises:
         UsageError: the process or the server cannot be started.
     """
-    served = isinstance(process, ServedProcess)
     try:
-        if isinstance(process, ServedProcess):
-            _start_server(server(process.modules))
-            _start_below_server(process, deliver)
-        else:
-            with _signals_blocked():
-                process.start()
+        _start_server(server(process.modules))
+        _start_below_server(process, deliver)
     except (OSError, EOFError) as error:
-        raise UsageError(_no_start(error, served)) from error
+        raise UsageError(_no_start(error)) from error
 
 
-def _start_below_server(process: BaseProcess, deliver: Callable[[], None]) -> None:
+def _start_below_server(process: ServedProcess, deliver: Callable[[], None]) -> None:
     """Start a process once the server has loaded everything; a signal ends the wait.
 
     Another thread starts it, since a start that is interrupted leaves a process with a part of its job, or without an
@@ -185,14 +173,14 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _no_start(error: OSError | EOFError, served: bool) -> str:
+def _no_start(error: OSError | EOFError) -> str:
     """The message for a process that could not be started, with the remedy."""
     what = f"cannot start a process ({type(error).__name__}: {error})"
     if "AF_UNIX path too long" in str(error):
         return f"{what}: the path of the folder for temporary files is too long; set TMPDIR to a shorter one"
-    if served and isinstance(error, EOFError | ConnectionError):
+    if isinstance(error, EOFError | ConnectionError):
         return (
             "the process that trials are forked from ended while it loaded the libraries, perhaps out of memory; "
-            "free memory and run the same command again, or try --workers 0, which needs no such process"
+            "free memory and run the same command again"
         )
     return f"{what}: does this user have too many of them (ulimit -u), or too many open files (ulimit -n)?"

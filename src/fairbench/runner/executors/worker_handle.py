@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fairbench.runner.executors.starting import new_process, start_process
+from fairbench.runner.executors.starting import ServedProcess, start_process
 from fairbench.runner.executors.worker import PAUSE, STUCK, do
 
 KEPT_OUTPUT = 10_000
@@ -23,7 +23,7 @@ class Process:
     """A process that does one job.
 
     Args:
-        modules: those that the server that it is forked from has loaded; None to fork it from this process.
+        modules: those that the server that it is forked from has loaded.
         job, arguments: see `fairbench.runner.executors.worker.do`.
         limit: seconds that it may take.
         deliver: see `fairbench.runner.executors.starting.signals_deferred`.
@@ -31,7 +31,7 @@ class Process:
 
     def __init__(
         self,
-        modules: Sequence[str] | None,
+        modules: Sequence[str],
         output: Path,
         job: Callable[..., Any],
         arguments: tuple[Any, ...],
@@ -41,7 +41,7 @@ class Process:
         self.pipe, far_end = multiprocessing.Pipe(duplex=False)
         self.output = output
         output.touch()
-        self._process: Any = new_process(modules, do, (far_end, str(output), job, arguments))
+        self._process: Any = ServedProcess(modules, do, (far_end, str(output), job, arguments))
         start_process(self._process, deliver)
         far_end.close()
         self.limit, self.deadline = limit, time.monotonic() + limit

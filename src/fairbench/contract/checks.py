@@ -1,0 +1,41 @@
+"""The checks that `fairbench check` runs, and the result of one."""
+
+from dataclasses import replace
+
+from fairbench.common.checks import Check, Flag
+from fairbench.contract import BROKEN, cost, global_settings, gradients, groups, learning, repeating
+from fairbench.contract.case import Case, error_text
+
+CONTRACT_CHECKS: tuple[Check[Case], ...] = (
+    learning.trains,
+    learning.every_tensor,
+    learning.lr_schedule,
+    groups.parameter_groups,
+    repeating.resumes,
+    repeating.deterministic,
+    repeating.global_random_state,
+    global_settings.global_settings,
+    gradients.gradients_untouched,
+    gradients.missing_gradients,
+    gradients.zero_gradients,
+    gradients.sparse_gradients,
+    gradients.bfloat16_weights,
+    gradients.closure,
+    cost.state,
+    cost.long_training,
+    cost.step_time,
+)
+"""Every check, in the order in which they are shown."""
+TIMED = (cost.long_training, cost.step_time)
+"""The checks that run while no other does."""
+
+
+def checked(check: Check[Case], case: Case) -> Flag:
+    """The result of a check, without advice in a note; an exception of the optimizer is evidence like any other."""
+    try:
+        flag = check.flag(case)
+        return replace(flag, advice="") if flag.severity == "note" else flag
+    except Exception as error:
+        return Flag(check.name, check.severity, error_text(error), check.advice)
+    except BaseException as error:  # as SystemExit
+        return Flag(check.name, "fail", error_text(error), BROKEN)

@@ -1,0 +1,127 @@
+"""The checks of an optimizer, each in a process of its own, so that none sees what an earlier one has left.
+
+The functions for these processes import what they need: the process that calls them loads no heavy library.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from fairbench.common.checks import Flag
+from fairbench.common.errors import CallFailed, UsageError
+from fairbench.contract import BROKEN
+from fairbench.optimizers.resolve import known_modules
+from fairbench.optimizers.spec import OptimizerPlan
+
+CallEach = Callable[..., Iterator[tuple[str, Any]]]
+"""Calls a function with each of several first arguments, in processes: `fairbench.runner.executors.local.call_each`."""
+PRELOAD = ("fairbench.contract.checks", "fairbench.arenas.vit")
+"""What is slow to load and every process needs."""
+TRAINING_LIMIT = 120.0
+"""Seconds that the trainings may take."""
+CHECK_LIMIT = 20.0
+"""Seconds that a check may take, in addition to three times those of the trainings."""
+NO_STEP = (
+    "fix this first; if the optimizer needs a closure, or gradients with a graph, state that as its `needs` in a suite "
+    "file (--suite)"
+)
+
+
+def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]:
+    """The result of every check, even if the optimizer breaks a process; of the first alone, if a training raises.
+
+    Args:
+        name: the optimizer's name.
+        plan: what it is, and its hyperparameters.
+        call_each: calls a function in processes of their own.
+
+    Raises:
+        UsageError: the optimizer does not exist, or has no such hyperparameter.
+    """
+    preload = [*PRELOAD, *sorted(known_modules({name: plan}))]
+    checks = {kind: returned(names) for kind, names in call_each(check_names, ["all", "timed"], preload=preload)}
+    began = time.monotonic()
+    ((_, trained),) = call_each(train, [name], plan, preload=preload, limit=TRAINING_LIMIT)
+    seconds, first = time.monotonic() - began, checks["all"][0]
+    if isinstance(trained, CallFailed):
+        trained, seconds = {"flag": _broken(first, trained), "trainings": []}, 0.0
+    elif not returned(trained)["trainings"]:
+        return [Flag(**trained["flag"])]
+    flags, limit = {first: trained["flag"]}, CHECK_LIMIT + 3 * seconds
+    for alone in (False, True):
+        names = [check for check in checks["all"][1:] if (check in checks["timed"]) == alone]
+        call = partial(call_each, preload=preload, limit=limit, alone=alone)
+        for check, result in call(check_optimizer, names, name, plan, trained["trainings"]):
+            flags[check] = _broken(check, result) if isinstance(result, UsageError) else result
+    return [Flag(**flags[check]) for check in checks["all"]]
+
+
+def returned(result: Any) -> Any:
+    """The result of a call, unless it is an error, which is raised."""
+    if isinstance(result, UsageError):
+        raise result
+    return result
+
+
+def _broken(check: str, error: UsageError) -> dict[str, str]:
+    """The result of a check whose process did not return one."""
+    evidence = error.cause if isinstance(error, CallFailed) else str(error)
+    if evidence.endswith("running") and (stack := re.search(r'File "(.*)", line (\d+) in (\w+)', str(error))):
+        evidence += f" {stack[3]}, line {stack[2]} of {stack[1]}"
+    return asdict(Flag(check, "fail", evidence, BROKEN))
+
+
+def check_names(kind: str) -> list[str]:
+    """The names of all checks in the order in which they are shown, or of those that are timed alone."""
+    from fairbench.contract.checks import CONTRACT_CHECKS, TIMED
+
+    return [check.name for check in (TIMED if kind == "timed" else CONTRACT_CHECKS)]
+
+
+def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
+    """Train at every rate.
+
+    Returns:
+        "trainings", empty if one raised an exception, and "flag", the result of the first check.
+
+    Raises:
+        UsageError: the optimizer does not exist, or has no such hyperparameter.
+    """
+    from fairbench.contract.case import case_of, error_text, train_at
+    from fairbench.contract.global_settings import count_forks
+    from fairbench.contract.learning import trains
+    from fairbench.training.determinism import one_thread
+
+    count_forks()
+    with one_thread():
+        case = case_of(name, plan)
+        try:
+            case = replace(case, trainings=[train_at(case, lr) for lr in case.rates])
+            flag = trains.flag(case)
+        except Exception as error:
+            flag = Flag(trains.name, "fail", error_text(error), NO_STEP)
+    return {"trainings": [asdict(x) for x in case.trainings], "flag": asdict(flag)}
+
+
+def check_optimizer(
+    check: str, name: str, plan: OptimizerPlan, trainings: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The result of a check of an optimizer, as plain values.
+
+    Args:
+        check: its name.
+        trainings: those that `train` returns; empty if its process ended too early.
+    """
+    from fairbench.contract.case import ShortTraining, case_of
+    from fairbench.contract.checks import CONTRACT_CHECKS, checked
+    from fairbench.contract.global_settings import count_forks, settings
+    from fairbench.training.determinism import one_thread
+
+    count_forks()
+    with one_thread():
+        before = settings()
+        case = replace(case_of(name, plan), trainings=[ShortTraining(**x) for x in trainings], settings=before)
+        return asdict(checked(next(x for x in CONTRACT_CHECKS if x.name == check), case))

@@ -1,0 +1,11 @@
+"""Imported last by the server that processes are forked from: they would all have to do this again."""
+
+import atexit
+import gc
+
+from fairbench.runner.code_identity import distributions_of
+
+distributions_of()
+gc.collect()
+gc.freeze()  # otherwise each process would write to every page that its garbage collector visits, and copy it
+atexit.register(gc.unfreeze)  # otherwise compiled libraries report leaks
