@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fairbench.api.table import Table, table_of
 from fairbench.arenas.registry import ARENAS, known_arenas
-from fairbench.data.registry import SOURCES
+from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
 
@@ -77,7 +77,7 @@ def suites() -> Table[SuiteEntry]:
             suite.description,
             tuple(suite.arenas),
             tuple(suite.optimizers),
-            tuple(sorted({SOURCES[table["source"]].title for table in suite.data_tables})),
+            tuple(sorted({DATASETS[table["source"]].title for table in suite.data_tables})),
         )
         for name, suite in loaded.items()
     ]
@@ -107,4 +107,4 @@ def arenas() -> Table[ArenaEntry]:
 
 def data() -> Table[DataEntry]:
     """The data sets that suites can name."""
-    return table_of(DataEntry, [DataEntry(name, source.title, source.kind) for name, source in SOURCES.items()])
+    return table_of(DataEntry, [DataEntry(name, source.title, source.kind) for name, source in DATASETS.items()])

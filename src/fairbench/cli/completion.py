@@ -10,7 +10,7 @@ import argcomplete
 from argcomplete.completers import FilesCompleter
 
 from fairbench.arenas.registry import ARENAS
-from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.dataset_config import PREPARED
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import suite_names
 
@@ -55,6 +55,6 @@ COMPLETERS: dict[str, Completer] = {
     "reference": lambda **_: known_optimizers(),
     "arenas": _several(lambda: ARENAS),
     "arena": _one(lambda: ARENAS, "py"),
-    "dataset": lambda **_: DATASETS,
+    "dataset": lambda **_: PREPARED,
 }
 """By the name of the argument, in every command."""

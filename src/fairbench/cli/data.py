@@ -6,8 +6,7 @@ from pathlib import Path
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import say
-from fairbench.data.dataset_config import DatasetConfig, configs_of, dataset_config, default_configs
-from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.dataset_config import PREPARED, DatasetConfig, configs_of, dataset_config, default_configs
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
@@ -46,7 +45,7 @@ def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
     """The datasets of a suite, or those whose options all have defaults; only those of --dataset, if it is given."""
     names = options.dataset or ()
     for name in names:
-        pick("dataset", name, DATASETS)
+        pick("dataset", name, PREPARED)
     if not options.suite:
         return [dataset_config(name) for name in names] or default_configs()
     configs = configs_of(load_suite(options.suite).data_tables)
@@ -107,7 +106,7 @@ def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
     try:
         prepared = read_folder(folder)
         manifest = prepared.manifest
-        if config is None and manifest["dataset"] not in DATASETS:
+        if config is None and manifest["dataset"] not in PREPARED:
             name = manifest["dataset"]
             remedy = f"this fairbench does not know dataset {name!r}: use the version that does, or delete the folder"
             return f"{'; '.join(prepared.differences()) or INTACT}; {remedy}"
@@ -135,8 +134,8 @@ def list_datasets(options: argparse.Namespace) -> int:
             say(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")
         say(f"  prepared: {prepared_line(config.folder(options.data_root))}")
     if not (options.suite or options.dataset):
-        for name in (name for name in DATASETS if name not in {config.dataset for config in configs}):
-            say(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
+        for name in (name for name in PREPARED if name not in {config.dataset for config in configs}):
+            say(f"{name}\n  {PREPARED[name].title}; options: {', '.join(PREPARED[name].options)}")
     return 0
 
 

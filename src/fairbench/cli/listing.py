@@ -5,7 +5,7 @@ import textwrap
 
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.terminal import say, width
-from fairbench.data.registry import SOURCES
+from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
 
@@ -18,7 +18,7 @@ def list_(options: argparse.Namespace) -> int:
         _show(name, suite.description)
         _show("", f"arenas: {', '.join(suite.arenas)}")
         _show("", f"optimizers: {', '.join(suite.optimizers)}")
-        _show("", f"data: {'; '.join(sorted({SOURCES[table['source']].title for table in suite.data_tables}))}")
+        _show("", f"data: {'; '.join(sorted({DATASETS[table['source']].title for table in suite.data_tables}))}")
     say("arenas")
     for name, arena in ARENAS.items():
         _show(name, f"{arena.title}; metrics: {', '.join(arena.metrics)}")
@@ -26,7 +26,7 @@ def list_(options: argparse.Namespace) -> int:
         _show(name, known_arenas()[name])
     _show("custom", "path/to/file.py:Class or module:Class, in --arenas or as `task` in a suite file")
     say("data")
-    for name, source in SOURCES.items():
+    for name, source in DATASETS.items():
         _show(name, f"{source.title}; for arenas of {source.kind}")
     say("optimizers")
     for name, optimizer in known_optimizers().items():

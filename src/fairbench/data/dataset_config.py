@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.hashing import digest
-from fairbench.data.datasets.info import Archive, Dataset, HubFiles
+from fairbench.data.datasets.info import Dataset
 from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.formats.source_files import SourceFile
 from fairbench.data.prepared import Prepared, read_folder
 
-FileT = TypeVar("FileT", Archive, HubFiles)
+PREPARED = {name: dataset for name, dataset in DATASETS.items() if dataset.module}
+"""The datasets that are prepared before they are read."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class DatasetConfig:
     """A dataset with every option of its preparation; `dataset_config` makes it.
 
     Attributes:
-        dataset: a name in `DATASETS`.
+        dataset: a name in `PREPARED`.
         options: every option, defaults included.
     """
 
@@ -35,12 +37,12 @@ class DatasetConfig:
         return DATASETS[self.dataset]
 
     @property
-    def archives(self) -> list[Archive]:
+    def archives(self) -> list[SourceFile]:
         """The archives that these options need."""
         return self._needed(self.info.archives)
 
     @property
-    def hub_files(self) -> list[HubFiles]:
+    def hub_files(self) -> list[SourceFile]:
         """The files of the hub that these options need."""
         return self._needed(self.info.hub_files)
 
@@ -49,7 +51,7 @@ class DatasetConfig:
         """The file or folder of a user's data; None for a published dataset."""
         return Path(self.options["path"]).expanduser() if "path" in self.options else None
 
-    def _needed(self, files: Iterable[FileT]) -> list[FileT]:
+    def _needed(self, files: Iterable[SourceFile]) -> list[SourceFile]:
         return [file for file in files if file.when.items() <= self.options.items()]
 
     @property
@@ -110,13 +112,13 @@ def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> Da
     """The configuration of a dataset; omitted options have their defaults.
 
     Args:
-        dataset: a name in `DATASETS`.
+        dataset: a name in `PREPARED`.
         options: options of its preparation.
 
     Raises:
         UsageError: the name is unknown, or an option has a wrong value, or none and no default.
     """
-    declared = pick("dataset", dataset, DATASETS).options
+    declared = pick("dataset", dataset, PREPARED).options
     complete = {name: (options or {}).get(name, option.default) for name, option in declared.items()}
     for name, value in complete.items():
         if value is None:
@@ -133,8 +135,8 @@ def config_of(table: Mapping[str, Any]) -> DatasetConfig:
 
 
 def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
-    """The datasets of the arenas' tables `data`, each once; other sources are embedded and need no preparation."""
-    configs = [config_of(table) for table in tables if table.get("source") in DATASETS]
+    """The datasets of the arenas' tables `data`, each once; embedded ones need no preparation."""
+    configs = [config_of(table) for table in tables if table.get("source") in PREPARED]
     return [config for i, config in enumerate(configs) if config not in configs[:i]]
 
 
@@ -142,6 +144,6 @@ def default_configs() -> list[DatasetConfig]:
     """Every dataset whose options all have defaults."""
     return [
         dataset_config(name)
-        for name, info in DATASETS.items()
+        for name, info in PREPARED.items()
         if all(option.default is not None for option in info.options.values())
     ]

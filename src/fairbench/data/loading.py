@@ -2,7 +2,7 @@
 
 import sysconfig
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +13,10 @@ import torch
 
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import config_of
+from fairbench.data.datasets.info import READING, UNVERIFIED
+from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.formats.raw import SPLITS
 from fairbench.data.prepared import Prepared
-from fairbench.data.registry import READING, SOURCES, UNVERIFIED
 from fairbench.data.splits import Data, Split, fingerprint
 from fairbench.data.transforms import ImageTransform, read_tokens
 
@@ -27,25 +28,19 @@ def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
     """The data of the source that an arena's table `data` names.
 
     Args:
-        options: `source`, and the options of that source and of its kind of data, see `fairbench.data.registry`.
+        options: `source`, and the options of that dataset and of its kind, see `fairbench.data.datasets`.
         data_root: the folder of prepared data.
 
     Raises:
         UsageError: the data are missing; the message has the command that prepares them.
     """
-    source = SOURCES[options["source"]]
-    defaults = {name: value for name, value in READING[source.kind].items() if not isinstance(value, type)}
-    reading = {**defaults, **{name: options[name] for name in READING[source.kind] if name in options}}
-    if options["source"] == "digits":
-        return digits(**reading)
-    if options["source"] == "stdlib":
-        return stdlib_source(**reading)
-    config = config_of(options)
-    prepared = config.open(data_root)
+    kind = DATASETS[options["source"]].kind
+    reading = {name: options.get(name, default) for name, default in READING[kind].items()}
+    if load := EMBEDDED.get(options["source"]):
+        return load(**reading)
+    prepared = config_of(options).open(data_root)
     tensors = {name: _tensor(prepared.array(name)) for name in prepared.manifest["arrays"]}
-    if source.kind == "images":
-        return _images(tensors, prepared, **reading)
-    return _text(tensors, prepared, **reading)
+    return (_images if kind == "images" else _text)(tensors, prepared, **reading)
 
 
 def digits(evaluated: int = 0, **reading: Any) -> Data:
@@ -99,6 +94,10 @@ def stdlib_source(context: int, evaluated: int) -> Data:
     tokens = {name: torch.frombuffer(text, dtype=torch.uint8) for name, text in texts.items()}
     splits = _windows(tokens, context, evaluated)
     return Data(splits, fingerprint(splits), read_tokens, (context,), 256)
+
+
+EMBEDDED: Mapping[str, Callable[..., Data]] = {"digits": digits, "stdlib": stdlib_source}
+"""The datasets that every machine has."""
 
 
 def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: int, **reading: Any) -> Data:

@@ -20,7 +20,7 @@ class ArenaSpec(SpecPart):
     """The task: data, model and batch size.
 
     Attributes:
-        data: the source of its data, see `fairbench.data.registry`.
+        data: the source of its data, see `fairbench.data.datasets`.
         model: options of the arena's `build_model`.
         fingerprint: sha256 of the data.
         code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.

@@ -10,7 +10,8 @@ from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import unknown
-from fairbench.data.registry import READING, SOURCES
+from fairbench.data.datasets.info import READING
+from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
 from fairbench.suites.names import check_arena_name, check_name
@@ -87,11 +88,11 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
 
 
 def _check_source(path: KeyPath, data: Mapping[str, Any], facts: ArenaFacts) -> None:
-    fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
+    fitting = {key: x for key, x in DATASETS.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
     if (source := data.get("source")) not in fitting:
         remark = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
         raise Wrong((*path, "source"), f"{unknown('source for this arena', str(source), fitting)}{remark}")
-    _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[str(source)].options})
+    _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[str(source)].suite_options})
 
 
 def _check_tuned_on(suite: Suite, name: str, arena: ArenaPlan) -> None:

@@ -139,7 +139,7 @@ class ArenaPlan:
         sweep_steps: steps of a sweep trial.
         steps: steps of a final trial.
         batch_size: examples in a training batch.
-        data: source and options of its data, see `fairbench.data.registry`.
+        data: source and options of its data, see `fairbench.data.datasets`.
         model: options of the arena's `build_model`.
         task: a known arena or `module:Class`, so that a suite can have one task twice; empty for the arena's name.
         tuned_on: the arena whose sweep also selects for this one; empty if it has a sweep.

@@ -1,16 +1,15 @@
 """CelebA: JPEG files in the authors' archive and a list of partitions, or the hub's parquet."""
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.data.formats import parquet
-from fairbench.data.formats.archive import Members, open_zip
+from fairbench.data.formats.archive import Members, image_split, open_zip
 from fairbench.data.formats.delimited_text import read_list
-from fairbench.data.formats.image_decoding import decode_image, decoding_steps
-from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, RawImage
+from fairbench.data.formats.image_decoding import decoding_steps
+from fairbench.data.formats.raw import SPLITS, Images
 from fairbench.data.formats.source_files import SourceFiles
 
 FOLDER = "img_align_celeba"
@@ -28,7 +27,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
             folder = f"{FOLDER}/{FOLDER}" if nested else FOLDER
             listed = _partitions(source.path("list_eval_partition.txt"), folder)
             dropped = _compare(members, listed)
-        splits = {split: ImageSplit(len(n), partial(_decoded, path, n, crop, size)) for split, n in listed.items()}
+        splits = {x: image_split(path, [(name, 0) for name in names], crop, size) for x, names in listed.items()}
     else:
         splits = {split: parquet.image_split(source.of_split(split), "image", "", crop, size) for split in SPLITS}
     return Images((3, size, size), splits, processing=decoding_steps(crop, size), dropped=dropped)
@@ -57,10 +56,3 @@ def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int
             f"{len(missing)} images of the list of partitions are not in {members.path}: {min(missing)} ..."
         )
     return {"not in the list of partitions": sum(name.endswith(".jpg") for name in members.names - named)}
-
-
-def _decoded(path: Path, names: list[str], crop: int, size: int) -> Iterator[RawImage]:
-    with open_zip(path) as members:
-        for name in names:
-            where = f"{path}: {name}"
-            yield RawImage(decode_image(members.read(name), where, crop, size), 0, where)

@@ -2,45 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from fairbench.data.formats.source_files import SourceFile
 
-@dataclass(frozen=True)
-class Archive:
-    """A file that the dataset's authors publish.
+UNVERIFIED = "not verified"
+"""Label of data without a known hash, or with a different one."""
+SHARED = "also in"
+"""Part of the label of images that two splits share, as in "test also in train"."""
+READING: dict[str, Mapping[str, Any]] = {
+    "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
+    "text": {"context": int, "evaluated": 0},
+}
+"""The options of all datasets of a kind: the transform of stored examples, and the number of evaluated ones.
 
-    Attributes:
-        name: its name.
-        size: its bytes; 0 if unknown.
-        expected: its hash, hexadecimal, by kind: "sha256" or "md5".
-        also: other names that it is distributed under.
-        split: the official split in it, by fairbench's name; empty if it has several.
-        when: the options with which it is needed.
-        header: if it is a table, the line of names that some copies have; see `SourceFile`.
-    """
-
-    name: str
-    size: int
-    expected: Mapping[str, str]
-    also: tuple[str, ...] = ()
-    split: str = ""
-    when: Mapping[str, Any] = field(default_factory=dict)
-    header: str = ""
-
-
-@dataclass(frozen=True)
-class HubFiles:
-    """Files of the dataset's repository on the hub.
-
-    Attributes:
-        split: the official split in them, by fairbench's name.
-        pattern: shell pattern of their paths in the repository.
-        when: the options with which they are needed.
-    """
-
-    split: str
-    pattern: str
-    when: Mapping[str, Any] = field(default_factory=dict)
+Each has its default, or its type if it must be given.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,26 +51,35 @@ class Dataset:
 
     Attributes:
         title: a description in a few words.
+        kind: of the arenas that can read it.
         license: the terms of its use.
-        module: its module in `fairbench.data.datasets`.
+        module: its module in `fairbench.data.datasets`; empty if it is embedded, so that every machine has it.
+        labelled: whether each image has a label.
         citation: the publication to cite.
         page: the authors' page with the archives.
         archives: the files that the authors publish.
         repository: its repository on the hub, owner/name; empty for none.
         revision: the commit of that repository which fairbench reads.
-        hub_files: the files of that repository which fairbench reads.
+        hub_files: the files of that repository which fairbench reads; their names are shell patterns.
         options: the options of its preparation.
         fault: a known fault of the data, with its source; reports state it.
     """
 
     title: str
-    license: str
-    module: str
+    kind: Literal["images", "text"]
+    license: str = ""
+    module: str = ""
+    labelled: bool = False
     citation: str = ""
     page: str = ""
-    archives: tuple[Archive, ...] = ()
+    archives: tuple[SourceFile, ...] = ()
     repository: str = ""
     revision: str = ""
-    hub_files: tuple[HubFiles, ...] = ()
+    hub_files: tuple[SourceFile, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
     fault: str = ""
+
+    @property
+    def suite_options(self) -> dict[str, Any]:
+        """The options of the preparation as a suite names them: each with its default, or its type."""
+        return {name: x.kind if x.default is None else x.default for name, x in self.options.items()}

@@ -1,16 +1,14 @@
 """Tiny ImageNet: JPEG files in the authors' archive or in the hub's parquet; labels are indices in sorted wnids."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.data.formats import parquet
-from fairbench.data.formats.archive import open_zip
+from fairbench.data.formats.archive import image_split, open_zip
 from fairbench.data.formats.delimited_text import read_list
-from fairbench.data.formats.image_decoding import decode_image
-from fairbench.data.formats.raw import Images, ImageSplit, RawImage
+from fairbench.data.formats.raw import Images, ImageSplit
 from fairbench.data.formats.source_files import SourceFiles
 
 SHAPE = (3, 64, 64)
@@ -36,7 +34,7 @@ def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
     for split, images in (("training", train), ("val", test)):
         if not images:
             raise UsageError(f"{path} has no {split} images: it is a different archive, or a different version of it")
-    return {"train": _split(path, train), "test": _split(path, test)}, wnids
+    return {"train": image_split(path, train), "test": image_split(path, test)}, wnids
 
 
 def _training_images(names: frozenset[str], labels: Mapping[str, int]) -> Labelled:
@@ -58,17 +56,6 @@ def _annotated_images(annotations: bytes, labels: Mapping[str, int], path: Path)
 
     form = "the name of an image and a wnid of wnids.txt, separated by a tab"
     return list(read_list(annotations, f"{path}: val_annotations.txt", parse, form).items())
-
-
-def _split(path: Path, images: Labelled) -> ImageSplit:
-    return ImageSplit(len(images), partial(_decoded, path, images))
-
-
-def _decoded(path: Path, images: Labelled) -> Iterator[RawImage]:
-    with open_zip(path) as members:
-        for name, label in images:
-            where = f"{path}: {name}"
-            yield RawImage(decode_image(members.read(name), where), label, where)
 
 
 def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], Sequence[str]]:

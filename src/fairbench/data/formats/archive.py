@@ -7,7 +7,7 @@ import stat
 import tarfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError, one_line
 from fairbench.common.formatting import format_bytes
+from fairbench.data.formats.image_decoding import decode_image
+from fairbench.data.formats.raw import ImageSplit, RawImage
 
 MEMBER = 1 << 24
 """Bytes at most of a member of a zip: an image or a list."""
@@ -115,6 +117,18 @@ def open_zip(path: Path) -> Iterator[Members]:
             _refuse_escape(path, member.filename, plain=kind in (0, stat.S_IFREG, stat.S_IFDIR))
         names = (member.filename for member in archive.infolist() if not member.is_dir())
         yield Members(path, frozenset(names), partial(_read_bounded, archive))
+
+
+def image_split(path: Path, images: Sequence[tuple[str, int]], crop: int = 0, size: int = 0) -> ImageSplit:
+    """An official split of images in a .zip, by name and label; see `decode_image` for `crop` and `size`."""
+
+    def read() -> Iterator[RawImage]:
+        with open_zip(path) as members:
+            for name, label in images:
+                where = f"{path}: {name}"
+                yield RawImage(decode_image(members.read(name), where, crop, size), label, where)
+
+    return ImageSplit(len(images), read)
 
 
 def _read_bounded(archive: zipfile.ZipFile, name: str) -> bytes:

@@ -14,24 +14,28 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file, or a folder of a user's data.
+    """A file of a dataset, or a folder of a user's data.
 
     Attributes:
-        name: its name at the source.
-        path: its local path.
+        name: its name at the source; of files of the hub that are not yet found, a shell pattern.
+        path: where it is here, once it is found.
         expected: its known hash by kind (sha256 or md5); empty if unknown.
         size: its known bytes; 0 if unknown.
-        split: the official split in it; empty if it has several.
+        split: the official split in it, by fairbench's name; empty if it has several.
+        also: other names that it is distributed under.
+        when: the options with which it is needed.
         listed: its sha256 by the hub's listing, which shows damage but proves nothing; empty if unknown.
         header: if it is a table, the line of names that some copies have. Its hash is then also that of a copy with
             this line, with commas for spaces, or with other line ends.
     """
 
     name: str
-    path: Path
+    path: Path = Path()
     expected: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
     split: str = ""
+    also: tuple[str, ...] = ()
+    when: Mapping[str, Any] = field(default_factory=dict)
     listed: str = ""
     header: str = ""
 

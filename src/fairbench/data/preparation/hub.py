@@ -43,7 +43,7 @@ def known_hashes(config: DatasetConfig) -> dict[str, Mapping[str, str]]:
 def hashes_are_known(config: DatasetConfig) -> bool:
     """Whether the hash of every file of the hub that the dataset needs is known."""
     known = known_hashes(config)
-    return all(any(fnmatchcase(name, wanted.pattern) for name in known) for wanted in config.hub_files)
+    return all(any(fnmatchcase(name, wanted.name) for name in known) for wanted in config.hub_files)
 
 
 def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
@@ -52,14 +52,14 @@ def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile]
     listing, known = _read_listing(folder, config.info.revision), known_hashes(config)
     files, missing = [], []
     for wanted in config.hub_files:
-        here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.pattern)}
+        here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.name)}
         for name in sorted(here):
             listed, path = listing.get(name, _Listed()), folder / name
             size, sha256 = listed.get("size", 0), listed.get("sha256", "")
             files.append(SourceFile(name, path, known.get(name, {}), size, wanted.split, listed=sha256))
-        matching = ({name for name in names if fnmatchcase(name, wanted.pattern)} for names in (known, listing))
+        matching = ({name for name in names if fnmatchcase(name, wanted.name)} for names in (known, listing))
         complete = next(filter(None, matching), None)
-        missing += sorted(complete - here) if complete else _missing_shards(wanted.pattern, here)
+        missing += sorted(complete - here) if complete else _missing_shards(wanted.name, here)
     return files, missing
 
 
@@ -105,7 +105,7 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
             for file in tree
             if hasattr(file, "size")
         }
-        chosen = sorted(x for x in listing if any(fnmatchcase(x, wanted.pattern) for wanted in config.hub_files))
+        chosen = sorted(x for x in listing if any(fnmatchcase(x, wanted.name) for wanted in config.hub_files))
         absent = sum(listing[name]["size"] for name in chosen if not (folder / name).exists())
         require_disk_space(folder, absent, f"download {facts.title}")
         write_atomically(folder / LISTING, json.dumps({"revision": facts.revision, "files": listing}, indent=1) + "\n")

@@ -89,8 +89,7 @@ def is_verifiable(config: DatasetConfig, options: PrepareOptions) -> bool:
 def local_archives(config: DatasetConfig, data_root: Path) -> list[SourceFile]:
     """The archives of a dataset that lie in the data root or in its folder named after the dataset."""
     files = []
-    for x in config.archives:
-        paths = (folder / name for name in (x.name, *x.also) for folder in (data_root, data_root / config.dataset))
-        if path := next((path for path in paths if path.is_file()), None):
-            files.append(SourceFile(x.name, path, x.expected, x.size, x.split, header=x.header))
+    for file in config.archives:
+        paths = (folder / x for x in (file.name, *file.also) for folder in (data_root, data_root / config.dataset))
+        files += [replace(file, path=path) for path in paths if path.is_file()][:1]
     return files

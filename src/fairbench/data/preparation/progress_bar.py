@@ -1,55 +1,43 @@
 """Progress of data preparation on standard output: a bar on a terminal, plain lines elsewhere."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fairbench.common.console import Terminal
 from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import LINE_SECONDS, say
 
 
 @contextmanager
 def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show work in progress.
+    """Show work in progress; yields a function that takes the number of units done since its last call.
 
     Args:
         label: the kind of work.
         total: its amount in units; None if unknown.
         unit: of the amount; "bytes" are shown as kB, MB and GB.
-
-    Returns:
-        A function that takes the number of units done since its last call.
     """
-    terminal = sys.stdout.isatty()
-    columns = TextColumn(f"  {label}", markup=False), BarColumn(), TextColumn("{task.fields[state]}")
-    began = shown = time.monotonic()
-    done = 0
+    console, done, began = Terminal(), 0, time.monotonic()
+    columns = TextColumn("  {task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task, shown = bar.add_task(label, total=total), began
 
-    def state(total: int | None) -> str:
-        rate = round(done / max(time.monotonic() - began, 1e-9))
-        amount = f"{done:,}" if total and unit != "bytes" else _amount(done, unit)
-        amount += f" of {_amount(total, unit)}" if total else ""
-        return f"{amount} in {time.monotonic() - began:.1f} s ({_amount(rate, unit)}/s)"
-
-    with Progress(*columns, TimeRemainingColumn(), disable=not terminal) as bar:
-        task = bar.add_task(label, total=total, state="")
+        def state(*amounts: int | None) -> str:
+            known = [format_bytes(x) if unit == "bytes" else f"{x:,} {unit}" for x in amounts if x is not None]
+            return f"{label}: {' of '.join(known)} in {time.monotonic() - began:.1f} s"
 
         def advance(more: int) -> None:
             nonlocal done, shown
             done += more
-            if terminal:
-                bar.update(task, completed=done, state=state(total))
+            if console.is_terminal:
+                bar.update(task, completed=done, description=state(done, total))
             elif time.monotonic() - shown >= LINE_SECONDS:
                 shown = time.monotonic()
-                say(f"  {label}: {state(total)}")
+                say(f"  {state(done, total)}")
 
         yield advance
-    if not terminal:
-        say(f"  {label}: done, {state(None)}")
-
-
-def _amount(count: int, unit: str) -> str:
-    return format_bytes(count) if unit == "bytes" else f"{count:,} {unit}"
+    if not console.is_terminal:
+        say(f"  {state(done)}")

@@ -8,7 +8,6 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import HashCheck, hash_checks
 from fairbench.analysis.results import Results, Run
 from fairbench.data.datasets.registry import DATASETS
-from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import Budget, budgets, equality
 from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
@@ -122,7 +121,7 @@ def arena_table(results: Results) -> TableView:
 
     def data(name: str) -> str:
         source = suite.arenas[name].data.get("source")
-        return SOURCES[source].title if source else "defined by the arena"
+        return DATASETS[source].title if source else "defined by the arena"
 
     columns = (
         Column("Arena", str),
