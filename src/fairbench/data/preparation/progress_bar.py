@@ -21,13 +21,14 @@ def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[
         unit: of the amount; "bytes" are shown as kB, MB and GB.
     """
     console, done, began = Terminal(), 0, time.monotonic()
+    amount, of_unit = (format_bytes, "") if unit == "bytes" else ("{:,}".format, f" {unit}")
     columns = TextColumn("  {task.description}", markup=False), BarColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task, shown = bar.add_task(label, total=total), began
 
         def state(*amounts: int | None) -> str:
-            known = [format_bytes(x) if unit == "bytes" else f"{x:,} {unit}" for x in amounts if x is not None]
-            return f"{label}: {' of '.join(known)} in {time.monotonic() - began:.1f} s"
+            known = " of ".join(amount(x) for x in amounts if x is not None)
+            return f"{label}: {known}{of_unit} in {time.monotonic() - began:.1f} s"
 
         def advance(more: int) -> None:
             nonlocal done, shown
