@@ -58,16 +58,8 @@ def run(
     """
     chosen, folder = (suite if isinstance(suite, Suite) else Suite.load(suite)), Path(directory)
     options = RunOptions(places(device, workers, data_root, folder), timing=timing)
-    run_study(chosen.placed(folder), folder, options, [_progress(Terminal(quiet=not progress))])
+    run_study(chosen.placed(folder), folder, options, [LiveProgress(Terminal(quiet=not progress))])
     return Study(folder)
-
-
-def _progress(console: Terminal) -> LiveProgress:
-    if not console.is_jupyter or console.quiet:
-        return LiveProgress(console)
-    from fairbench.runner.progress.notebook import NotebookProgress  # IPython is only in notebooks
-
-    return NotebookProgress(console)
 
 
 def check(optimizer: Given) -> Audit:

@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _observers(options: argparse.Namespace, suite: Suite, directory: Path, console: Terminal) -> list[Observer]:
-    from fairbench.runner.progress.live import LiveProgress, TrialLines
+    from fairbench.runner.progress.live import LiveProgress
 
-    observers: list[Observer] = [LiveProgress(console), *([TrialLines(console)] if options.verbose else [])]
+    observers: list[Observer] = [LiveProgress(console, verbose=options.verbose)]
     if options.tensorboard:
         from fairbench.runner.progress.tensorboard import TensorBoard
 

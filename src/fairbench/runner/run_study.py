@@ -1,5 +1,7 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
+import os
+import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +19,6 @@ from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
-from fairbench.runner.executors.ray.private import keep_private
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_options import RunOptions
@@ -36,6 +37,13 @@ PRELOAD = (
     "fairbench.training.resume_check",
 )
 """Modules that every process of a trial loads."""
+
+
+PRIVATE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+"""Variables with which Ray's own cluster of a study admits no other machine and, from Ray 2.52 on, no other user.
+
+With the first one, also on Linux, this machine is 127.0.0.1, and the cluster listens there alone.
+"""
 
 
 def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Sequence[Observer]) -> None:
@@ -90,7 +98,7 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
     if options.ray is None:
         return ProcessExecutor(options.places, observer.running, modules, call_limit, checkpointing)
     if options.ray == "local":
-        keep_private()
+        os.environ |= PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}  # Ray reads them when it is imported
     from fairbench.runner.executors.ray.executor import RayExecutor
 
     return RayExecutor(options, observer, modules, call_limit, checkpointing)

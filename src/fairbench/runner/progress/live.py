@@ -1,8 +1,9 @@
-"""Live progress of a study: a table that updates on a terminal, plain lines elsewhere."""
+"""Live progress of a study."""
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -11,11 +12,13 @@ from rich.table import Table
 
 from fairbench.common.formatting import duration
 from fairbench.common.terminal import LINE_SECONDS
-from fairbench.runner.observers import Follower, Observer, RunningTrial
+from fairbench.runner.observers import Follower, RunningTrial
 from fairbench.study.records import Record
 from fairbench.study.schedule import Outlook
 from fairbench.study.trial_spec import TrialSpec
 
+CELL_SECONDS = 1.0
+"""Seconds between two lines of progress in a notebook."""
 QUIET_SECONDS = 10.0
 """Seconds without a message of a trial after which the table shows them."""
 
@@ -68,13 +71,18 @@ def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
 
 
 class LiveProgress(Follower):
-    """Shows the progress of a study, its running trials with their losses, and the time left."""
+    """Shows the progress of a study, its running trials with their losses, and the time left.
 
-    line_seconds = LINE_SECONDS
+    A terminal has a table, a notebook one line that is replaced in place, and anything else plain lines.
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        verbose: whether to print a line for each trial that ends.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic, verbose: bool = False) -> None:
         super().__init__(clock)
-        self._console = console
+        self._console, self._verbose = console, verbose
+        self._in_cell = console.is_jupyter and not console.quiet
         self._outlook = Outlook(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
         self._steps: dict[str, int] = defaultdict(int)
@@ -83,38 +91,50 @@ class LiveProgress(Follower):
         self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "LiveProgress":
-        if self._console.is_terminal:
+        if self._in_cell:
+            from IPython.display import display  # only notebooks have it
+
+            show: Any = display  # it has no types
+            self._output = show({"text/plain": "preparing"}, raw=True, display_id=True)
+        elif self._console.is_terminal:
             self._live.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._live.stop()
+        if self._in_cell and self._outlook.trials:
+            self._show_line(self._summary())
 
     def say(self, text: str) -> None:
         """Print a message, unless it is empty."""
         if text:
-            self._console.print(text, style="yellow", highlight=False, soft_wrap=True)
+            self._print(text, "yellow")
 
     def planned(self, outlook: Outlook) -> None:
         self._outlook = outlook
+        if self._in_cell:
+            self._show_line(self._summary())
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         super().running(spec, step, loss)
-        if not self._console.is_terminal and self.clock() - self._last_line >= self.line_seconds:
+        wait = CELL_SECONDS if self._in_cell else LINE_SECONDS
+        if not self._console.is_terminal and self.clock() - self._last_line >= wait:
             self._last_line = self.clock()
             self._show_line(f"{self._summary()} | {trials_line(self.trials.values())}")
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
         label, started = self.trials[spec.id].label, self.trials[spec.id].started
         super().ended(spec, record)
+        if self._verbose:
+            self._print(f"{record['status']}: {label}, {spec.id}", "dim")
         if record["status"] == "failed":
             reason = f"failed: {label}: {record['error']['type']}: {record['error']['message']}"
-            self._console.print(reason, style="red", highlight=False, markup=False, soft_wrap=True)
+            self._print(reason, "red")
             return
         self._seconds[spec.arena.name] += self.clock() - started
         self._steps[spec.arena.name] += record["result"]["steps"]
         if record["status"] == "diverged":
-            self._console.print(f"diverged: {label} at step {record['result']['steps']}", highlight=False)
+            self._print(f"diverged: {label} at step {record['result']['steps']}")
         if record["cost"]["data_on"] != spec.training.device and spec.arena.name not in self._sent:
             self._sent.add(spec.arena.name)
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
@@ -128,20 +148,15 @@ class LiveProgress(Follower):
         return progress_line(done, trials, None if done == trials else self.eta())
 
     def _show_line(self, line: str) -> None:
-        self._console.print(line, highlight=False, soft_wrap=True)
+        if self._in_cell:
+            self._output.update({"text/plain": line}, raw=True)
+        else:
+            self._print(line)
+
+    def _print(self, line: str, style: str = "") -> None:
+        self._console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
     def _view(self) -> Group:
         table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread
         bar = ProgressBar(total=max(self._outlook.trials, 1), completed=self._outlook.done, width=40)
         return Group(self._summary(), bar, table)
-
-
-class TrialLines(Observer):
-    """Prints a line for each trial that ends."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def ended(self, spec: TrialSpec, record: Record) -> None:
-        line = f"{record['status']}: {spec.label()}, {spec.id}"
-        self._console.print(line, style="dim", highlight=False, soft_wrap=True)

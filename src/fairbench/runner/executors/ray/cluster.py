@@ -29,7 +29,7 @@ ANSWER = 10.0
 HEAD_ANSWER = 30.0
 """Seconds in which a lost head must answer again; after 60, Ray ends this process with its own message."""
 LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000}
-"""A cluster on this machine, see `keep_private`: with little storage, since records are small."""
+"""A cluster on this machine, which no other machine can join: with little storage, since records are small."""
 
 
 def check_address(address: str) -> None:
