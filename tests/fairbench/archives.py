@@ -187,3 +187,39 @@ def stories_file(path: Path, stories: Iterable[str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("".join(f"{story}\n{END}\n" for story in stories).encode())
     return path
+
+
+def jpegs(images: Labelled) -> list[tuple[bytes, int]]:
+    return [(encoded(pixels, "JPEG"), label) for pixels, label in images]
+
+
+def write_tiny_hub(root: Path, train: Sequence[tuple[bytes, int]], val: Any, names: Sequence[str]) -> None:
+    """Tiny ImageNet as the hub has it."""
+    for split, images in (("train", train), ("valid", val)):
+        columns = {"image": [data for data, _ in images], "label": [label for _, label in images]}
+        path = hub_folder(root, "tiny-imagenet") / f"data/{split}-00000-of-00001-70d52db3c749a935.parquet"
+        write_parquet(path, columns, {"label": names} if names else None)
+
+
+def write_faces(folder: Path, faces: Mapping[str, Sequence[bytes]], others: Sequence[bytes] = ()) -> None:
+    """CelebA's archive and list of partitions, with faces by split and others that are in no split."""
+    numbered = [(data, i) for i, split in enumerate(("train", "val", "test")) for data in faces[split]]
+    every = [*(data for data, _ in numbered), *others]
+    write_zip(folder / "img_align_celeba.zip", {f"img_align_celeba/{i + 1:06}.jpg": x for i, x in enumerate(every)})
+    lines = "".join(f"{i + 1:06}.jpg {number}\r\n" for i, (_, number) in enumerate(numbered))
+    (folder / "list_eval_partition.txt").write_bytes(lines.encode())
+
+
+def write_faces_hub(root: Path, faces: Mapping[str, Sequence[bytes]]) -> None:
+    """CelebA as the hub has it, in two files for each split, in another order."""
+    for split, images in faces.items():
+        pixels = [encoded(decoded(image).transpose(1, 2, 0), "PNG") for image in images]
+        for i, part in enumerate((pixels[1:], pixels[:1])):
+            official = {"val": "valid"}.get(split, split)
+            name = f"img_align+identity+attr/{official}-{i:05}-of-00002.parquet"
+            write_parquet(hub_folder(root, "celeba") / name, {"image": part})
+
+
+def write_stories(folder: Path, train: Iterable[str], test: Iterable[str], version: str = "V2-GPT4") -> None:
+    stories_file(folder / f"TinyStories{version}-train.txt", train)
+    stories_file(folder / f"TinyStories{version}-valid.txt", test)
