@@ -20,7 +20,7 @@ from fairbench.data.prepared import read_folder
 pytestmark = pytest.mark.xdist_group("datasets")
 
 TRAIN, TEST = archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1)
-PHOTOS = [(archives.encoded(pixels, "JPEG"), label) for pixels, label in archives.noise(33, 3, (64, 64), 0)]
+PHOTOS = archives.jpegs(archives.noise(33, 3, (64, 64), 0))
 WORDS = (b"\xff\xfe", b"-1", b"null", b"\0", b"[" * 3000, b"\n", b"\xff" * 8, b"9" * 30)
 
 

@@ -24,7 +24,7 @@ from fairbench.data.dataset_config import configs_of, dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.formats import delimited_text
 from fairbench.data.loading import load_source
-from fairbench.data.preparation import hub, tokenizer
+from fairbench.data.preparation import tokenizer
 from fairbench.data.preparation.locate import PrepareOptions
 from fairbench.data.preparation.prepare import prepare
 from fairbench.data.prepared import Prepared
@@ -423,8 +423,6 @@ def write_sources(dataset: str, folder: Path, mirror: Path) -> None:
         splits = {"train": faces[:3], "val": faces[3:4], "test": faces[4:]}
         archives.write_faces(folder, splits)
         archives.write_faces_hub(mirror, splits)
-        with pytest.MonkeyPatch.context() as patch:
-            archives.register_hub(patch, mirror)
     else:
         for place in (folder, hub_folder(mirror, dataset)):
             archives.write_stories(place, ["", *STORIES], STORIES[:5], "")
@@ -446,7 +444,7 @@ def test_a_dataset_is_the_same_from_both_sources(
     write_sources(dataset, tmp_path, tmp_path / "mirror")
     archives.register(monkeypatch, dataset, tmp_path)
     if dataset == "celeba":  # fairbench knows the names of all its files
-        monkeypatch.setattr(hub, "HASHES", tmp_path / "mirror" / "SHA256SUMS")
+        archives.register_hub(monkeypatch, tmp_path / "mirror")
     data = prepared(tmp_path, dataset, **options)
     of_hub = prepared(tmp_path / "other", dataset, tmp_path / "mirror", **options)
     assert files(of_hub) == files(data)

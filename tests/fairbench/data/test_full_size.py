@@ -37,25 +37,16 @@ SHORT = (
 def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The four archives, small but for their numbers of classes, of which this test declares the hashes to be known."""
     root = tmp_path / "data"
-    for split, count in (("train", 80), ("valid", 20)):
-        stories = [f"{split}, number {i}: {'once upon a time ' * 60}" for i in range(count)]
-        archives.stories_file(root / f"TinyStoriesV2-GPT4-{split}.txt", stories)
+    stories = [[f"{split}, {i}: {'once upon a time ' * 60}" for i in range(n)] for split, n in (("a", 80), ("b", 20))]
+    archives.write_stories(root, *stories)
     train, test = archives.noise(1000, 100, (32, 32), 0), archives.noise(100, 100, (32, 32), 1)
     members = archives.cifar_members(train, test, [f"class {i:02}" for i in range(100)])
     archives.write_tar(root / "cifar-100-python.tar.gz", members)
-    colours = [
-        [(archives.encoded(pixels // 8 * 8, "JPEG"), label) for pixels, label in archives.noise(n, 200, (64, 64), n)]
-        for n in (2000, 200)
-    ]
-    wnids = [f"n{i:08}" for i in range(200)]
-    archives.write_zip(root / "tiny-imagenet-200.zip", archives.tiny_imagenet_members(*colours, wnids))
-    faces = [archives.encoded(pixels, "JPEG") for pixels, _ in archives.noise(5, 1, (218, 178), 2)]
-    archives.write_zip(
-        root / "img_align_celeba.zip",
-        {f"img_align_celeba/{i + 1:06}.jpg": data for i, data in enumerate(faces)},
-    )
-    partition = "".join(f"{i + 1:06}.jpg {max(i - 2, 0)}\n" for i in range(5))
-    (root / "list_eval_partition.txt").write_text(partition)
+    colours = [[(pixels // 8 * 8, x) for pixels, x in archives.noise(n, 200, (64, 64), n)] for n in (2000, 200)]
+    members = archives.tiny_imagenet_members(*map(archives.jpegs, colours), [f"n{i:08}" for i in range(200)])
+    archives.write_zip(root / "tiny-imagenet-200.zip", members)
+    faces = [data for data, _ in archives.jpegs(archives.noise(5, 1, (218, 178), 2))]
+    archives.write_faces(root, {"train": faces[:3], "val": faces[3:4], "test": faces[4:]})
     for dataset in ("tinystories", "cifar100", "tiny-imagenet", "celeba"):
         archives.register(monkeypatch, dataset, root)
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])  # nobody looks at them here

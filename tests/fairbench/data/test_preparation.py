@@ -198,7 +198,7 @@ SMALL = archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG")
 def test_hostile_and_broken_zips(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], member: str, data: bytes, complaint: str
 ) -> None:
-    images = [(archives.encoded(pixels, "JPEG"), label) for pixels, label in archives.noise(30, 1, (64, 64), 0)]
+    images = archives.jpegs(archives.noise(30, 1, (64, 64), 0))
     members = archives.tiny_imagenet_members(images, images[:1], ["n01443537"])
     archives.write_zip(tmp_path / "tiny-imagenet-200.zip", {**members, member: data})
     words = ["--dataset", "tiny-imagenet", "--data-root", str(tmp_path), "--unverified"]
