@@ -6,8 +6,6 @@ An embedded one is made by `fairbench.data.loading`. Each other one has a module
     read(source, options) -> Images | Texts            the examples, the same from every source
 """
 
-from collections.abc import Mapping
-
 from fairbench.data.datasets.info import Dataset, Option
 from fairbench.data.formats.source_files import SourceFile
 
@@ -38,7 +36,7 @@ STORIES = (
     ),
 )
 
-DATASETS: Mapping[str, Dataset] = {
+DATASETS = {
     "digits": Dataset("scikit-learn's digits, embedded", "images", labelled=True),
     "stdlib": Dataset("the Python standard library's source, embedded", "text"),
     "tinystories": Dataset(

@@ -6,9 +6,9 @@ again: from the record if there is one, otherwise when the trial restarts.
 
 import importlib.util
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairbench.common.errors import UsageError
@@ -41,7 +41,6 @@ class TensorBoard(Observer):
             raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard")
         self._directory, self._others = directory, [name for name in extra if name != "weight_decay"]
         self._writers: dict[str, SummaryWriter] = {}
-        self._since: dict[str, int] = {}  # the first step of a trial that was written
 
     def __exit__(self, *error: object) -> None:
         for writer in self._writers.values():
@@ -58,14 +57,7 @@ class TensorBoard(Observer):
     def recorded(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
         """Write the event file of an existing record, unless it is complete."""
         if read_text(self._complete(spec)) != spec.id and (record := read()) and record["result"]:
-            self._rewrite(spec, record)
-
-    def _rewrite(self, spec: TrialSpec, record: Record) -> None:
-        """Write the event file of a trial from its record."""
-        self.started(spec)
-        for step, loss in record["result"]["loss_curve"]:
-            self.running(spec, step, loss)
-        self.ended(spec, record)
+            self._write(spec, record["result"])
 
     def started(self, spec: TrialSpec, label: str = "") -> None:
         """Start the event file of a trial, with its hyperparameters."""
@@ -83,35 +75,37 @@ class TensorBoard(Observer):
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         """Write the training loss of a window of steps, at its last step."""
         if writer := self._writers.get(spec.id):
-            self._since.setdefault(spec.id, step)
             writer.add_scalar(LOSS, loss, step)
 
     def paused(self, spec: TrialSpec) -> None:
         """Close the file; it is written again when the trial resumes."""
-        self._since.pop(spec.id, None)
         if writer := self._writers.pop(spec.id, None):
             writer.close()
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
-        """Write the metrics of the evaluations, or the error of a failed trial."""
-        writer, since = self._writers.pop(spec.id, None), self._since.pop(spec.id, None)
-        if writer is None:
+        """Write the whole file from the record, or the error of a failed trial."""
+        if spec.id not in self._writers:
             return
         if record["status"] == "failed":
-            writer.add_text("failed", f"{record['error']['type']}: {record['error']['message']}", 0)
-            writer.close()
+            error = record["error"]
+            self._writers[spec.id].add_text("failed", f"{error['type']}: {error['message']}", 0)
+        self.paused(spec)
+        if record["result"]:
+            self._write(spec, record["result"])
+
+    def _write(self, spec: TrialSpec, result: Mapping[str, Any]) -> None:
+        """Write the event file of a trial from its result; a trial that resumed has its first steps, too."""
+        self.started(spec)
+        if not (writer := self._writers.get(spec.id)):
             return
-        result = record["result"]
-        if result["loss_curve"] and since != result["loss_curve"][0][0]:  # it resumed from a checkpoint
-            writer.close()
-            self._rewrite(spec, record)
-            return
+        for step, loss in result["loss_curve"]:
+            writer.add_scalar(LOSS, loss, step)
         for evaluation in result["evaluations"]:
             for metric, value in evaluation["val"].items():
                 writer.add_scalar(f"{metric}/{spec.training.selection}", value, evaluation["step"])
         for metric, value in (result["final"] or {}).get("test", {}).items():
             writer.add_scalar(f"{metric}/test", value, result["steps"])
-        writer.close()
+        self.paused(spec)
         write_atomically(self._complete(spec), spec.id)
 
     def _complete(self, spec: TrialSpec) -> Path:
