@@ -164,7 +164,8 @@ def call_each(
     with ProcessExecutor((), preload=preload, call_limit=limit) as executor:
         while waiting or running:
             while waiting and len(running) < (1 if alone else cores()):
-                running[executor.process(_call, (function, waiting[0], *arguments), limit)] = waiting.pop(0)
+                process = executor.process(_call, (function, waiting[0], *arguments), limit)
+                running[process] = waiting.pop(0)
             patience = min(process.deadline for process in running) - time.monotonic()
             ready = wait([process.pipe for process in running], max(patience, 0.0))
             late = [process for process in running if process.deadline <= time.monotonic()]
