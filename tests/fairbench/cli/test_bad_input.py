@@ -87,6 +87,8 @@ MISTAKES = [
     ("run --only-optimizers AdamW,psilogic", "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
     ("run --only-optimizers AdamW", "the reference optimizer 'PsiLogic' is not in the run"),
     ("run --workers 0", "--workers must be at least 1, got 0"),
+    ("run smoke --ray local --workers 2", "leave out --workers 2"),
+    ("run smoke --ray local --gpus 0,1", "leave out --gpus 0,1"),
     ("run --device cuda --gpus 0,x", "--gpus takes numbers of GPUs, as in 0,1, or all; got 'x'"),
     ("run --device cuda --trials-per-gpu 0", "--trials-per-gpu must be at least 1, got 0"),
     ("run --smoke-test --suite mini", "--suite means mini and --smoke-test means smoke"),

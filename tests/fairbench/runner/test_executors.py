@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as study
@@ -173,12 +172,6 @@ def test_without_ray_the_error_names_the_package(monkeypatch):
     monkeypatch.delitem(sys.modules, "fairbench.runner.executors.ray.cluster", raising=False)
     with pytest.raises(UsageError, match=r"pip install '.\[ray\]'"):
         importlib.import_module("fairbench.runner.executors.ray.cluster")
-
-
-@pytest.mark.parametrize("option", [["--workers", "2"], ["--gpus", "0,1"]])
-def test_the_number_of_trials_on_a_cluster_is_no_option(option, capsys):
-    assert main(["run", "smoke", "--ray", "local", *option]) == 2
-    assert f"leave out {option[0]}" in capsys.readouterr().err
 
 
 DRIVER = """
