@@ -180,7 +180,7 @@ from fairbench.cli.main import main
 for words in {commands!r}:
     print(main(words.split()))
 """
-NEED = ("run mini -j 0", "plan mini", "status .", "watch .", "audit .", "report .", "compare .", "verdicts",
+NEED = ("run mini -j 1", "plan mini", "status .", "watch .", "audit .", "report .", "compare .", "verdicts",
         "check AdamW", "try AdamW")  # fmt: skip
 NEED_NOTHING = ("list", "suite show mini", "suite check mini", "env", "new-optimizer my_rule")
 
