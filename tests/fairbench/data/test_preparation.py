@@ -775,29 +775,6 @@ def test_one_missing_dataset_does_not_keep_the_others_from_being_prepared(
     assert dataset_config("cifar100").open(tmp_path).manifest["verified"]
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["prepare", "--dataset", "cifar10"], "unknown dataset 'cifar10'; did you mean 'cifar100'"),
-        (["prepare", "--suite", "mini", "--dataset", "cifar100"], "suite mini reads no cifar100"),
-        (["prepare", "--dataset", "text"], "text needs the option path"),
-        (["prepare", "--hub", "nowhere"], "--hub nowhere is no folder"),
-        (["verify", "--data-root", "nowhere"], "nothing is prepared in nowhere"),
-    ],
-)
-def test_wrong_arguments_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", *words]) == 2
-    assert complaint in capsys.readouterr().err
-
-
-def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, mirror: Path) -> None:
-    code = "import sys; sys.modules['pyarrow'] = None"
-    done = subprocess.run(prepared_by(code, tmp_path, mirror), capture_output=True, text=True)
-    assert done.returncode == 2
-    install = "in the folder of the repository, run: pip install '.[data]'"
-    assert done.stderr == f"fairbench: this needs pyarrow, which is not installed; {install}\n"
-
-
 def test_progress_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from fairbench.data.preparation.progress_bar import progress_bar
 
