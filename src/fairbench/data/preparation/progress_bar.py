@@ -22,7 +22,7 @@ def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[
     """
     console, done, began = Terminal(), 0, time.monotonic()
     amount, of_unit = (format_bytes, "") if unit == "bytes" else ("{:,}".format, f" {unit}")
-    columns = TextColumn("  {task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+    columns = TextColumn("  {task.description}", markup=False), BarColumn(20), TimeRemainingColumn()
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task, shown = bar.add_task(label, total=total), began
 
