@@ -31,7 +31,7 @@ from users import as_user, needs_root
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import format_bytes
-from fairbench.data.dataset_config import dataset_config
+from fairbench.data.dataset_config import PREPARED, dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation import hub
 from fairbench.data.preparation.hub import LISTING
@@ -757,7 +757,7 @@ def test_list_shows_what_is_there(
     capsys.readouterr()
     assert main(["data", "list", "--data-root", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    for name, facts in DATASETS.items():
+    for name, facts in PREPARED.items():
         assert name in shown
         assert facts.title in shown
     assert f"cifar-100-python.tar.gz ({format_bytes(archive.stat().st_size)}) is {archive}" in shown
