@@ -63,7 +63,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch
         before = checkpoints()
         study.wait_for(lambda: checkpoints() - before)
 
-    killed, interrupted = study.start(1), study.start(0)
+    killed, interrupted = study.start(1), study.start(1)
     study.wait_for(lambda: len([*study.out.glob("drivers/*.json")]) == 2)
     wait_for_checkpoint()
     study.kill_driver(killed)
