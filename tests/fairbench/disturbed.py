@@ -131,7 +131,7 @@ class Disturbed:
     def keep_running(self, drivers, seconds):
         """Let a number of drivers run for some seconds; returns whether any still runs."""
         for _ in range(drivers - len(self.running())):
-            self.start(self.chance.choice((0, 1, 2)))
+            self.start(self.chance.choice((1, 2)))
         until = time.monotonic() + seconds
         while time.monotonic() < until and self.running():
             time.sleep(0.02)
