@@ -70,4 +70,4 @@ class Analyses:
         return self.suite.arenas[c.arena].margin
 
     def __repr__(self) -> str:
-        return f"<Analyses of {self.suite.name}>"
+        return f"<Analyses of {self.history.study.suite.name}>"

@@ -166,10 +166,7 @@ def test_trends_are_corrected_and_need_three_sizes_two_horizons_and_two_seeds():
     assert {(x.verdict, x.note) for x in trends} == {("cannot be told", "fewer than 2 seeds, no test")}
     for few, note in (
         (((2e6, 8e6), (0.5, 1.0)), "AdamW has 2 of 3 sizes that a trend needs"),
-        (
-            ((2e6, 4e6, 8e6), (1.0,)),
-            "AdamW has 1 of 2 horizons that a trend needs at each size",
-        ),
+        (((2e6, 4e6, 8e6), (1.0,)), "AdamW has 1 of 2 horizons that a trend needs at each size"),
     ):
         some = ladder(*few)
         law, trends = judged(some, losses_of(some, 0.01))

@@ -90,10 +90,7 @@ HEAD = "arena,optimizer,seed,value"
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (
-            "arena,optimizer,value\n",
-            "t.csv must have the columns arena, optimizer, seed, value or arena, optimizer, mean",
-        ),
+        ("arena,optimizer,value\n", "t.csv must have the columns arena, optimizer, seed, value or arena, optimizer, m"),
         ("", "t.csv must have the columns .* it has none"),
         (HEAD, "t.csv has no rows; add one for each seed or arm"),
         (f"{HEAD}\na,X,1,good", "t.csv, line 2: value must be a number or 'diverged', got 'good'"),
@@ -101,19 +98,10 @@ HEAD = "arena,optimizer,seed,value"
         (f"{HEAD}\na,X,1,1,5", "t.csv, line 2: must have 4 cells, as the first line"),
         (f"{HEAD}\na,X,1", "t.csv, line 2: must have 4 cells, as the first line"),
         (f"{HEAD}\na,X,1,1", "X shares no arena with another optimizer; add rows, or --reference"),
-        (
-            f"{HEAD}\na,X,1,1\na,Y,1,1",
-            "t.csv, line 2: which values are better. Give --better lower or higher, or a col",
-        ),
+        (f"{HEAD}\na,X,1,1\na,Y,1,1", "t.csv, line 2: which values are better. Give --better lower or higher"),
         (f"{HEAD},better\na,X,1,1,up\na,Y,1,1,up", "t.csv, line 2: better must be lower or higher, got 'up'"),
-        (
-            f"{HEAD},better\na,X,1,1,lower\na,Y,1,1,higher",
-            "t.csv, line 3: better must be the same in all rows of arena a",
-        ),
-        (
-            "arena,optimizer,mean,std,n\na,X,1,-1,3",
-            "t.csv, line 2: n must be at least 1, .* std finite and not negative",
-        ),
+        (f"{HEAD},better\na,X,1,1,lower\na,Y,1,1,higher", "t.csv, line 3: better must be the same in all rows of"),
+        ("arena,optimizer,mean,std,n\na,X,1,-1,3", "line 2: n must be at least 1, .* std finite and not negative"),
         ("arena,optimizer,mean,std,n\na,X,1,1,2.5", "t.csv, line 2: n must be a whole number, got '2.5'"),
         ("arena,optimizer,mean,std,n\na,X,1,1,2\na,X,1,1,2", "t.csv, line 3: X has a row already; keep one"),
     ],

@@ -18,6 +18,8 @@ from fairbench.analysis.statistics.significance import holm, summarize, welch
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
 NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]
 NEAR = [0.5001, 0.5102, 0.5199]
+MIRRORED = (("advantage", "advantage"), ("ci_high", "ci_low"), ("paired_high", "paired_low"), ("g_high", "g_low"))
+"""Statistics, and those that have their value with the other sign where the direction or the arms are swapped."""
 
 
 def comparisons(the_study, **options):
@@ -105,11 +107,8 @@ def test_missing_and_failed_trials():
     found = one(PsiLogic=[0.9, None, "failed"], AdamW=["diverged", 0.5, 0.5])
     assert found.statement == "incomplete (PsiLogic missing 1/3, PsiLogic failed 1/3)"
     assert found.p is None
-
-
-def test_missing_sweep_makes_all_seeds_missing():
-    found = one(PsiLogic=HIGH, AdamW=LOW, sweeps={("vit", "AdamW"): {1e-3: None}})
-    assert found.statement == "incomplete (AdamW missing 3/3)"
+    of_sweep = one(PsiLogic=HIGH, AdamW=LOW, sweeps={("vit", "AdamW"): {1e-3: None}})
+    assert of_sweep.statement == "incomplete (AdamW missing 3/3)"
 
 
 def test_missing_tests_stay_in_the_family():
@@ -123,27 +122,17 @@ def test_identical_results_are_stated():
     found = one(PsiLogic=LOW, AdamW=LOW, weights=weights)
     assert found.statement == "identical (the same weights in every seed)"
     assert (found.identical_seeds, found.p) == (3, 1)
-
-
-def test_identical_values_of_different_weights_are_stated():
-    found = one(PsiLogic=LOW, AdamW=LOW)
-    assert found.statement == "identical values (in every seed)"
-
-
-def test_partly_identical_results_are_stated():
+    assert one(PsiLogic=LOW, AdamW=LOW).statement == "identical values (in every seed)"
     weights = {("AdamW", 1): sha("x"), ("PsiLogic", 1): sha("x")}
-    found = one(PsiLogic=NOISY, AdamW=NOISIER, weights=weights)
-    assert found.statement == "inconclusive (the same weights in 1 of 3 seeds)"
+    partly = one(PsiLogic=NOISY, AdamW=NOISIER, weights=weights)
+    assert partly.statement == "inconclusive (the same weights in 1 of 3 seeds)"
 
 
-def test_no_variance_is_no_verdict():
+def test_no_variance_and_one_seed_are_no_verdict():
     found = one(PsiLogic=[0.9] * 3, AdamW=[0.5] * 3)
-    assert (found.verdict, found.note, found.p) == ("inconclusive", "no variance in either arm, no test", None)
-
-
-def test_one_seed_is_no_verdict():
+    assert (found.statement, found.p) == ("inconclusive (no variance in either arm, no test)", None)
     found = one(PsiLogic=[0.9], AdamW=[0.1], seeds=(1,))
-    assert (found.verdict, found.p, found.note) == ("inconclusive", None, "fewer than 2 seeds, no test")
+    assert (found.statement, found.p) == ("inconclusive (fewer than 2 seeds, no test)", None)
     assert found.advantage == pytest.approx(0.8)
 
 
@@ -160,12 +149,7 @@ def test_the_further_statistics():
 
 def test_a_smaller_loss_is_an_advantage_in_every_test():
     vit, gpt = (one(arena, PsiLogic=NOISY, AdamW=NOISIER, margin=0.05) for arena in ("vit", "gpt"))
-    for high, low in (
-        ("advantage", "advantage"),
-        ("ci_high", "ci_low"),
-        ("paired_high", "paired_low"),
-        ("g_high", "g_low"),
-    ):
+    for high, low in MIRRORED:
         assert getattr(gpt, high) == pytest.approx(-getattr(vit, low))
 
 
@@ -194,12 +178,7 @@ def test_the_verdict_of_a_pair_is_the_mirror_of_the_swapped_one(arms):
     assert other.verdict == MIRROR.get(found.verdict, found.verdict)
     same = ("p", "p_holm", "p_equivalence", "p_paired", "p_spread", "seed_correlation", "seeds_needed")
     assert [getattr(other, name) for name in same] == pytest.approx([getattr(found, name) for name in same])
-    for high, low in (
-        ("advantage", "advantage"),
-        ("ci_high", "ci_low"),
-        ("paired_high", "paired_low"),
-        ("g_high", "g_low"),
-    ):
+    for high, low in MIRRORED:
         assert getattr(other, high) == (None if getattr(found, low) is None else pytest.approx(-getattr(found, low)))
 
 
