@@ -31,6 +31,7 @@ def test_no_number_of_seeds():
     assert seeds_to_detect(1.0, 0.0, 0.0, 0.05) is None
     assert seeds_to_detect(1e-3, 1.0, 1.0, 0.05) is None  # fifteen million
     assert seeds_to_detect(1e6, 1.0, 1.0, 0.05) == 2
+    assert seeds_to_detect(0.5, 1.0, 0.0, 0.05) == seeds_to_detect(0.5, 0.0, 1.0, 0.05) > 2
 
 
 def test_minimum_detectable_effect_is_r_power_t_test():

@@ -167,6 +167,7 @@ def test_the_correlation_of_the_sleep_data():
     assert seed_correlation(SLEEP_1, SLEEP_2) == pytest.approx(0.7951702, abs=5e-8)
     assert seed_correlation([0.5, 0.5, 0.5], [0.1, 0.2, 0.3]) is None
     assert seed_correlation([0.5, 0.6], [0.1, 0.2]) is None
+    assert seed_correlation([1, 2, 3], [1, 1, 2]) == pytest.approx(0.75**0.5)
 
 
 @pytest.mark.parametrize("b", [SLEEP_2, [3 * x for x in SLEEP_2], [0.1] * 10])
