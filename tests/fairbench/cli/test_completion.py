@@ -25,6 +25,9 @@ COMPLETED = {
     "check PsiL": {"PsiLogic"},
     "data list --dataset cel": {"celeba"},
     "expl": {"explain"},
+    "run --se": {"--set", "--seeds"},
+    "run --device c": {"cpu", "cuda"},
+    "suite ": {"show", "check", "-h", "--help"},
 }
 
 
