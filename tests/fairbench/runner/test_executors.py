@@ -18,7 +18,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.study.schedule import Schedule
 from fairbench.training.place import Place
 
-pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
+pytestmark = pytest.mark.xdist_group("servers")  # they start many processes
 
 PRELOAD = [*study.PRELOAD, "fairbench.arenas.vit"]
 LIMITS = {"Hangs": 3.0, "Leaves": 3.0}

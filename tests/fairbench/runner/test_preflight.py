@@ -23,7 +23,7 @@ from fairbench.suites.overrides import named_arenas
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 
-pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
+pytestmark = pytest.mark.xdist_group("servers")  # they start many processes
 
 HELPED = """
 import torch

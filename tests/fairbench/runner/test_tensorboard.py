@@ -18,7 +18,7 @@ from fairbench.training.place import Place
 
 pytest.importorskip("tensorboard", reason="the package tensorboard is not installed")
 
-pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
+pytestmark = pytest.mark.xdist_group("servers")  # they start many processes
 
 RUN = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "2", "--tensorboard"]
 
