@@ -163,6 +163,15 @@ def test_degenerate_differences(a, b, p, reason):
     assert (paired_t(a, b).p, paired_t(a, b).reason) == (p, reason)
 
 
+def test_small_values_and_two_seeds_have_a_paired_test():
+    assert 0 < paired_t([5e-9, 6e-9, 8e-9], [4e-9, 5e-9, 6e-9]).p < paired_t([1.0, 3.0], [0.0, 1.0]).p < 1
+
+
+def test_the_effect_depends_on_the_difference_of_the_means():
+    effects = [effect_interval(Summary(5, x + 1, 1.0), Summary(5, x, 1.0)) for x in (0.0, 2.0)]
+    assert effects[0] == pytest.approx(effects[1])
+
+
 def test_the_correlation_of_the_sleep_data():
     assert seed_correlation(SLEEP_1, SLEEP_2) == pytest.approx(0.7951702, abs=5e-8)
     assert seed_correlation([0.5, 0.5, 0.5], [0.1, 0.2, 0.3]) is None
