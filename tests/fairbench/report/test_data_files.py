@@ -114,7 +114,7 @@ def test_a_column_without_a_meaning_is_an_error():
 def test_every_column_of_every_file_has_a_meaning():
     """Also of files that no study of the tests writes: the dictionary of a study would fail."""
     files = analysis_rows(MagicMock())
-    assert len(files) == 15
+    assert len(files) == 13
     assert all(field.description for kind, _ in files.values() for field in fields_of(kind))
 
 
