@@ -222,31 +222,23 @@ def short(spec: TrialSpec, **options: Any) -> TrialSpec:
     return replace(spec, training=replace(spec.training, **training))
 
 
-def paused(spec: TrialSpec, folder: Path, after: int) -> Path:
-    """The checkpoint of a trial to which SIGTERM is sent after a step."""
+def stopped(spec: TrialSpec, folder: Path, after: int, why: str = "^$") -> list[Path]:
+    """The checkpoints in a folder once a trial has got SIGTERM after a step, and has said why it cannot resume."""
 
     def terminate(step: int, loss: float) -> None:
         if step == after:
             signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(Paused, match=r"^$"):
-        trial(spec, Place(), terminate, Checkpoint(spec, Place(), Checkpointing(str(folder), 0)))
-    (path,) = folder.iterdir()
-    assert path.name == f"{spec.id}.pt"
-    return path
-
-
-def refused(spec: TrialSpec, folder: Path, why: str) -> None:
-    """A trial in which a checkpoint after step 3 is followed by SIGTERM after step 6."""
-    paused(spec, folder, 3)
-
-    def terminate(step: int, loss: float) -> None:
-        if step == 6:
-            signal.raise_signal(signal.SIGTERM)
-
     with pytest.raises(Paused, match=why):
         trial(spec, Place(), terminate, Checkpoint(spec, Place(), Checkpointing(str(folder), 0)))
-    assert [*folder.iterdir()] == [], "a checkpoint stays that would be used"
+    return [*folder.iterdir()]
+
+
+def paused(spec: TrialSpec, folder: Path, after: int) -> Path:
+    """The checkpoint of a trial that was stopped after a step."""
+    (path,) = stopped(spec, folder, after)
+    assert path.name == f"{spec.id}.pt"
+    return path
 
 
 def resumed(spec: TrialSpec, folder: Path) -> tuple[Record, list[int]]:
@@ -328,7 +320,8 @@ def test_what_begins_after_the_first_steps_is_not_lost(
     """No checkpoint is written once the optimizer keeps more on itself than after its first steps."""
     spec = short(arm(tiny_suite, name), log_every=3)
     why = f"it keeps {kept} on itself and not in its state"
-    refused(spec, tmp_path / "kept", why)
+    paused(spec, tmp_path / "kept", 3)
+    assert stopped(spec, tmp_path / "kept", 6, why) == [], "a checkpoint stays that would be used"
     assert f"the trial continues without a new checkpoint: {why}" in capsys.readouterr().out
     record, steps = resumed(spec, tmp_path / "kept")
     assert steps[0] == 3
