@@ -146,7 +146,7 @@ def shortened(suite: Suite, changes: Overrides) -> Suite:
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     folder, suites = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("included") / "suites"
     shutil.copytree(Path(fairbench.__file__).parent / "suites", suites)
-    user, (one,) = User(FOLLOWED, NOT_RUN, GUIDES), SERVERS.values()
+    user, one = User(FOLLOWED, NOT_RUN, GUIDES), next(iter(SERVERS.values()))
     with pytest.MonkeyPatch.context() as patch:
         run_here(patch, folder)
         patch.setenv("COLUMNS", "120")
