@@ -134,6 +134,10 @@ def test_no_variance_and_one_seed_are_no_verdict():
     found = one(PsiLogic=[0.9], AdamW=[0.1], seeds=(1,))
     assert (found.statement, found.p) == ("inconclusive (fewer than 2 seeds, no test)", None)
     assert found.advantage == pytest.approx(0.8)
+    assert (found.std_reference, found.std_baseline) == (None, None)
+    found = one(PsiLogic=[0.9, 0.8], AdamW=[0.1, 0.3], seeds=(1, 2), margin=None)
+    assert (found.std_reference, found.std_baseline) == pytest.approx((0.005**0.5, 0.02**0.5))
+    assert (found.p_equivalence, found.seeds_needed) == (None, None)
 
 
 def test_the_further_statistics():

@@ -135,12 +135,23 @@ def test_neighbors_differ_in_one_hyperparameter() -> None:
     assert len(search.confirm(short, {})) <= search.neighborhood
 
 
+@pytest.mark.parametrize(("decay", "lower", "higher"), [(0.0, [], [0.01]), (0.01, [0.0], [0.1]), (0.1, [0.01], [])])
+def test_lower_neighbors_are_tried_before_higher_ones(decay, lower, higher) -> None:
+    betas = [(0.9, 0.99), (0.9, 0.9), (0.8, 0.9)]
+    best = Setting(1e-3, (("weight_decay", decay), ("betas", betas[0])))
+    grid = Grid(sweep_of(confirm=1, extra={"weight_decay": [0.01, 0.0, 0.1], "betas": betas}))
+    below, above = ([best.with_value("weight_decay", x) for x in near] for near in (lower, higher))
+    low, high, other = (best.with_value(*change) for change in (("lr", 1e-4), ("lr", 1e-2), ("betas", betas[1])))
+    assert grid.confirm({best: (0.0,)}, {}) == [best, low, *below, high, *above, other]
+
+
 def test_a_sobol_selection_is_confirmed_by_rank() -> None:
     search = Sobol(sweep_of(**SOBOL, confirm=1))
     short = searched(search, lambda x: x.lr)
     ranked = sorted(short, key=lambda x: x.lr)
     assert list(confirmed(search, short, lambda x: x.lr)) == ranked[:3]
     assert list(confirmed(search, short, lambda x: -x.lr)) == ranked
+    assert search.confirm(short, {x: (-x.lr,) for x in ranked[:3]}) == ranked[3:4]
     assert list(confirmed(search, short, lambda x: abs(x.lr - ranked[3].lr))) == ranked[:5]
 
 
