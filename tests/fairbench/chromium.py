@@ -27,15 +27,20 @@ def driver(tmp_path_factory):
     selenium = pytest.importorskip("selenium.webdriver", reason=f"{sys.executable} -m pip install selenium")
     file = tmp_path_factory.mktemp("page") / "report.html"
     file.write_text(everything())
-    options = selenium.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for argument in (*ARGUMENTS, f"--user-data-dir={file.parent / 'profile'}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver"))) as found:
+    with start(selenium, file.parent / "profile") as found:
         found.page = f"file://{file}"
         found.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also after a page was printed
         yield found
+
+
+def start(selenium, profile):
+    """A Chromium without a window, by the module selenium.webdriver, which writes to the folder `profile`."""
+    options = selenium.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for argument in (*ARGUMENTS, f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
 
 
 @pytest.fixture
