@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 from unittest.mock import MagicMock
 
 from docutils import nodes
+from fairbench.study.record_shape import WholeRecord
 from markdown_text import code, escaped, meanings, summary, table
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -31,7 +32,6 @@ from fairbench.report.tables.csv_files import TRIALS, analysis_rows
 from fairbench.report.tables.fields import Field, fields_of, purpose
 from fairbench.report.tables.parquet import columns
 from fairbench.report.tables.rows import Trial
-from fairbench.study.record_shape import WholeRecord
 from fairbench.suites.cells import Ladder
 from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT

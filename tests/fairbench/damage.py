@@ -7,24 +7,20 @@ from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
 import torch
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, history, sealed, study
 from hypothesis import strategies as st
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
-from fairbench.common.hashing import digest
 from fairbench.runner.coordination import liveness
 from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.observers import Observer
 from fairbench.runner.run_study import admit
 from fairbench.runner.trial_loop import TrialLoop
-from fairbench.study import snapshot
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
-from fairbench.study.record_index import INDEX_FILE, _head
 from fairbench.study.records import Store
-from fairbench.study.snapshot import Snapshot
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.place import Checkpointing, Place
 
@@ -66,14 +62,14 @@ STATUS = {
 
 
 def whole_study(directory):
-    """Write a study with records, index, status, claim, checkpoint and listing; returns it and its files."""
+    """Write a study with records, status, claim, checkpoint and listing; returns it and its files."""
     made = study(("vit",), margin=0.02)
     records = Records(finals(made, AdamW=[0.7, "failed", 0.75], PsiLogic=[0.8, "diverged", 0.9], Lion=[0.7, 0.8, None]))
     store = Store(directory)
     store.prepare()
     trials = [spec for arm in arms(made, records) for spec in arm.trials]
-    for record in filter(None, map(records, trials)):
-        store.write(record)
+    for spec in filter(records, trials):
+        store.write(spec, records(spec))
     write_history(directory, history(made))
     (directory / "drivers" / f"{STATUS['token']}.json").write_text(json.dumps(STATUS))
     (missing,) = (spec for spec in trials if records(spec) is None)
@@ -81,10 +77,6 @@ def whole_study(directory):
     checkpoint = Checkpoint(missing, Place(), Checkpointing(str(store.checkpoints), 1))
     assert checkpoint._write({"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}) == ""
     (directory / "report_files.txt").write_text("cost.csv\ntables/x.tex\n")
-    with patch.object(snapshot, "WORTHWHILE", 1):
-        index = Snapshot(directory, made)
-        [*map(index.entry, index._present)]
-        index.write_index()
     return made, missing, {x.relative_to(directory): x.read_bytes() for x in directory.rglob("*") if x.is_file()}
 
 
@@ -108,15 +100,8 @@ def replaced(value, path, new):
 
 
 def signed(name, text):
-    """A record or an index with the checksum that its content must have, so that readers look at the content."""
-    if name.name == INDEX_FILE:
-        return _head(text.encode()) + b"\n" + text.encode()
-    if name.parts[0] == "trials":
-        record = json.loads(text)
-        if isinstance(record, dict):
-            record.pop("sha256", None)
-            text = json.dumps({**record, "sha256": digest(record)})
-    return text.encode()
+    """JSON as the content of a file: a record gets the checksum, so that readers look at what it holds."""
+    return (sealed(text) if name.parts[0] == "trials" else text).encode()
 
 
 @st.composite
@@ -124,7 +109,7 @@ def damaged(draw, files):
     """Name and content of a file, one thing in it changed; None removes it."""
     name = draw(st.sampled_from(sorted(files)))
     content = files[name]
-    kinds = ["cut", "flipped", "inserted", "other"] + ["value"] * 12 * (name.suffix in (".json", ".jsonl"))
+    kinds = ["cut", "flipped", "inserted", "other"] + ["value"] * 12 * (name.suffix == ".json")
     kind = draw(st.sampled_from(kinds))
     at = draw(st.integers(0, max(len(content) - 1, 0)))
     if kind == "cut":
@@ -138,15 +123,11 @@ def damaged(draw, files):
     if kind == "other":
         others = (*CLAIMS, DEEP.encode(), b"[" * 90 + b"]" * 90, b"null", b"{}", b"[]", b'"x"', b"1e999", b"NaN", None)
         return name, draw(st.sampled_from((*others, *files.values())) | st.binary(max_size=40))
-    body = content.partition(b"\n")[2] if name.name == INDEX_FILE else content
-    value = json.loads(body)
+    value = json.loads(content.splitlines()[0] if name.parts[0] == "trials" else content)
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from([*places(value)]))
         value = replaced(value, path, draw(st.sampled_from((*ODD, DEEP))) if path else draw(st.sampled_from(ODD)))
-    try:
-        return name, signed(name, json.dumps(value))
-    except ValueError:  # it has no checksum
-        return name, json.dumps(value).encode()
+    return name, signed(name, json.dumps(value))
 
 
 def write(directory, files, changes):

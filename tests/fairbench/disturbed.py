@@ -1,6 +1,5 @@
 """A study that is disturbed while it runs, by real signals to real processes, a full disk and damaged files."""
 
-import json
 import os
 import random
 import re
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from fabricated import stored
 from tiny import OUTSIDE_OF_GIT, TINY, write_tiny
 
 PAGE = (Path(__file__).parents[2] / "docs/studies.md").read_text()
@@ -72,8 +72,11 @@ def holds_times(file):
 
 def results(folder):
     """The parts of every record that do not depend on time or place."""
-    records = {path.name: json.loads(path.read_text()) for path in folder.glob("trials/*.json")}
-    return {name: (record["spec"], record["status"], record["result"]) for name, record in records.items()}
+    records = {path.name: stored(path) for path in folder.glob("trials/*.json")}
+    return {
+        name: tuple(record[part] for part in ("spec", "status", "result", "details"))
+        for name, record in records.items()
+    }
 
 
 class Driver:

@@ -1,12 +1,26 @@
 """A small study with invented records: the tests give the score of each final trial."""
 
 import hashlib
+import json
 from dataclasses import replace
+
+import msgspec
 
 from fairbench.analysis.audit import audit
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import DeclaredPlan, History, write_history
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
+from fairbench.study.record import (
+    Details,
+    Hashes,
+    MechanismReport,
+    Result,
+    Seconds,
+    Series,
+    TrialCost,
+    WholeRecord,
+    failed,
+)
 from fairbench.study.records import Store
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import ArenaPlan, Cell, Final, Suite, Sweep, Training
@@ -27,14 +41,13 @@ QUANTITIES = {
 def mechanism(quantities=QUANTITIES):
     """What a trial of ten steps records of an optimizer's mechanism: a quarter of it by step 5; tensors of length 3."""
     totals = {name: sum(tensors.values()) for name, (_, tensors) in quantities.items()}
-    course = [[step, {name: total * s for name, total in totals.items()}] for step, s in ((5, 0.25), (10, 0.75))]
-    return {
-        "units": {name: unit for name, (unit, _) in quantities.items()},
-        "totals": totals,
-        "course": course,
-        "path_length": {name: 3 * totals[name] for name, (unit, _) in quantities.items() if unit == SHARE},
-        "tensors": {name: dict(tensors) for name, (_, tensors) in quantities.items()},
-    }
+    return MechanismReport(
+        units={name: unit for name, (unit, _) in quantities.items()},
+        totals=totals,
+        course=Series((5, 10), {name: (total / 4, total * 0.75) for name, total in totals.items()}),
+        path_length={name: 3 * totals[name] for name, (unit, _) in quantities.items() if unit == SHARE},
+        tensors={name: dict(tensors) for name, (_, tensors) in quantities.items()},
+    )
 
 
 def study(
@@ -112,47 +125,71 @@ class Records:
         return None if outcome is None else self.record(spec, outcome)
 
     def record(self, spec, outcome):
-        head = {"id": spec.id, "spec": spec.to_json()}
         if outcome == "failed":
-            error = {"type": "RuntimeError", "message": "no <luck>", "traceback": "Traceback: no <luck>"}
-            return {**head, "status": "failed", "error": error, "result": None, "cost": None, "environment": None}
-        status = "diverged" if outcome == "diverged" else "finished"
-        phases = {"data": 0.01, "forward": 0.02, "backward": 0.03, "step": 0.04, "eval": 0.5, "total": 1.0}
+            return failed(spec, "RuntimeError", "no <luck>", "Traceback: no <luck>")
         factor = self.speed if self.speed and spec.optimizer.name == "PsiLogic" else 1.0
-        return {
-            **head,
-            "status": status,
-            "error": None,
-            "result": self.result(spec, outcome, status),
-            "cost": {
-                "seconds": {k: v * factor for k, v in phases.items()},
-                "steps": 10 if status == "finished" else 5,
+        finished = outcome != "diverged"
+        return WholeRecord(
+            id=spec.id,
+            stage=spec.stage,
+            status="finished" if finished else "diverged",
+            result=self.result(spec, outcome, finished),
+            details=self.details(spec, outcome, finished),
+            cost=TrialCost(
+                seconds=Seconds(*(factor * x for x in (0.01, 0.02, 0.03, 0.04, 0.5, 0.0, 1.0))),
+                steps=10 if finished else 5,
                 **COST,
-            },
-            "environment": {"python": "3.99", "device": "a machine", "git": "abc"},
-        }
+            ),
+            environment={"python": "3.99", "device": "a machine", "git": "abc"},
+        )
 
-    def result(self, spec, outcome, status):
+    def result(self, spec, outcome, finished):
         arena, optimizer, seed = spec.arena.name, spec.optimizer.name, spec.seed
-        finished, (primary, *others) = status == "finished", METRICS.get(arena) or METRICS[spec.arena.task]
-        metrics = {primary: outcome, **dict.fromkeys(others, 1.5)} if finished else {}
-        key = f"{arena} {optimizer} {seed} {spec.lr}"
-        return {
-            "steps": 10 if finished else 5,
-            "final": {"val": metrics, **({"test": metrics} if spec.stage == "final" else {})} if finished else None,
-            "evaluations": [{"step": step, "val": metrics} for step in (5, 10)] if finished else [],
-            "loss_curve": [[5, 2.0], [10, 1.0]] if finished else [],
-            "hashes": {
-                "initial_weights": sha(f"{arena} {seed}"),
-                "batches": self.batches.get((optimizer, seed), sha(f"{arena} {seed} {finished}")),
-                "noise": sha(f"{arena} {seed} {finished}"),
-                "final_weights": self.weights.get((optimizer, seed), sha(key)),
-            },
-            "parameters": 7,
-            "clip_rate": 0.25,
-            "path_length": 0.6,
-            "mechanism": mechanism(self.quantities) if optimizer == "PsiLogic" and self.quantities else None,
-        }
+        metrics, key = self.metrics(spec, outcome), f"{arena} {optimizer} {seed} {spec.lr}"
+        return Result(
+            steps=10 if finished else 5,
+            final={"val": metrics, **({"test": metrics} if spec.stage == "final" else {})} if finished else None,
+            hashes=Hashes(
+                initial_weights=sha(f"{arena} {seed}"),
+                batches=self.batches.get((optimizer, seed), sha(f"{arena} {seed} {finished}")),
+                noise=sha(f"{arena} {seed} {finished}"),
+                final_weights=self.weights.get((optimizer, seed), sha(key)),
+            ),
+            parameters=7,
+            clip_rate=0.25,
+            path_length=0.6,
+        )
+
+    def details(self, spec, outcome, finished):
+        observed = spec.optimizer.name == "PsiLogic" and self.quantities
+        columns = {name: [value] * 2 for name, value in self.metrics(spec, outcome).items()}
+        return Details(
+            loss_curve=Series((5, 10), {"loss": (2.0, 1.0)}) if finished else Series((), {"loss": ()}),
+            evaluations=Series((5, 10), columns) if finished else Series(),
+            mechanism=mechanism(self.quantities) if observed else None,
+        )
+
+    def metrics(self, spec, outcome):
+        primary, *others = METRICS.get(spec.arena.name) or METRICS[spec.arena.task]
+        return {primary: outcome, **dict.fromkeys(others, 1.5)}
+
+
+def edited(value, path, new):
+    """A record with another value at a path like "result.final.val"."""
+    key, _, rest = path.partition(".")
+    if isinstance(value, dict):
+        return {**value, key: edited(value[key], rest, new) if rest else new}
+    return msgspec.structs.replace(value, **{key: edited(getattr(value, key), rest, new) if rest else new})
+
+
+def stored(path):
+    """The plain values in the file of a record."""
+    return json.loads(path.read_text().splitlines()[0])
+
+
+def sealed(text):
+    """The content of the file of a record with this JSON."""
+    return f"{text}\n{sha(text)}\n"
 
 
 def sha(text):
@@ -178,7 +215,7 @@ def saved(directory, the_study, records):
     """The directory, as text, with what a run of the study leaves in it."""
     write_history(directory, history(the_study))
     for spec in (spec for arm in arms(the_study, records) for spec in arm.trials if records(spec)):
-        Store(directory).write(records(spec))
+        Store(directory).write(spec, records(spec))
     return str(directory)
 
 

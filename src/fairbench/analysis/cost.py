@@ -5,7 +5,7 @@ from statistics import median
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
-from fairbench.study.records import Record
+from fairbench.study.record import TrialCost
 
 STEP_PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step, without evaluation."""
@@ -50,44 +50,45 @@ def costs(analyses: Analyses) -> list[Cost]:
     return [cost for arm in analyses.results.arms if (cost := _cost(arm)) is not None]
 
 
-def timed_records(arm: ArmResults) -> list[Record]:
-    """The records with the times that make up the cost of an arm, if they had their device to themselves."""
-    return [run.record for run in arm.timing or arm.final if run.record and run.record["cost"]]
+def trial_costs(arm: ArmResults) -> list[TrialCost]:
+    """What each of the trials took that make up the cost of an arm, if they had their device to themselves."""
+    return [run.cost for run in arm.timing or arm.final if run.cost]
 
 
-def _alone(arm: ArmResults) -> list[Record]:
-    return [record for record in timed_records(arm) if record["cost"]["alone"]]
+def _alone(arm: ArmResults) -> list[TrialCost]:
+    return [cost for cost in trial_costs(arm) if cost.alone]
+
+
+def step_seconds(cost: TrialCost) -> float:
+    """The seconds of the training steps of a trial, all phases together."""
+    return cost.seconds.data + cost.seconds.forward + cost.seconds.backward + cost.seconds.step
 
 
 def step_times(arm: ArmResults) -> list[float]:
     """The milliseconds of a training step in each trial that makes up the cost of an arm."""
-    found = [record["cost"] for record in _alone(arm)]
-    return [1000 * sum(cost["seconds"][phase] for phase in STEP_PHASES) / cost["steps"] for cost in found]
+    return [1000 * step_seconds(cost) / cost.steps for cost in _alone(arm)]
 
 
 def _cost(arm: ArmResults) -> Cost | None:
-    records = _alone(arm)
-    if not records:
+    taken = _alone(arm)
+    if not taken:
         return None
 
     def per_step(phase: str) -> float:
-        return float(1000 * median(r["cost"]["seconds"][phase] / r["cost"]["steps"] for r in records))
+        return float(1000 * median(getattr(x.seconds, phase) / x.steps for x in taken))
 
-    def per_trial(phase: str) -> float:
-        return float(median(record["cost"]["seconds"][phase] for record in records))
-
-    kinds = {record["cost"]["data_on"] for record in records}
+    kinds = {x.data_on for x in taken}
     phases = {f"{phase}_ms": per_step(phase) for phase in STEP_PHASES}
     return Cost(
         arm.arena,
         arm.optimizer,
         source="timing" if arm.timing else "final",
-        trials=len(records),
+        trials=len(taken),
         **phases,
         train_ms=sum(phases.values()),
-        eval_s=per_trial("eval"),
-        trial_s=per_trial("total"),
-        total_s=sum(x.record["cost"]["seconds"]["total"] for x in arm.runs if x.record and x.record["cost"]),
+        eval_s=median(x.seconds.eval for x in taken),
+        trial_s=median(x.seconds.total for x in taken),
+        total_s=sum(run.cost.seconds.total for run in arm.runs if run.cost),
         data_on=kinds.pop() if len(kinds) == 1 else "mixed",
-        peak_memory_mb=max(record["cost"]["peak_memory_bytes"] for record in records) / 1e6,
+        peak_memory_mb=max(x.peak_memory_bytes for x in taken) / 1e6,
     )

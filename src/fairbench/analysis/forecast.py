@@ -1,6 +1,5 @@
 """The time, disk space and statistical power of a study before it runs."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
@@ -8,16 +7,17 @@ from statistics import fmean, variance
 from typing import Any
 
 from fairbench.analysis.results import Results, collect
+from fairbench.common.hashing import canonical_json
 from fairbench.study.measured import Preflight, trial_seconds
 from fairbench.study.plan import Lookup, typical_trial
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
 
-RECORD_BYTES = 1450
+RECORD_BYTES = 1420
 """Bytes of a record without its spec, losses and evaluations."""
-FINAL_VALUES = {"sweep": 1, "confirm": 1, "final": 2}
-"""Number of splits whose last evaluation a record repeats, by stage."""
-LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 42, 46, 36
+FINAL_VALUES = {"sweep": 2, "confirm": 2, "final": 4}
+"""The metrics at the end are as long as this number of evaluations, by stage."""
+LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 22, 3, 19
 """Bytes of a number in the loss curve, of an evaluation, and of each of its metrics."""
 ROW_BYTES = 67
 """Bytes of a row of `steps.csv`, by far the largest of the tables."""
@@ -139,13 +139,13 @@ def record_bytes(spec: TrialSpec, metrics: int, mechanism: Mapping[str, Any] | N
         metrics: number of metrics of an evaluation.
         mechanism: the report of the optimizer's mechanism over a few steps; a final trial also has its curve.
     """
-    identity = len(json.dumps({"spec": spec.as_stored}, indent=1))
+    identity = len(spec.text)
     evaluations = spec.training.evaluations + FINAL_VALUES[spec.stage]
     measured = LOSS_BYTES * losses(spec) + evaluations * (EVALUATION_BYTES + METRIC_BYTES * metrics)
     described = 0
     if mechanism and spec.stage == "final":
-        whole = {**mechanism, "course": mechanism["course"] * losses(spec)}
-        described = len(json.dumps({"result": {"mechanism": whole}}, indent=1))
+        reading = [*mechanism["course"]["values"].values()]
+        described = len(canonical_json(mechanism)) + (losses(spec) - 1) * len(canonical_json(reading))
     return RECORD_BYTES + identity + measured + described
 
 

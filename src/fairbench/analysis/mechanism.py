@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import percent, plain
+from fairbench.study.record import MechanismReport, Result
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,11 @@ class Mechanism:
 
 def mechanisms(analyses: Analyses) -> list[Mechanism]:
     """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
-    arms = [(arm, [run.result for run in arm.final if run.result]) for arm in analyses.results.arms]
-    return [_mechanism(arm, seeds) for arm, seeds in arms if seeds and all(seed["mechanism"] for seed in seeds)]
+    ended = [(arm, [run for run in arm.final if run.result]) for arm in analyses.results.arms]
+    arms = [
+        (arm, [(x.result, x.mechanism) for x in runs if x.result and x.mechanism], len(runs)) for arm, runs in ended
+    ]
+    return [_mechanism(arm, seeds) for arm, seeds, count in arms if seeds and len(seeds) == count]
 
 
 def quantities(analyses: Analyses) -> list[Quantity]:
@@ -70,27 +73,28 @@ def quantities(analyses: Analyses) -> list[Quantity]:
 def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
     """The increase of a quantity at each logged step since the one before, mean over the final seeds."""
     by_step: dict[int, list[float]] = {}
-    for run in arm.final:
-        for step, added in ((run.result or {}).get("mechanism") or {}).get("course", []):
-            by_step.setdefault(step, []).append(added.get(quantity, 0.0))
+    for report in filter(None, (run.mechanism for run in arm.final)):
+        for step, added in report.course.points(quantity):
+            by_step.setdefault(step, []).append(added)
     return [(step, fmean(values)) for step, values in sorted(by_step.items())]
 
 
-def _mechanism(arm: ArmResults, seeds: Sequence[Mapping[str, Any]]) -> Mechanism:
-    units = seeds[0]["mechanism"]["units"]
-    rows = [_quantity(arm, seeds, name, unit) for name, unit in units.items()]
+def _mechanism(arm: ArmResults, seeds: Sequence[tuple[Result, MechanismReport]]) -> Mechanism:
+    rows = [_quantity(arm, seeds, name, unit) for name, unit in seeds[0][1].units.items()]
     by_name = {row.quantity: row for row in rows}
     acted = by_name["acted"].per_tensor_step if "acted" in by_name else None
     return Mechanism(arm.arena, arm.optimizer, len(seeds), rows, acted, _state(by_name))
 
 
-def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, unit: str) -> Quantity:
-    reports = [seed["mechanism"] for seed in seeds]
-    value, pairs = (fmean(x["totals"].get(total, 0.0) for x in reports) for total in (name, "tensor_steps"))
+def _quantity(arm: ArmResults, seeds: Sequence[tuple[Result, MechanismReport]], name: str, unit: str) -> Quantity:
+    reports = [report for _, report in seeds]
+    value, pairs = (fmean(report.totals.get(total, 0.0) for report in reports) for total in (name, "tensor_steps"))
     moved = [
-        seed for seed in seeds if seed["path_length"] and name in seed["mechanism"]["path_length"]
-    ]  # diverged seeds have none
-    tensors = [report["tensors"].get(name, {}) for report in reports]
+        report.path_length[name] / result.path_length
+        for result, report in seeds
+        if result.path_length and name in report.path_length  # diverged seeds have none
+    ]
+    tensors = [report.tensors.get(name, {}) for report in reports]
     totals = {tensor: fmean(each.get(tensor, 0.0) for each in tensors) for tensor in tensors[0]}
     most = max(totals, key=lambda tensor: totals[tensor], default="")
     return Quantity(
@@ -100,9 +104,7 @@ def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, un
         unit=unit,
         value=value,
         per_tensor_step=value / pairs if pairs else None,
-        of_path_length=fmean(seed["mechanism"]["path_length"][name] / seed["path_length"] for seed in moved)
-        if moved
-        else None,
+        of_path_length=fmean(moved) if moved else None,
         most_in=most if value else "",
         most_share=totals[most] / value if value and most else None,
         half_by=_half_by(quantity_curve(arm, name), value),

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
 from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, Selection, arms, timing_trials
-from fairbench.study.records import Record
+from fairbench.study.record import Details, Error, MechanismReport, Record, Result, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import Setting
+
+NO_DETAILS = Details(Series(), Series(), None)
+"""Those of a trial that failed or is missing."""
 
 
 class Run(NamedTuple):
@@ -20,15 +23,15 @@ class Run(NamedTuple):
     Attributes:
         stage: "sweep", "confirm", "final" or "timing".
         setting: its searched hyperparameters; None where the sweep has not selected yet.
-        options: the optimizer's hyperparameters; empty where the sweep has not selected yet.
+        spec: the trial; None where the sweep has not selected yet.
     """
 
     arena: str
     optimizer: str
     stage: str
     setting: Setting | None
-    options: Mapping[str, Any]
     seed: int
+    spec: TrialSpec | None
     record: Record | None
 
     @property
@@ -39,37 +42,64 @@ class Run(NamedTuple):
     @property
     def weight_decay(self) -> float | None:
         """The weight decay; None where there is none, or none is selected yet."""
-        value = self.options.get("weight_decay")
-        return None if value is None else float(value)
+        return self.spec.weight_decay if self.spec else None
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The optimizer's hyperparameters; empty where the sweep has not selected yet."""
+        return self.spec.optimizer.options if self.spec else {}
 
     @property
     def status(self) -> str:
         """Either "finished", "diverged", "failed" or "missing"."""
-        return str(self.record["status"]) if self.record else "missing"
+        return self.record.status if self.record else "missing"
 
     @property
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Result | None:
         """The measurements; None when the trial failed or is missing."""
-        return self.record["result"] if self.record else None
+        return self.record.result if self.record else None
+
+    @property
+    def error(self) -> Error | None:
+        """Why the trial failed; None if it did not."""
+        return self.record.error if self.record else None
+
+    @property
+    def cost(self) -> TrialCost | None:
+        """What the trial took; None when it failed or is missing."""
+        return self.record.cost if self.record else None
 
     def metric(self, split: str, name: str) -> float | None:
         """A final metric; None unless the trial finished and has seen that split."""
-        final = (self.result or {}).get("final") or {}
-        value = final.get(split, {}).get(name)
-        return None if value is None else float(value)
+        return self.record.final(split).get(name) if self.record else None
+
+    @property
+    def details(self) -> Details:
+        """Curves and mechanism; empty when the trial failed or is missing, and of a record without its long parts."""
+        return (isinstance(self.record, WholeRecord) and self.record.details) or NO_DETAILS
 
     def curve(self, metric: str) -> dict[int, float]:
         """A metric on the validation split by step; empty when the trial failed or is missing."""
-        return {e["step"]: e["val"][metric] for e in self.result["evaluations"]} if self.result else {}
+        return dict(self.details.evaluations.points(metric))
 
     @property
-    def environment(self) -> dict[str, str]:
+    def loss_curve(self) -> dict[int, float]:
+        """The mean training loss of each window of steps by its last step; empty when there is none."""
+        return dict(self.details.loss_curve.points("loss"))
+
+    @property
+    def mechanism(self) -> MechanismReport | None:
+        """What the optimizer's mechanism did; None without one, and when the trial failed or is missing."""
+        return self.details.mechanism
+
+    @property
+    def environment(self) -> Mapping[str, str]:
         """Machine and versions; empty when the trial failed or is missing."""
-        return (self.record or {}).get("environment") or {}
+        return (self.record and self.record.environment) or {}
 
     def hash(self, of: str) -> str | None:
         """One of the result's hashes."""
-        return str(self.result["hashes"][of]) if self.result else None
+        return str(getattr(self.result.hashes, of)) if self.result else None
 
 
 @dataclass(frozen=True)
@@ -192,13 +222,13 @@ def _collect_arm(study: ResolvedSuite, arm: Arm, timing: list[TrialSpec], lookup
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
         for _, alike in groupby(specs, lambda spec: (spec.optimizer, spec.training)):
             first, *others = alike
-            setting, options = Setting.of(first.hyperparameters, searched), first.optimizer.options
+            setting = Setting.of(first.hyperparameters, searched)
             for spec in (first, *others):
-                yield Run(arm.arena, arm.optimizer, spec.stage, setting, options, spec.seed, lookup(spec))
+                yield Run(arm.arena, arm.optimizer, spec.stage, setting, spec.seed, spec, lookup(spec))
 
     final = [*runs(arm.final)]
     if not (arm.selected or arm.diverged):
-        final = [Run(arm.arena, arm.optimizer, "final", None, {}, seed, None) for seed in study.suite.final.seeds]
+        final = [Run(arm.arena, arm.optimizer, "final", None, seed, None, None) for seed in study.suite.final.seeds]
     timed = [done for done in runs(timing) if done.result]
     sweep, confirm = ([*runs(specs)] for specs in (arm.sweep, arm.confirm))
     selections = (arm.searched, arm.selected)

@@ -16,6 +16,7 @@ from fairbench.runner.run_options import cores
 from fairbench.runner.run_study import plan_study
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
+from fairbench.study.record import Record
 from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -86,6 +87,6 @@ def planned(
     """The plan of a suite in a directory; the arguments are those of `plan_study`."""
     preflight, history = plan_study(suite, directory, places[0], freeze, say)
     workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
-    records = Snapshot(directory, preflight.study)
+    records = Snapshot(directory, preflight.study.suite.metrics, Record)
     forecasts = table_of(Forecast, forecast(preflight, records))
     return Estimate(forecasts, preflight.study, history, directory, workers, records.damaged)

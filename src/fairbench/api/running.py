@@ -143,5 +143,5 @@ def try_(
 def _rows(preview: Preview) -> Iterator[PreviewRow]:
     for name, of_rate in preview.records.items():
         for rate, record in of_rate.items():
-            error = record["error"]["message"] if record["error"] else ""
-            yield PreviewRow(name, rate, preview.metric, preview.value(name, rate), record["status"], error)
+            error = record.error.message if record.error else ""
+            yield PreviewRow(name, rate, preview.metric, preview.value(name, rate), record.status, error)

@@ -3,29 +3,25 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
-from fairbench.common.reading import Damaged, read_json
+from fairbench.common.reading import Damaged, read_file
 from fairbench.common.terminal import say
 from fairbench.study.folder import TRIALS
 from fairbench.study.history import changes
 from fairbench.study.plan import arms
-from fairbench.study.record_shape import Error
-from fairbench.study.records import Record
+from fairbench.study.record import Record, decode
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
 
 
-class ShownRecord(TypedDict):
-    """The parts of a record that are shown."""
+class ShownRecord(Record, frozen=True, kw_only=True):
+    """A record with its spec as it is stored."""
 
     spec: dict[str, Any]
-    status: str
-    error: Error | None
-    environment: dict[str, str] | None
 
 
 def explain(options: argparse.Namespace) -> int:
@@ -34,7 +30,7 @@ def explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def explained(names: Sequence[str], directory: Path | None) -> tuple[list[Record], list[str]]:
+def explained(names: Sequence[str], directory: Path | None) -> tuple[list[ShownRecord], list[str]]:
     """The records of one trial or two, and lines on its place in the plan, or on their differences.
 
     Args:
@@ -51,7 +47,7 @@ def explained(names: Sequence[str], directory: Path | None) -> tuple[list[Record
     lines = [line for file, record in zip(files, records, strict=True) for line in _describe(file, record)]
     if len(records) == 1:
         return records, [*lines, *_compare_with_plan(files[0].parent.parent, records[0])]
-    return records, [*lines, *_differences(records[0]["spec"], records[1]["spec"])]
+    return records, [*lines, *_differences(records[0].spec, records[1].spec)]
 
 
 def _record_file(name: str, directory: Path | None) -> Path:
@@ -72,34 +68,34 @@ def _record_file(name: str, directory: Path | None) -> Path:
     return matching[0]
 
 
-def _read(file: Path) -> Record:
+def _read(file: Path) -> ShownRecord:
     """A record of any study and code."""
-    record = read_json(file, lambda value, _: _checked(value))
+    record = read_file(file, lambda content, _: _checked(content))
     if record is None or isinstance(record, Damaged):
         raise UsageError(record.text("record", "name another one") if record else f"there is no file {file}")
     return record
 
 
-def _checked(value: Any) -> Record:
-    """The record of plain values; raises ValueError if it lacks something that is shown."""
-    record: Record = build(ShownRecord, value, ())
-    spec = build(TrialSpec, record["spec"], ())
+def _checked(content: bytes) -> ShownRecord:
+    """The record in a file; raises ValueError if it lacks something that is shown."""
+    record = decode(content, ShownRecord, None)
+    spec = build(TrialSpec, record.spec, ())
     build(float, spec.optimizer.options.get("lr"), ("spec", "optimizer", "options", "lr"))
     return record
 
 
-def _describe(file: Path, record: Record) -> list[str]:
+def _describe(file: Path, record: ShownRecord) -> list[str]:
     """The label of a trial, its result and its environment."""
-    lines = [f"{file.stem}  {TrialSpec.from_json(record['spec']).label()}: {record['status']}"]
-    if record["error"]:
-        lines.append(f"  {record['error']['type']}: {record['error']['message']}")
-    return lines + [f"  {key}: {value}" for key, value in (record["environment"] or {}).items()]
+    lines = [f"{file.stem}  {TrialSpec.from_json(record.spec).label()}: {record.status}"]
+    if record.error:
+        lines.append(f"  {record.error}")
+    return lines + [f"  {key}: {value}" for key, value in (record.environment or {}).items()]
 
 
-def _compare_with_plan(directory: Path, record: Record) -> list[str]:
+def _compare_with_plan(directory: Path, record: ShownRecord) -> list[str]:
     """Whether the plan of a directory has the trial, otherwise its differences from the nearest planned one."""
     history, lookup = open_study(directory)
-    spec = TrialSpec.from_json(record["spec"])
+    spec = TrialSpec.from_json(record.spec)
     planned = [trial for arm in arms(history.study, lookup) for trial in arm.trials]
     if any(trial.id == spec.id for trial in planned):
         return [f"the plan of {directory} has this trial"]
@@ -108,8 +104,8 @@ def _compare_with_plan(directory: Path, record: Record) -> list[str]:
     alike = [trial for trial in planned if trial.label(searched) == label]
     if not alike:
         return [f"the plan of {directory} has no {label}"]
-    nearest = min(alike, key=lambda trial: len(changes(record["spec"], trial.as_stored)))
-    return [f"the plan of {directory} has {nearest.id} instead", *_differences(record["spec"], nearest.as_stored)]
+    nearest = min(alike, key=lambda trial: len(changes(record.spec, trial.as_stored)))
+    return [f"the plan of {directory} has {nearest.id} instead", *_differences(record.spec, nearest.as_stored)]
 
 
 def _differences(first: Any, second: Any) -> list[str]:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.replication import LEVEL
@@ -30,6 +30,7 @@ from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.checks import Flag
 from fairbench.common.terminal import say
 from fairbench.runner.progress.watch import StudyStatus, Watcher
+from fairbench.study.record import plain_values
 
 SCHEMA = 1
 """Rises when a key is removed or changes its meaning; keys may be added at any time."""
@@ -38,7 +39,7 @@ SCHEMA = 1
 def _write(command: str, **content: Any) -> None:
     """Write the content to standard output; what is not finite becomes null."""
     values = {"schema": SCHEMA, "command": command, **content}
-    sys.stdout.write(orjson.dumps(values, default=str, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(values, enc_hook=str), indent=2).decode() + "\n")
 
 
 def list_(options: argparse.Namespace) -> int:
@@ -136,7 +137,7 @@ def explain(options: argparse.Namespace) -> int:
     """`fairbench explain`."""
     records, lines = explained(options.trials, options.output_dir)
     keys = ("id", "status", "spec", "error", "environment")
-    _write("explain", trials=[{key: record[key] for key in keys} for record in records], text=lines)
+    _write("explain", trials=[{key: record[key] for key in keys} for record in map(plain_values, records)], text=lines)
     return 0
 
 

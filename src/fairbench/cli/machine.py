@@ -11,7 +11,7 @@ from fairbench.common.terminal import say
 from fairbench.runner.run_options import cores
 from fairbench.training.environment import environment, version
 
-MORE = ("rich", "orjson", "scipy", "matplotlib", "jinja2", "pyarrow", "schedulefree", "ray")
+MORE = ("rich", "msgspec", "scipy", "matplotlib", "jinja2", "pyarrow", "schedulefree", "ray")
 """Distributions on which no result of a trial depends."""
 
 

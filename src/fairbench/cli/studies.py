@@ -27,7 +27,6 @@ def show_report(directory: Path, output: Path, for_paper: bool = False, quiet: b
     """Write all derived files of a study and print the verdict table, or only its place; 1 when a trial failed."""
     history, lookup = open_study(directory)
     result = write_report(history, lookup, output, for_paper)
-    lookup.write_index()
     if quiet:
         print_place(result, output, Terminal())
     else:

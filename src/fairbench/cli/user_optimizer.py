@@ -49,7 +49,7 @@ def print_preview(preview: Preview, reference: str, console: Terminal) -> None:
     table.add_row("step time", *(f"about {ratio}x" if ratio else "" for ratio in ratios), style="dim")
     console.print(table, highlight=False)
     for record in preview.failed:
-        console.print(Text(f"failed: {record['error']['type']}: {record['error']['message']}", "bold red"))
+        console.print(Text(f"failed: {record.error}", "bold red"))
 
 
 def _cell(preview: Preview, optimizer: str, lr: float) -> Text:
@@ -58,5 +58,5 @@ def _cell(preview: Preview, optimizer: str, lr: float) -> Text:
         return Text("")
     value = preview.value(optimizer, lr)
     if value is None:
-        return Text(preview.records[optimizer][lr]["status"], "red")
+        return Text(preview.records[optimizer][lr].status, "red")
     return Text(number(value), "bold" if lr == preview.best(optimizer) else "")

@@ -2,10 +2,10 @@
 
 EXTRAS = {
     "bench": (
-        *("argcomplete", "jinja2", "matplotlib", "numpy", "orjson", "pyarrow", "pytorch_optimizer"),
+        *("argcomplete", "jinja2", "matplotlib", "msgspec", "numpy", "pyarrow", "pytorch_optimizer"),
         *("rich", "scipy", "sklearn", "tomli", "tomli_w"),
     ),
-    "data": ("PIL", "filelock", "huggingface_hub", "numpy", "orjson", "pyarrow", "rich", "tokenizers"),
+    "data": ("PIL", "filelock", "huggingface_hub", "msgspec", "numpy", "pyarrow", "rich", "tokenizers"),
     "zoo": ("opt_einsum", "pytorch_optimizer", "schedulefree"),
     "ray": ("ray",),
     "dev": ("tensorboard",),

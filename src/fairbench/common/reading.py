@@ -97,26 +97,22 @@ def read_file(path: Path, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT
         return Damaged(path, str(error)[:SHOWN])
 
 
-def parse_json(content: bytes, is_known: bool = False) -> Any:
+def parse_json(content: bytes) -> Any:
     """Plain values from JSON in UTF-8.
-
-    Args:
-        content: the JSON.
-        is_known: whether it was parsed before, so that its depth needs no check.
 
     Raises:
         ValueError: it is no JSON, has a number that is not finite, or is nested too deeply.
     """
-    import orjson
+    import msgspec
 
     try:
-        value = orjson.loads(content)
-    except ValueError:  # json accepts what orjson rejects, such as a lone surrogate in a path
+        value = msgspec.json.decode(content)
+    except (ValueError, RecursionError):  # json accepts what msgspec rejects, such as a lone surrogate in a path
         try:
             value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
         except RecursionError:
             raise _too_deep() from None
-    level: list[Any] = [] if is_known else [[value]]
+    level: list[Any] = [[value]]
     for _ in range(DEEPEST):
         level = [
             x for each in level for x in (each.values() if type(each) is dict else each) if type(x) in (dict, list)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partialmethod
 from typing import Any
 
-from fairbench.study.records import Record
+from fairbench.study.record import WholeRecord
 from fairbench.study.schedule import Outlook
 from fairbench.study.trial_spec import TrialSpec
 
@@ -27,7 +27,7 @@ class Observer:
     def planned(self, outlook: Outlook) -> None:
         """The progress of the study has changed."""
 
-    def recorded(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
+    def recorded(self, spec: TrialSpec, read: Callable[[], WholeRecord | None]) -> None:
         """A trial has a record already; `read` reads it."""
 
     def started(self, spec: TrialSpec, label: str) -> None:
@@ -39,7 +39,7 @@ class Observer:
     def paused(self, spec: TrialSpec) -> None:
         """A trial has stopped before its end, and will be resumed."""
 
-    def ended(self, spec: TrialSpec, record: Record) -> None:
+    def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
         """A trial has ended; its record is on disk."""
 
     def beat(self) -> None:
@@ -120,7 +120,7 @@ class Follower(Observer):
         del self.trials[spec.id]
         self.changed()
 
-    def ended(self, spec: TrialSpec, record: Record) -> None:
+    def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
         self.paused(spec)
 
     def changed(self) -> None:

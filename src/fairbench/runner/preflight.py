@@ -198,6 +198,7 @@ def optimizer_and_seconds(
         UsageError: the optimizer is missing, cannot be built, or fails in its first steps.
     """
     from fairbench.runner.code_identity import optimizer_code
+    from fairbench.study.record import plain_values
     from fairbench.training import environment
     from fairbench.training.determinism import one_thread
     from fairbench.training.resume_check import resume_check
@@ -222,7 +223,7 @@ def optimizer_and_seconds(
             for _ in range(FIRST_STEPS):
                 seconds[arena] = trainer.timed_step(scale)
             trainer.mechanism.read(FIRST_STEPS)
-        mechanisms[arena] = trainer.mechanism.to_json()
+        mechanisms[arena] = plain_values(trainer.mechanism.recorded())
         gpu_bytes[arena], gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
         exact = place.kind == "cpu" or study.suite.training.deterministic
         with one_thread():

@@ -11,7 +11,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import check_data, preload
 from fairbench.study.measured import time_limits
 from fairbench.study.plan import trial_spec
-from fairbench.study.records import Record
+from fairbench.study.record import Record, WholeRecord
 from fairbench.suites.schema import Suite, Sweep
 from fairbench.suites.search import search_for
 from fairbench.training.place import Place
@@ -37,7 +37,7 @@ class Preview:
     def value(self, optimizer: str, lr: float) -> float | None:
         """The final validation metric; None if the trial diverged or failed."""
         record = self.records[optimizer][lr]
-        return float(record["result"]["final"]["val"][self.metric]) if record["status"] == "finished" else None
+        return record.final("val")[self.metric] if record.status == "finished" else None
 
     def best(self, optimizer: str) -> float | None:
         """The learning rate with the best value; None if no trial finished."""
@@ -46,14 +46,14 @@ class Preview:
 
     def step_seconds(self, optimizer: str) -> float | None:
         """Seconds of a training step, the median over the learning rates; None if no trial finished."""
-        costs = [x["cost"] for x in self.records[optimizer].values() if x["status"] == "finished"]
-        phases = ("forward", "backward", "step")
-        return median(sum(c["seconds"][phase] for phase in phases) / c["steps"] for c in costs) if costs else None
+        costs = [x.cost for x in self.records[optimizer].values() if x.cost and x.status == "finished"]
+        seconds = [(x.seconds.forward + x.seconds.backward + x.seconds.step) / x.steps for x in costs]
+        return median(seconds) if seconds else None
 
     @property
     def failed(self) -> list[Record]:
         """The records of trials that failed."""
-        return [x for each in self.records.values() for x in each.values() if x["status"] == "failed"]
+        return [x for each in self.records.values() for x in each.values() if x.status == "failed"]
 
 
 def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -> list[float]:
@@ -96,7 +96,7 @@ def run_preview(
         while len(records) < len(specs):
             while waiting and executor.has_free_slot():
                 executor.submit(waiting.pop(), limit)
-            records |= {record["id"]: record for record in executor.collect()}
+            records |= {x.id: x for x in executor.collect() if isinstance(x, WholeRecord)}  # none is paused
     by_rate: dict[str, dict[float, Record]] = {name: {} for name in suite.optimizers}
     for spec in specs:
         by_rate[spec.optimizer.name][spec.lr] = records[spec.id]

@@ -27,7 +27,6 @@ from fairbench.study.environments import environment_differences
 from fairbench.study.history import History, check_directory, declare, write_history
 from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Store
-from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Checkpointing, Place
 
@@ -128,12 +127,12 @@ def plan_study(
     with ProcessExecutor([place], preload=preload(suite)) as executor:
         preflight = run_preflight(suite, place, executor.call, say)
     if not freeze:
-        return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
+        return preflight, declare(preflight.study, directory, Store(directory).final_trials())
     store = Store(directory)
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, say) as claims, claims.holding("plan"):
         running = names(heartbeat.other_drivers())
-        history = declare(preflight.study, directory, Snapshot(directory).final_trials(), running, EXPIRY, freeze)
+        history = declare(preflight.study, directory, Store(directory).final_trials(), running, EXPIRY, freeze)
         write_history(directory, history)
     return preflight, history
 
@@ -175,7 +174,7 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
         UsageError: the directory has a conflicting plan or environment; nothing was changed.
     """
     with claims.holding("plan", heartbeat.beat):
-        others, final_trials = heartbeat.other_drivers(), Snapshot(store.directory).final_trials()
+        others, final_trials = heartbeat.other_drivers(), store.final_trials()
         history = declare(loop.study, store.directory, final_trials, names(others), EXPIRY)
         warning = "" if loop.complete else _environment_warning(loop, others, allow_mixed)
         write_history(store.directory, history)
@@ -189,7 +188,10 @@ def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_
     Raises:
         UsageError: it differs, and that is not allowed.
     """
-    environments = [*(x["environment"] for x in loop.records.successful()), *(x.environment for x in others)]
+    environments = [
+        *(x.environment for x in loop.records.successful() if x.environment),
+        *(x.environment for x in others),
+    ]
     if not (differing := environment_differences(environments, loop.study.environment)):
         return ""
     finished = f"the finished ones{f' and those of {names(others)}' if others else ''}"

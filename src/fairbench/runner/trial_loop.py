@@ -5,19 +5,20 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
 
+from msgspec.structs import replace
+
 from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
-from fairbench.runner.executors.base import Executor
+from fairbench.runner.executors.base import Ended, Executor, PausedTrial
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
 from fairbench.study.plan import ResolvedSuite
-from fairbench.study.record_index import reduced
-from fairbench.study.records import Record, Store, is_damaged
+from fairbench.study.record import Record, WholeRecord
+from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
-from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_spec import TrialSpec
 
 COLLECT_SECONDS = 2.0
@@ -31,37 +32,39 @@ class KnownRecords:
     """
 
     def __init__(self, study: ResolvedSuite, store: Store, observer: Observer) -> None:
-        self._store, self._observer = store, observer
-        self.snapshot = Snapshot(store.directory, study)  # the records at the start
-        store.metrics = study.suite.metrics
-        self._reduced: dict[str, Record | None] = {}
+        self._store, self._observer, self._metrics = store, observer, study.suite.metrics
+        self._known: dict[str, Record | None] = {}
         self._earlier_failures: dict[str, Stamp] = {}
 
     def __call__(self, spec: TrialSpec) -> Record | None:
-        """The reduced record of a trial, read once; None if the trial has to run."""
-        if spec.id not in self._reduced:
-            record = self.snapshot.reduced(spec) or self.new(spec)
-            if record and is_damaged(record):
-                self._observer.say(record["error"]["message"])
-            elif record and record["status"] == "failed":
-                self._earlier_failures[spec.id], record = self._store.stamp(spec), None
-            elif record:
-                self._observer.recorded(spec, partial(self._store.read, spec))
-            self._reduced[spec.id] = record and reduced(record)
-        return self._reduced[spec.id]
+        """The record of a trial, read once; None if the trial has to run."""
+        if spec.id not in self._known:
+            stamp, record = self._store.stamp(spec.id), self.new(spec)
+            if record and record.status == "failed" and not record.is_damaged:
+                self._earlier_failures[spec.id], record = stamp, None
+            elif record and record.status != "failed":
+                self._observer.recorded(spec, partial(self.whole, spec))
+            self._known[spec.id] = record
+        return self._known[spec.id]
 
     def new(self, spec: TrialSpec) -> Record | None:
-        """The record on disk, unless it is the failure of an earlier run."""
-        stamp, record = self._store.stamp(spec), self._store.read(spec)
+        """The record on disk, unless it is the failure of an earlier run; says so if it is damaged."""
+        stamp, record = self._store.stamp(spec.id), self._store.read(spec, Record, self._metrics[spec.arena.name])
+        if record and record.error and record.is_damaged:
+            self._observer.say(record.error.message)
         return None if self._earlier_failures.get(spec.id) == stamp else record
+
+    def whole(self, spec: TrialSpec) -> WholeRecord | None:
+        """The whole record on disk."""
+        return self._store.read(spec, WholeRecord, self._metrics[spec.arena.name])
 
     def add(self, record: Record) -> None:
         """Add a record that was written since."""
-        self._reduced[record["id"]] = reduced(record)
+        self._known[record.id] = replace(record, details=None) if isinstance(record, WholeRecord) else record
 
     def successful(self) -> list[Record]:
-        """The reduced records of trials that did not fail."""
-        return [record for record in self._reduced.values() if record and record["status"] != "failed"]
+        """The records of trials that did not fail."""
+        return [record for record in self._known.values() if record and record.status != "failed"]
 
 
 class ClaimedElsewhere(dict[str, TrialSpec]):
@@ -92,11 +95,10 @@ class TrialLoop:
         self.records = KnownRecords(study, store, observer)
         self._running: dict[str, TrialSpec] = {}
         self._elsewhere = ClaimedElsewhere()
-        self._collected: list[Record] = []
+        self._collected: list[Ended] = []
         self._is_waiting = False
         self._plan = plan_digest(study)
         self._schedule = Schedule(study, self.records, timing, partial(seeds_needed, study, self.records))
-        self.records.snapshot.write_index()
 
     @property
     def complete(self) -> bool:
@@ -145,8 +147,6 @@ class TrialLoop:
             self._elsewhere.pop(spec.id, None)
             if not (record := self.records.new(spec)):
                 return spec
-            if is_damaged(record):
-                self._observer.say(record["error"]["message"])
             self._end(claims, spec, record)
         return None
 
@@ -166,24 +166,24 @@ class TrialLoop:
         """Write the records of the trials that have ended."""
         while self._collected:
             record = self._collected[0]
-            spec = self._running[record["id"]]
-            if record["status"] == "paused":
+            spec = self._running[record.id]
+            if isinstance(record, PausedTrial):
                 self._elsewhere[spec.id] = spec
                 if spec.stage != "timing":
                     claims.release(spec.id)
                 self._observer.paused(spec)
             else:
-                if not self._write(record):
-                    record = self._store.read(spec) or record
+                if not self._write(spec, record):
+                    record = self.records.whole(spec) or record
                 self._end(claims, spec, record)
                 self._observer.ended(spec, record)
             self._collected.pop(0)
             del self._running[spec.id]
 
-    def _write(self, record: Record) -> bool:
+    def _write(self, spec: TrialSpec, record: WholeRecord) -> bool:
         """Write a record with the plan in force and the time, which show later whether the history is the true one."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        return self._store.write({**record, "plan": self._plan, "written": now})
+        return self._store.write(spec, replace(record, plan=self._plan, written=now))
 
     def _end(self, claims: Claims, spec: TrialSpec, record: Record) -> None:
         """Note that a claimed trial has a record; the claim on timing is kept for the next timing trial."""
@@ -196,9 +196,10 @@ class TrialLoop:
         """Pause running trials and write the records of ended ones; claims are released by their `with` block."""
         self._collected += executor.pause()
         for record in self._collected:
-            if record["status"] != "paused":
-                self._write(record)
-            elif unsaved := record.get("unsaved"):
-                self._observer.say(f"{self._label(self._running[record['id']])} could not be saved: {unsaved}")
+            spec = self._running[record.id]
+            if isinstance(record, WholeRecord):
+                self._write(spec, record)
+            elif record.unsaved:
+                self._observer.say(f"{self._label(spec)} could not be saved: {record.unsaved}")
         if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):
             self._observer.say(f"{saved} running trials have a checkpoint")

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from fairbench.arenas.base import ArenaFacts
 from fairbench.common.coercion import build
 from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
-from fairbench.study.records import Record
-from fairbench.study.trial_spec import ArenaSpec, Specs, TrainingSpec, TrialSpec, joined
+from fairbench.study.record import Record
+from fairbench.study.trial_spec import ArenaSpec, TrainingSpec, TrialSpec
 from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
@@ -131,11 +131,11 @@ class Arm:
 
     arena: str
     optimizer: str
-    sweep: Specs = field(default_factory=Specs)
-    confirm: Specs = field(default_factory=Specs)
+    sweep: Sequence[TrialSpec] = ()
+    confirm: Sequence[TrialSpec] = ()
     searched: Selection = field(default_factory=Selection)
     selected: Selection = field(default_factory=Selection)
-    final: Specs = field(default_factory=Specs)
+    final: Sequence[TrialSpec] = ()
     diverged: bool = False
 
     @property
@@ -150,9 +150,9 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
     A diverged trial ranks last.
     """
     metrics = arena.metrics
-    if record["status"] != "finished":
+    if record.status != "finished":
         return (float("inf"),) * len(metrics)
-    val = record["result"]["final"]["val"]
+    val = record.final("val")
     ordered = sorted(metrics, key=lambda name: name != metric)
     return tuple(val[name] if metrics[name] == "min" else -val[name] for name in ordered)
 
@@ -176,7 +176,7 @@ class Trials:
         """The searches, in this arena or the one that it is tuned on, then the final trials with what they selected."""
         tuned, searches = self._tuning.swept(lookup), self.study.suite.searches
         of_each = [(tuned.selected.by_seed[seeds[0]], seeds) for _, seeds in searches if tuned.selected]
-        final = Specs([(self._trial("final", setting), seeds) for setting, seeds in of_each])
+        final = [spec for setting, seeds in of_each for spec in self._trial("final", setting).with_seeds(seeds)]
         if self._tuning is self:
             return replace(tuned, final=final)
         return Arm(self.arena, self.optimizer, selected=tuned.selected, final=final, diverged=tuned.diverged)
@@ -189,13 +189,15 @@ class Trials:
             return replace(arm, selected=Selection(dict.fromkeys(suite.final.seeds, fixed)))
         sweeps = [self._tried("sweep", search.next, seeds, lookup) for seeds, _ in suite.searches]
         searched, diverged = self._selection([scores for _, scores in sweeps])
-        arm = replace(arm, sweep=joined([trials for trials, _ in sweeps]), searched=searched, diverged=diverged)
+        sweep = [*chain.from_iterable(trials for trials, _ in sweeps)]
+        arm = replace(arm, sweep=sweep, searched=searched, diverged=diverged)
         if not searched or not suite.confirms(self.arena):
             return replace(arm, selected=searched)
         short = [(seeds, scores) for (seeds, _), (_, scores) in zip(suite.searches, sweeps, strict=True)]
         full = [self._tried("confirm", partial(search.confirm, scores), seeds, lookup) for seeds, scores in short]
         selected, diverged = self._selection([scores for _, scores in full])
-        return replace(arm, confirm=joined([trials for trials, _ in full]), selected=selected, diverged=diverged)
+        confirm = [*chain.from_iterable(trials for trials, _ in full)]
+        return replace(arm, confirm=confirm, selected=selected, diverged=diverged)
 
     def _selection(self, searches: Sequence[Scores]) -> tuple[Selection, bool]:
         """What the searches selected, and whether one diverged; nothing while one of them has no scores."""
@@ -210,20 +212,21 @@ class Trials:
 
     def _tried(
         self, stage: str, more: Callable[[Scores], list[Setting]], seeds: Sequence[int], lookup: Lookup
-    ) -> tuple[Specs, Scores]:
+    ) -> tuple[list[TrialSpec], Scores]:
         """The trials of a stage by rising rate, and the mean score of each setting; none while a trial has none."""
         metric, facts = self.study.suite.arenas[self.arena].metric, self.study.suite.facts(self.arena)
-        parts: dict[Setting, Specs] = {}
+        parts: dict[Setting, list[TrialSpec]] = {}
         scores: dict[Setting, Score] = {}
         while new := more(scores):
-            tried = {setting: Specs([(self._trial(stage, setting), seeds)]) for setting in new}
+            tried = {setting: self._trial(stage, setting).with_seeds(seeds) for setting in new}
             parts = _by_rate({**parts, **tried})
-            records = {setting: [lookup(spec) for spec in specs] for setting, specs in tried.items()}
-            if any(record is None or record["status"] == "failed" for of in records.values() for record in of):
-                return joined([*parts.values()]), {}
-            means = {x: _mean([score(record or {}, metric, facts) for record in of]) for x, of in records.items()}
+            found = {setting: [lookup(spec) for spec in specs] for setting, specs in tried.items()}
+            records = {setting: [x for x in of if x and x.status != "failed"] for setting, of in found.items()}
+            if any(len(records[setting]) < len(of) for setting, of in found.items()):
+                return [*chain.from_iterable(parts.values())], {}
+            means = {x: _mean([score(record, metric, facts) for record in of]) for x, of in records.items()}
             scores = _by_rate({**scores, **means})
-        return joined([*parts.values()]), scores
+        return [*chain.from_iterable(parts.values())], scores
 
     def _trial(self, stage: str, setting: Setting) -> TrialSpec:
         """A trial with a setting, whose seed is to be replaced."""
@@ -283,9 +286,7 @@ def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
     for arena, plan in suite.arenas.items():
         if not (plan.shock or plan.curve_only):  # neither changes the cost of a step
             of_each = [typical_trial(study, arena, name, "timing", 0) for name in suite.optimizers]
-            trials += chain.from_iterable(
-                zip(*(Specs([(spec, range(TIMING_TRIALS))]) for spec in of_each), strict=True)
-            )
+            trials += chain.from_iterable(zip(*(x.with_seeds(range(TIMING_TRIALS)) for x in of_each), strict=True))
     return trials
 
 

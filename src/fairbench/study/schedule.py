@@ -68,7 +68,7 @@ class Schedule:
     def _plan(self, pair: tuple[str, str]) -> None:
         """Plan an arm from its records."""
         arm, seeds = self._trials[pair].arm(self._lookup), self._seeds.get(pair, len(self._study.suite.final.seeds))
-        trials = [*arm.sweep, *arm.confirm, *arm.final.first(seeds)]
+        trials = [*arm.sweep, *arm.confirm, *arm.final[:seeds]]
         left = [spec for spec in trials if self._lookup(spec) is None]
         for stage, waiting in self._waiting.items():
             waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]

@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
-from itertools import accumulate
+from functools import cached_property
 from typing import Any
 
 from fairbench.common.hashing import SpecPart
@@ -70,17 +69,6 @@ class TrainingSpec(SpecPart):
     min_lr: float = 0.0
 
 
-def _head(arena: str, optimizer: str) -> str:
-    """The first part of a spec's text, which all its seeds share."""
-    return f'{{"arena":{arena},"optimizer":{optimizer},"seed":'
-
-
-@lru_cache(maxsize=10_000)
-def _head_state(arena: str, optimizer: str) -> "hashlib._Hash":
-    """The sha256 state after the text that all seeds share: most of the work, done once."""
-    return hashlib.sha256(_head(arena, optimizer).encode())
-
-
 @dataclass(frozen=True)
 class TrialSpec:
     """One training run.
@@ -127,11 +115,8 @@ class TrialSpec:
     @property
     def text(self) -> str:
         """The spec's canonical JSON text, with sorted keys, joined from the texts of its parts."""
-        return f"{_head(self.arena.text, self.optimizer.text)}{self.seed:d}{self._tail}"
-
-    @property
-    def _tail(self) -> str:
-        return f',"stage":"{self.stage}","training":{self.training.text}}}'
+        shared = f'"arena":{self.arena.text},"optimizer":{self.optimizer.text},"seed":{self.seed:d}'
+        return f'{{{shared},"stage":"{self.stage}","training":{self.training.text}}}'
 
     @property
     def as_stored(self) -> dict[str, Any]:
@@ -141,61 +126,14 @@ class TrialSpec:
     @cached_property
     def id(self) -> str:
         """The trial's identity: the first 20 hexadecimal digits of the sha256 of the whole spec."""
-        return next(self.ids([self.seed]))
+        return hashlib.sha256(self.text.encode()).hexdigest()[:ID_DIGITS]
 
-    def ids(self, seeds: Iterable[int]) -> Iterator[str]:
-        """The identities of this trial with other seeds."""
-        head, tail = _head_state(self.arena.text, self.optimizer.text), self._tail.encode()
-        for seed in seeds:
-            sha = head.copy()
-            sha.update(b"%d%b" % (seed, tail))
-            yield sha.hexdigest()[:ID_DIGITS]
+    def with_seeds(self, seeds: Iterable[int]) -> list["TrialSpec"]:
+        """The same trial with each of these seeds."""
+        return [TrialSpec(self.arena, self.optimizer, self.training, self.stage, seed) for seed in seeds]
 
     def label(self, searched: Iterable[str] = ()) -> str:
         """A short name of the trial, with its learning rate and those of the `searched` hyperparameters that it has."""
         values = self.hyperparameters
         extras = "".join(f" {name}={values[name]}" for name in searched if name in values)
         return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{extras} {self.stage} seed {self.seed}"
-
-
-@dataclass(frozen=True)
-class Specs(Sequence[TrialSpec]):
-    """Trials of several settings, each with its seeds: specs are made on demand, ids without specs.
-
-    Attributes:
-        parts: a trial of each setting, whose seed is ignored, and the seeds of that setting.
-    """
-
-    parts: Sequence[tuple[TrialSpec, Sequence[int]]] = ()
-
-    @cached_property
-    def ids(self) -> list[str]:
-        """The trials' ids, in their order."""
-        return [trial for setting, seeds in self.parts for trial in setting.ids(seeds)]
-
-    @cached_property
-    def _made(self) -> list[TrialSpec]:
-        parts = [((x.arena, x.optimizer, x.training, x.stage), seeds) for x, seeds in self.parts]
-        return [TrialSpec(*shared, seed) for shared, seeds in parts for seed in seeds]
-
-    def first(self, number: int) -> "Specs":
-        """The first of these trials."""
-        if number >= len(self):
-            return self
-        starts = accumulate((len(seeds) for _, seeds in self.parts), initial=0)
-        parts = [(x, seeds[: max(number - start, 0)]) for (x, seeds), start in zip(self.parts, starts, strict=False)]
-        return Specs([(x, seeds) for x, seeds in parts if seeds])
-
-    def __len__(self) -> int:
-        return sum(len(seeds) for _, seeds in self.parts)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._made[place]
-
-    def __iter__(self) -> Iterator[TrialSpec]:
-        return iter(self._made)
-
-
-def joined(several: Sequence[Specs]) -> Specs:
-    """The trials of several in one; a single one is returned itself, with the ids that it has computed."""
-    return several[0] if len(several) == 1 else Specs([part for each in several for part in each.parts])

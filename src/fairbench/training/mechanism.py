@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from fairbench.study.record import MechanismReport, Series
+
 SHARE = "share of the tensor"
 """The unit of a sum of factors: 0.01 means that 1% of the tensor was subtracted."""
 
@@ -86,23 +88,18 @@ class MechanismLog:
         self._last, self._units = state["last"], state["units"]
         self._increments, self._distances = state["increments"], state["distances"]
 
-    def to_json(self) -> dict[str, Any] | None:
-        """All readings as JSON values; None without a mechanism.
-
-        Returns:
-            units: of each quantity; totals: over all tensors; course: (step, increments since the last reading);
-            path_length: for decays, the distance that each moved the weights, summed over tensors;
-            tensors: of each quantity the total of each tensor.
-        """
+    def recorded(self) -> MechanismReport | None:
+        """All readings, as in a record; None without a mechanism. A quantity that a reading lacks did not increase."""
         if self.watch is None:
             return None
-        return {
-            "units": self._units,
-            "totals": {quantity: sum(totals.values()) for quantity, totals in self._last.items()},
-            "course": [[step, increments] for step, increments in self._increments],
-            "path_length": self._distances,
-            "tensors": {quantity: dict(totals) for quantity, totals in self._last.items()},
-        }
+        columns = {name: [added.get(name, 0.0) for _, added in self._increments] for name in self._units}
+        return MechanismReport(
+            units=self._units,
+            totals={quantity: sum(totals.values()) for quantity, totals in self._last.items()},
+            course=Series([step for step, _ in self._increments], columns),
+            path_length=self._distances,
+            tensors={quantity: dict(totals) for quantity, totals in self._last.items()},
+        )
 
 
 def _norms(tensors: Mapping[str, Tensor]) -> dict[str, float]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 import torch._dynamo  # torch imports it in an optimizer's first step: that import must not be timed
@@ -82,7 +82,7 @@ class Trainer:
         self.earlier_seconds, self.earlier_peak = 0.0, 0
         self.kept: dict[str, str] = {}  # what the optimizer kept on itself after its first steps
 
-    def run(self, progress: Progress, checkpoint: Checkpoint | None) -> str:
+    def run(self, progress: Progress, checkpoint: Checkpoint | None) -> Literal["finished", "diverged"]:
         """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
         evaluate_after = evaluation_steps(self.plan)
         self.clock.start()

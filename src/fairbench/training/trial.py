@@ -3,9 +3,10 @@
 import hashlib
 import math
 from contextlib import nullcontext
-from typing import Any
+from typing import Literal
 
 from fairbench.common.terminal import say
+from fairbench.study.record import Details, Hashes, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import one_thread, same_order, weights_hash
@@ -21,7 +22,7 @@ def trial(
     place: Place = HERE,
     progress: Progress = lambda step, loss: None,
     checkpoint: Checkpoint | None = None,
-) -> dict[str, Any]:
+) -> WholeRecord:
     """Train one model and measure it.
 
     Args:
@@ -31,8 +32,7 @@ def trial(
         checkpoint: where the trial resumes from and saves its state; None starts from the first step and saves nothing.
 
     Returns:
-        The record: `spec`, `status` ("finished" or "diverged"), `result` (the same in every process on the
-        same kind of machine), `cost` (different in every run) and `environment`.
+        The record of a trial that finished or diverged.
 
     Raises:
         Paused: a pause of the checkpoint was requested.
@@ -51,7 +51,7 @@ def trial(
         return record(trainer, trainer.run(progress, checkpoint))
 
 
-def record(trainer: Trainer, status: str) -> dict[str, Any]:
+def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRecord:
     """The record of a training that has ended; the test split is only read at the end of a final trial."""
     spec, final = trainer.spec, None
     trainer.needs.switch(trainer.optimizer, "eval")
@@ -61,36 +61,45 @@ def record(trainer: Trainer, status: str) -> dict[str, Any]:
             final["test"] = trainer.evaluate("test")
             if not all(map(math.isfinite, final["test"].values())):
                 status, final = "diverged", None
-    result = {
-        "steps": trainer.done,
-        "final": final,
-        "evaluations": [e for e in trainer.evaluations if all(map(math.isfinite, e["val"].values()))],
-        "loss_curve": [list(point) for point in trainer.loss_curve],
-        "hashes": {
-            "initial_weights": trainer.initial_weights,
-            "batches": trainer.batches.hash,
-            "noise": hashlib.sha256(trainer.noise.get_state().numpy().tobytes()).hexdigest(),
-            "final_weights": weights_hash(trainer.model),
-        },
-        "parameters": sum(p.numel() for p in trainer.params),
-        "clip_rate": trainer.clipped.item() / trainer.done,
-        "gradients_per_step": trainer.gradients / trainer.done,  # 1, unless the optimizer calls a closure
-        "path_length": trainer.path_length.length() if trainer.watched else None,
-        "mechanism": trainer.mechanism.to_json(),
-    }
-    cost = {
-        "seconds": {**trainer.clock.seconds, "total": trainer.seconds()},
-        "steps": trainer.done - (UNTIMED_STEPS if spec.stage == "timing" else 0),
-        "peak_memory_bytes": trainer.peak(),
-        "alone": trainer.place.alone,
-        "data_on": trainer.data.train.inputs.device.type,
-    }
-    return {
-        "id": spec.id,
-        "spec": spec.as_stored,
-        "status": status,
-        "result": result,
-        "error": None,
-        "cost": cost,
-        "environment": {**environment(str(trainer.device)), "data": trainer.data.origin},
-    }
+    result = Result(
+        steps=trainer.done,
+        final=final,
+        hashes=Hashes(
+            initial_weights=trainer.initial_weights,
+            batches=trainer.batches.hash,
+            noise=hashlib.sha256(trainer.noise.get_state().numpy().tobytes()).hexdigest(),
+            final_weights=weights_hash(trainer.model),
+        ),
+        parameters=sum(p.numel() for p in trainer.params),
+        clip_rate=trainer.clipped.item() / trainer.done,
+        gradients_per_step=trainer.gradients / trainer.done,
+        path_length=trainer.path_length.length() if trainer.watched else None,
+    )
+    cost = TrialCost(
+        seconds=Seconds(**trainer.clock.seconds, total=trainer.seconds()),
+        steps=trainer.done - (UNTIMED_STEPS if spec.stage == "timing" else 0),
+        peak_memory_bytes=trainer.peak(),
+        alone=trainer.place.alone,
+        data_on=trainer.data.train.inputs.device.type,
+    )
+    return WholeRecord(
+        id=spec.id,
+        stage=spec.stage,
+        status=status,
+        result=result,
+        cost=cost,
+        environment={**environment(str(trainer.device)), "data": trainer.data.origin},
+        details=details(trainer),
+    )
+
+
+def details(trainer: Trainer) -> Details:
+    """The long parts of the record of a training."""
+    steps, losses = zip(*trainer.loss_curve, strict=True) if trainer.loss_curve else ((), ())
+    evaluations = [e for e in trainer.evaluations if all(map(math.isfinite, e["val"].values()))]
+    metrics = {name: [e["val"][name] for e in evaluations] for name in evaluations[0]["val"]} if evaluations else {}
+    return Details(
+        loss_curve=Series(steps, {"loss": losses}),
+        evaluations=Series([e["step"] for e in evaluations], metrics),
+        mechanism=trainer.mechanism.recorded(),
+    )

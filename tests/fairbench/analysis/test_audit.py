@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fabricated import Records, finals, flags_of, history, study
+from fabricated import Records, edited, finals, flags_of, history, study
 from rich.console import Console
 
 from fairbench.analysis.audit import AUDIT_CHECKS
@@ -18,7 +18,8 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.console import print_audit, print_flags
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
-from fairbench.study.records import Record, Store
+from fairbench.study.record import Series
+from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
 
@@ -34,13 +35,12 @@ class Shaped(Records):
         super().__init__(scores, **options)
         self.curves = curves
 
-    def result(self, spec: TrialSpec, outcome: Any, status: str) -> Any:
-        made = super().result(spec, outcome, status)
-        curve = self.curves.get((spec.arena.name, spec.optimizer.name))
-        if curve and spec.stage == "final":
-            metrics, nudge = made["evaluations"][0]["val"], 1e-5 * spec.seed
-            made["evaluations"] = [{"step": s, "val": {**metrics, "accuracy": y + s * nudge}} for s, y in curve.items()]
-        return made
+    def details(self, spec: TrialSpec, outcome: Any, finished: bool) -> Any:
+        made, curve = super().details(spec, outcome, finished), self.curves.get((spec.arena.name, spec.optimizer.name))
+        if not curve or spec.stage != "final":
+            return made
+        accuracy = [y + s * 1e-5 * spec.seed for s, y in curve.items()]
+        return edited(made, "evaluations", Series([*curve], {"accuracy": accuracy, "loss": [1.5] * len(curve)}))
 
 
 TWO = ("AdamW", "PsiLogic")
@@ -165,10 +165,9 @@ def test_arms_without_final_trials_are_named() -> None:
 class Slow(Records):
     """Records of trials that waited for their data."""
 
-    def record(self, spec: TrialSpec, outcome: Any) -> Record:
-        record: Record = super().record(spec, outcome)
-        record["cost"]["seconds"]["data"] = 0.06 if spec.optimizer.name == "AdamW" else 0.0
-        return record
+    def record(self, spec: TrialSpec, outcome: Any) -> Any:
+        seconds = 0.06 if spec.optimizer.name == "AdamW" else 0.0
+        return edited(super().record(spec, outcome), "cost.seconds.data", seconds)
 
 
 def test_data_bound_timing() -> None:
@@ -242,11 +241,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     write_history(tmp_path, history(the_study))
     store, schedule = Store(tmp_path), Schedule(the_study, lambda spec: None)
     while spec := schedule.next():
-        store.write(records(spec))
+        store.write(spec, records(spec))
     assert main(["audit", str(tmp_path)]) == 1
     assert "fail  INCOMPLETE: of 12 trials" in capsys.readouterr().out
     for spec in (spec for arm in arms(the_study, records) for spec in arm.trials):
-        store.write(records(spec))
+        store.write(spec, records(spec))
     before = sorted(tmp_path.rglob("*"))
     assert main(["audit", str(tmp_path)]) == 0
     shown = capsys.readouterr().out

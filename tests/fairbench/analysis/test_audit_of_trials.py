@@ -38,7 +38,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str,
         study = run_preflight(suite, place, here).study
         schedule = Schedule(study, lambda spec: records.get(spec.id))
         while spec := schedule.next():
-            records[spec.id] = here(trial, spec, place)
+            records[spec.id] = trial(spec, place)
             schedule.ended(spec)
         return flags_of(study, lambda spec: records.get(spec.id))
 

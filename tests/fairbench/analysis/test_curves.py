@@ -3,11 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
-from fabricated import Records, finals, given, history, study
+from fabricated import Records, edited, finals, given, history, study
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
+from fairbench.study.record import Series
 
 COURSE = {"AdamW": {5: 0.2, 10: 0.6}, "PsiLogic": {5: 0.4, 10: 0.5}}
 
@@ -19,10 +20,10 @@ def analysed(**scores):
 
     def lookup(spec):
         record = made(spec)
-        if record and record["status"] == "finished" and spec.stage == "final":
-            values = COURSE[spec.optimizer.name].items()
-            evaluations = [{"step": step, "val": {"accuracy": value + 0.1 * (spec.seed - 1)}} for step, value in values]
-            record["result"]["evaluations"] = evaluations
+        if record and record.status == "finished" and spec.stage == "final":
+            values = COURSE[spec.optimizer.name]
+            accuracy = [value + 0.1 * (spec.seed - 1) for value in values.values()]
+            return edited(record, "details.evaluations", Series([*values], {"accuracy": accuracy}))
         return record
 
     return Analyses(history(the_study), lookup)

@@ -130,9 +130,9 @@ def test_the_preflight_gives_the_size_of_a_mechanism_report(tiny_suite: Suite, t
     assert min(prepared.step_seconds["vit"], prepared.evaluation_seconds["vit"]) > 0
     for optimizer in ("AdamW", "PsiLogic"):
         spec = trial_spec(prepared.study, "vit", optimizer, "final", 1e-3, 1)
-        Store(tmp_path).write(trial(spec))
+        Store(tmp_path).write(spec, trial(spec))
         size = record_bytes(spec, 2, prepared.mechanisms[optimizer]["vit"])
-        assert size == pytest.approx(Store(tmp_path).path(spec).stat().st_size, rel=0.1)
+        assert size == pytest.approx(Store(tmp_path).path(spec.id).stat().st_size, rel=0.1)
 
 
 def test_the_disk_space_is_that_of_a_real_study(finished: Finished) -> None:

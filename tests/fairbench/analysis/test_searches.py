@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
@@ -31,7 +30,6 @@ from fairbench.report.tables.provenance import optimizer_table
 from fairbench.report.tables.results import rate_table
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import ResolvedSuite, arms, timing_trials
-from fairbench.study.record_index import IndexEntry
 from fairbench.study.schedule import Schedule
 from fairbench.suites.schema import Suite
 
@@ -221,10 +219,7 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
     assert rows[0] == ["vit", "AdamW", "0.5", "–", "untuned: none was searched", "0", "–", "–"]
     console = Console(file=io.StringIO(), width=300)
-    trials = [spec for arm in arms(untuned, records) for spec in arm.trials]
-    entries = {spec.id: IndexEntry.of(records(spec)) for spec in trials}
-    snapshot = SimpleNamespace(entry=entries.get, reduced=records)
-    console.print(status_table(arm_statuses(untuned, snapshot)))
+    console.print(status_table(arm_statuses(untuned, records)))
     print_plan(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out"), console)
     shown = console.file.getvalue()
     assert "untuned, without sweep trials: AdamW, Lion" in shown

@@ -1,12 +1,11 @@
 """Shocks have their stated effect, at the stated steps; twins of arenas; the cost of shocks."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from fabricated import history
+from fabricated import Records, edited, history
 from tiny import TINY, study_of, write_tiny
 
 from fairbench.analysis.analyses import Analyses
@@ -15,6 +14,7 @@ from fairbench.arenas.shocks.kinds import KINDS, Shock
 from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
 from fairbench.common.errors import UsageError
 from fairbench.study.plan import arms, trial_spec
+from fairbench.study.record import Series, encode
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
@@ -100,25 +100,25 @@ def spec(tiny_study: Any) -> TrialSpec:
 
 @pytest.mark.parametrize("kind", SHOCKS)
 def test_a_trial_is_the_calm_one_until_it_begins(spec: TrialSpec, kind: str) -> None:
-    calm = trial(disturbed(spec))["result"]
+    calm = trial(disturbed(spec))
     shocked = trial(disturbed(spec, kind=kind, at=[0.5], steps=2))
-    assert shocked["result"]["hashes"]["initial_weights"] == calm["hashes"]["initial_weights"]
-    curve = shocked["result"]["loss_curve"]
-    assert curve[:2] == calm["loss_curve"][:2]
-    assert curve[-1] != calm["loss_curve"][-1]
-    json.dumps(shocked, allow_nan=False)  # records are plain JSON, also of what diverged
+    assert shocked.result.hashes.initial_weights == calm.result.hashes.initial_weights
+    losses, calm_losses = (x.details.loss_curve.values["loss"] for x in (shocked, calm))
+    assert losses[:2] == calm_losses[:2]
+    assert losses[-1] != calm_losses[-1]
+    encode(disturbed(spec), shocked)  # all numbers are finite, also of what diverged
     if kind == "nan":
-        assert (shocked["status"], shocked["result"]["steps"]) == ("diverged", 15)
-        assert [step for step, _ in shocked["result"]["mechanism"]["course"]] == [5, 10]
+        assert (shocked.status, shocked.result.steps) == ("diverged", 15)
+        assert [*shocked.details.mechanism.course.steps] == [5, 10]
     else:
-        assert shocked["status"] == "finished"
-        assert shocked["result"]["hashes"]["batches"] == calm["hashes"]["batches"]
+        assert shocked.status == "finished"
+        assert shocked.result.hashes.batches == calm.result.hashes.batches
 
 
 def test_the_loss_of_a_spoiled_step_is_left_out(spec: TrialSpec) -> None:
     """Steps 6 to 10 are one window, which has no loss; a multiplied loss is recorded before the multiplication."""
     windows = {
-        kind: [step for step, _ in trial(disturbed(spec, kind=kind, at=[0.25], steps=5))["result"]["loss_curve"]]
+        kind: [*trial(disturbed(spec, kind=kind, at=[0.25], steps=5)).details.loss_curve.steps]
         for kind in ("inputs", "loss")
     }
     assert windows == {"inputs": [5, 15, 20], "loss": [5, 10, 15, 20]}
@@ -208,12 +208,12 @@ def test_what_shocks_cost(tmp_path: Any) -> None:
     """Relative to the undisturbed trial of the same seed; lost accuracy is positive if the shock is harmful."""
     study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
 
-    def lookup(x: TrialSpec) -> dict[str, Any]:
+    def lookup(x: TrialSpec) -> Any:
         harm = bool(x.training.shock) * (0.2 * x.seed if x.optimizer.name == "AdamW" else 0.0)
         metrics = {"accuracy": 0.9 - harm, "loss": 1.0}
-        curve = [[10, 1.0], [20, 0.8], [30, 0.6 + harm], [40, 0.5]]
-        final = {"val": metrics, "test": metrics}
-        return {"status": "finished", "result": {"final": final, "loss_curve": curve}, "cost": None, "environment": {}}
+        record = edited(Records({}).record(x, 0.5), "result.final", {"val": metrics, "test": metrics})
+        curve = Series((10, 20, 30, 40), {"loss": (1.0, 0.8, 0.6 + harm, 0.5)})
+        return edited(record, "details.loss_curve", curve)
 
     rows = {(x.arena, x.optimizer): x for x in shock_costs(Analyses(history(study), lookup))}
     assert list(rows) == [(arena, name) for arena in ("vit-spike", "vit-scaled") for name in ("AdamW", "PsiLogic")]

@@ -17,6 +17,7 @@ from typing import Any
 import archives
 import pytest
 from documented import DOCS, ROOT, User, block, examples, listed
+from fabricated import stored
 from tiny import TINY, run_here
 
 import fairbench
@@ -189,7 +190,7 @@ def test_the_page_on_optimizers_is_what_its_commands_do(user: User) -> None:
 
 
 def test_a_grid_and_options_of_a_command_are_those_of_the_trials(user: User) -> None:
-    specs = [json.loads(path.read_text())["spec"] for path in Path("results/tuned/trials").glob("*.json")]
+    specs = [stored(path)["spec"] for path in Path("results/tuned/trials").glob("*.json")]
     rates = [
         x["optimizer"]["options"]["lr"] for x in specs if (x["stage"], x["optimizer"]["name"]) == ("sweep", "MyRule")
     ]
@@ -205,7 +206,7 @@ def test_a_plan_and_records_have_the_name_of_a_users_file_and_its_hash_and_nothi
     assert plan["study"]["suite"]["optimizers"]["MyRule"]["factory"] == "my_rule.py:MyRule"
     content = hashlib.sha256(Path("my_rule.py").read_bytes()).hexdigest()
     assert plan["study"]["optimizers"]["MyRule"]["code"]["my_rule_py"] == content[:16]
-    specs = [json.loads(path.read_text())["spec"] for path in (results / "trials").glob("*.json")]
+    specs = [stored(path)["spec"] for path in (results / "trials").glob("*.json")]
     factories = {spec["optimizer"]["factory"] for spec in specs if spec["optimizer"]["name"] == "MyRule"}
     assert factories == {"my_rule.py:MyRule"}
     assert str(Path.cwd()) not in json.dumps(specs) + config

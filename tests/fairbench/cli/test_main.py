@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fabricated import sealed, stored
 from tiny import Finished, write_tiny
 
 from fairbench.api.places import places as api_places
@@ -177,7 +178,7 @@ def test_open_shows_the_page_in_the_users_browser(finished: Finished, tmp_path: 
 def test_env_shows_the_versions_of_a_record(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env"]) == 0
     shown = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
-    record = json.loads(next((finished.output / "trials").glob("*.json")).read_text())
+    record = stored(next((finished.output / "trials").glob("*.json")))
     facts = {key: value for key, value in record["environment"].items() if key not in ("git", "data")}
     assert facts.items() <= {key: value.strip() for key, value in shown.items()}.items()
     with pytest.raises(SystemExit):
@@ -298,16 +299,16 @@ def test_reading_a_study_changes_no_file_of_it(
 
 def test_explain(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     files = sorted((finished.output / "trials").glob("*.json"))
-    specs = [json.loads(file.read_text())["spec"] for file in files]
+    specs = [stored(file)["spec"] for file in files]
     assert main(["explain", str(files[0])]) == 0
     assert "has this trial" in capsys.readouterr().out
 
     other = next(i for i, s in enumerate(specs) if s["stage"] == "final" and s["optimizer"]["name"] == "Signs")
-    changed = json.loads(files[other].read_text())
+    changed = stored(files[other])
     changed["spec"]["optimizer"]["code"]["own_optimizers"] = "0123"
     stray = finished.folder / "stray" / "trials" / "feed.json"
     stray.parent.mkdir(parents=True)
-    stray.write_text(json.dumps(changed))
+    stray.write_text(sealed(json.dumps(changed)))
     (stray.parents[1] / "config.json").write_bytes((finished.output / "config.json").read_bytes())
     for file in files:
         (stray.parent / file.name).write_bytes(file.read_bytes())

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tiny import study_of
 
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
@@ -13,7 +14,7 @@ from fairbench.contract import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preview import rates, run_preview
-from fairbench.study.trial_spec import TrialSpec
+from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
@@ -43,11 +44,12 @@ def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder
         (None, True),
     ]
     assert (preview.best("Explodes"), preview.best("Raises"), preview.step_seconds("Explodes")) == (None, 1e-3, None)
-    assert [record["error"]["message"] for record in preview.failed] == ["this optimizer cannot continue"]
+    assert [record.error.message for record in preview.failed] == ["this optimizer cannot continue"]
 
     record = preview.records["AdamW"][1e-2]
-    assert trial(TrialSpec.from_json(record["spec"]))["result"] == record["result"]
-    assert (record["spec"]["stage"], record["spec"]["training"]["steps"]) == ("sweep", 10)
+    spec = trial_spec(study_of(suite), "vit", "AdamW", "sweep", 1e-2, suite.sweep.seeds[0])
+    assert (spec.id, spec.training.steps) == (record.id, 10)
+    assert trial(spec).result == record.result
 
 
 def test_a_preview_ends_with_the_command_of_its_study(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,6 @@
 """The paper's study from the authors' archives to the report: full-size models on small archives."""
 
 import csv
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import archives
 import pyarrow.parquet
 import pytest
 import torch
+from fabricated import stored
 
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
@@ -87,7 +87,7 @@ def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsy
     table = pyarrow.parquet.read_table(tmp_path / "out" / "records.parquet")
     assert set(table["environment_data"].to_pylist()) == {"archive, verified"}
     assert {row["val"] for row in rows} == {""}  # the paper selects on what it reports
-    records = [json.loads(path.read_text()) for path in (tmp_path / "out" / "trials").glob("*.json")]
+    records = [stored(path) for path in (tmp_path / "out" / "trials").glob("*.json")]
     finals = [record["result"]["final"] for record in records if record["spec"]["stage"] == "final"]
     assert len(finals) == 4
     assert all(final["val"] == final["test"] for final in finals)

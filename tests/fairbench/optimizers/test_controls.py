@@ -111,9 +111,9 @@ def test_an_arm_has_its_own_clipping_and_groups(tmp_path: Any) -> None:
     found = {}
     for name in suite.optimizers:
         spec = trial_spec(study, "vit", name, "final", 1e-2, 1)
-        found[name] = trial(replace(spec, training=replace(spec.training, steps=6, evaluations=1)))["result"]
-    assert (found["Tight"]["clip_rate"], found["AdamW"]["clip_rate"]) == (1.0, 0.0)
-    weights = {name: result["hashes"]["final_weights"] for name, result in found.items()}
+        found[name] = trial(replace(spec, training=replace(spec.training, steps=6, evaluations=1))).result
+    assert (found["Tight"].clip_rate, found["AdamW"].clip_rate) == (1.0, 0.0)
+    weights = {name: result.hashes.final_weights for name, result in found.items()}
     assert len(set(weights.values())) == len(weights)
     assert "fairbench.optimizers.controls" in study.optimizers["Mirror"].code
     assert "psilogic.models.groups" in study.optimizers["Grouped"].code

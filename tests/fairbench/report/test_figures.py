@@ -10,7 +10,7 @@ from itertools import combinations, pairwise, product
 
 import pytest
 from color_vision import MATRICES, ciede2000, contrast, seen
-from fabricated import QUANTITIES, Records, finals, history, study
+from fabricated import QUANTITIES, Records, edited, finals, history, study
 from fontTools.ttLib import TTFont as FontFile
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -224,8 +224,8 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
     class Busy(Records):
         def record(self, spec, outcome):
             record = super().record(spec, outcome)
-            phases = ["data", "forward", "backward"]
-            record["cost"]["seconds"] |= {x: 1.0 if phases.index(x) == spec.seed - 1 else 0.1 for x in phases}
+            for i, phase in enumerate(("data", "forward", "backward")):
+                record = edited(record, f"cost.seconds.{phase}", 1.0 if i == spec.seed - 1 else 0.1)
             return record
 
     the_study = study(("vit",), ("AdamW", "PsiLogic"))

@@ -9,7 +9,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import Records, edited, finals, history, study
 from pages import HOSTILE, Page, everything, latex, rendered
 
 from fairbench.analysis.analyses import Analyses
@@ -234,7 +234,7 @@ def test_mixed_environments_are_named():
     def lookup(spec):
         record = made(spec)
         if record and spec.seed == 2:
-            record["environment"] = {**record["environment"], "python": "4.0"}
+            return edited(record, "environment.python", "4.0")
         return record
 
     page = Page(rendered(the_study, lookup))

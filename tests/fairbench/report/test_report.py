@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from disturbed import TIMED, holds_times
-from fabricated import QUANTITIES, TENSOR_STEPS, Records, finals, history, mechanism, sha, study, with_horizons
+from fabricated import QUANTITIES, TENSOR_STEPS, Records, edited, finals, history, mechanism, sha, study, with_horizons
 from pages import Page
 from rich.console import Console
 
@@ -162,10 +162,10 @@ def test_findings_of_a_complete_study(tmp_path):
 class Watched(Records):
     """Every optimizer has a mechanism; that of O2 never acts."""
 
-    def result(self, spec, outcome, status):
+    def details(self, spec, outcome, finished):
         idle = dict.fromkeys(("fired", "acted"), (TENSOR_STEPS, {"a": 0.0, "b": 0.0}))
         watched = mechanism(QUANTITIES | (idle if spec.optimizer.name == "O2" else {}))
-        return {**super().result(spec, outcome, status), "mechanism": watched}
+        return edited(super().details(spec, outcome, finished), "mechanism", watched)
 
 
 def test_many_mechanisms_take_few_lines():

@@ -9,6 +9,7 @@ from fabricated import Records
 from fairbench.runner.coordination.contention import Contention
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.status import this_machine
+from fairbench.study.record import Record
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 
@@ -42,10 +43,10 @@ class World:
     def is_alone(self, number):
         """End a trial of this driver; whether its record says that it was alone."""
         record, spec = self.truth(self.specs[number]), self.specs[number]
-        self.store.write(record)
+        self.store.write(spec, record)
         self.mine.ended(spec, record)
         assert not list(self.store.checkpoints.glob(f"{spec.id}*"))
-        return bool(self.store.read(spec)["cost"]["alone"])
+        return bool(self.store.read(spec, Record).cost.alone)
 
 
 @pytest.fixture

@@ -8,12 +8,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import fabricated
+import msgspec
 import pytest
 from disturbed import results
-from fabricated import Records
+from fabricated import Records, stored
 from tiny import run_here
 
 from fairbench.cli.main import main
@@ -23,13 +25,14 @@ from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
-from fairbench.runner.executors.base import failure, paused
+from fairbench.runner.executors.base import PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import admit, plan_study, run_study
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.history import declare, plan_digest, write_history
 from fairbench.study.plan import arms, timing_trials
+from fairbench.study.record import Record, WholeRecord, failed
 from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Place
@@ -108,12 +111,12 @@ def drive_all(study, store, *executors, timing=False):
 
 
 def trials(study, store):
-    return [spec for arm in arms(study, store.read) for spec in arm.trials]
+    return [spec for arm in arms(study, partial(store.read, kind=Record)) for spec in arm.trials]
 
 
 def is_alone(store, spec):
     """Whether the record of a trial says that it was alone."""
-    return bool(store.read(spec)["cost"]["alone"])
+    return bool(store.read(spec, Record).cost.alone)
 
 
 def test_four_drivers_run_each_trial_once_though_two_are_killed(study, truth, store):
@@ -121,8 +124,9 @@ def test_four_drivers_run_each_trial_once_though_two_are_killed(study, truth, st
     drive_all(study, store, *(Pretending(truth, log, lives) for lives in (3, inf, 0, inf)))
     planned = trials(study, store)
     assert len(planned) == 20
-    assert all({**store.read(spec), **truth(spec)} == store.read(spec) for spec in planned)
-    assert {store.read(spec)["plan"] for spec in planned} == {plan_digest(study)}
+    records = [(spec, store.read(spec, WholeRecord)) for spec in planned]
+    assert all(msgspec.structs.replace(x, plan="", written="") == truth(spec) for spec, x in records)
+    assert {record.plan for _, record in records} == {plan_digest(study)}
     assert set(log) == {spec.id for spec in planned}
     assert len(log) <= 20 + 4  # the trials that ran in the two killed drivers
     assert not list((store.directory / "claims").iterdir())
@@ -133,7 +137,7 @@ def test_a_failed_trial_runs_once_in_each_run_of_several_drivers(study, truth, s
     for _ in range(2):
         log = []
         drive_all(study, store, *(Pretending(truth, log) for _ in range(3)))
-        (failed,) = [spec for spec in trials(study, store) if truth(spec)["status"] == "failed"]
+        (failed,) = [spec for spec in trials(study, store) if truth(spec).status == "failed"]
         assert Counter(log)[failed.id] == 1
     assert log == [failed.id]
 
@@ -146,15 +150,15 @@ def test_a_driver_that_is_stopped_keeps_trials_that_ended_meanwhile(study, truth
 
     def pause():
         store.shared(executor.trials[0].id).touch()
-        return [truth(executor.trials[0]), paused(executor.trials[1])]
+        return [truth(executor.trials[0]), PausedTrial(executor.trials[1].id)]
 
     executor.collect, executor.pause = stop, pause
     with pytest.raises(Preempted):
         drive(study, store, executor)
     first, second = executor.trials
-    assert store.read(first)["result"] == truth(first)["result"]
+    assert store.read(first, Record).result == truth(first).result
     assert not is_alone(store, first)
-    assert store.read(second) is None
+    assert store.read(second, Record) is None
 
 
 def declared_in(study, store, others=(), freeze=False):
@@ -261,7 +265,7 @@ def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study, truth, stor
     first, *others = timing_trials(study)
     store.shared(others[0].id).touch()
     executor = Pretending(truth, log)
-    stops = [[paused(first)], [failure(first, "WorkerDied", "", "")]]
+    stops = [[PausedTrial(first.id)], [failed(first, "WorkerDied", "", "")]]
     real = executor.collect
     executor.collect = lambda patience: executor.trials.clear() or stops.pop(0) if stops else real()
     drive(study, store, executor, timing=True)
@@ -283,7 +287,7 @@ def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(fi
     copy = tmp_path / "copy"
     shutil.copytree(finished.output, copy)
     command = [*finished.words, "--output-dir", str(copy), "--workers", "1"]
-    last = max(copy.glob("trials/*.json"), key=lambda path: json.loads(path.read_text())["spec"]["stage"] == "final")
+    last = max(copy.glob("trials/*.json"), key=lambda path: stored(path)["spec"]["stage"] == "final")
     last.unlink()
     before = (copy / "config.json").read_bytes()
     assert main(command) == 2
@@ -294,6 +298,6 @@ def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(fi
         other.trials["a trial"] = RunningTrial("a trial", 1, 0.0, 0.0)
         other.announce({"python": "another"})
         assert main([*command, "--allow-mixed"]) == 0
-    assert json.loads(last.read_text())["cost"]["alone"] is False
+    assert stored(last)["cost"]["alone"] is False
     assert "MIXED MACHINES" in capsys.readouterr().out
     assert results(copy) == results(finished.output)

@@ -43,7 +43,7 @@ def run_all(workers, suite, steps=None):
             if not running:
                 return records
             for record in executor.collect():
-                spec = running.pop(record["id"])
+                spec = running.pop(record.id)
                 records[f"{spec.optimizer.name} {spec.lr:g}"] = record
 
 
@@ -74,8 +74,8 @@ def test_trials_in_turn_and_at_once_give_bitwise_equal_results(tiny_suite):
     serial, parallel = run_all(1, tiny_suite, steps), run_all(2, tiny_suite, steps)
     assert serial.keys() == parallel.keys()
     for name, record in serial.items():
-        for part in ("id", "spec", "status", "result", "error", "environment"):
-            assert record[part] == parallel[name][part]
+        for part in ("id", "status", "result", "details", "error", "environment"):
+            assert getattr(record, part) == getattr(parallel[name], part)
     assert sorted(steps) == sorted([5, 10] * 8)
 
 
@@ -113,8 +113,8 @@ def test_no_trial_sees_the_state_that_another_one_has_left(tiny_suite, here):
     for name in (*names[2:], "Signs"):
         alone = run_all(1, user_suite(tiny_suite, name))
         for key, record in alone.items():
-            assert record["result"] == together[key]["result"]
-    starts = {record["result"]["hashes"]["initial_weights"] for record in together.values() if record["result"]}
+            assert record.result == together[key].result
+    starts = {record.result.hashes.initial_weights for record in together.values() if record.result}
     assert len(starts) == 1
 
 
@@ -153,11 +153,11 @@ def test_an_optimizer_that_breaks_its_process_fails_only_its_trial(tiny_suite, h
     assert len(records) == len(ENDS)
     for key, record in records.items():
         _, kind, message = ENDS[key.split()[0]]
-        assert record["status"] == ("failed" if kind else "finished"), (key, record["error"])
-        assert not kind or (record["error"]["type"] == kind and message in record["error"]["message"]), record["error"]
+        assert record.status == ("failed" if kind else "finished"), (key, record.error)
+        assert not kind or (record.error.type == kind and message in record.error.message), record.error
     for name in ("Raises", "Hangs"):
-        assert "own_optimizers.py" in records[f"{name} 0.01"]["error"]["traceback"]
-    assert records["Prints 0.01"]["output"] == "hello from a step\n"
+        assert "own_optimizers.py" in records[f"{name} 0.01"].error.traceback
+    assert records["Prints 0.01"].output == "hello from a step\n"
     assert "hello" not in "".join(capfd.readouterr())
 
 

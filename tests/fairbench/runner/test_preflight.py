@@ -96,9 +96,9 @@ def test_a_module_that_was_edited_after_the_preflight_fails_the_trial(folder, ti
         (folder / "helper.py").write_text(text)
         executor.submit(trial_spec(study, "vit", "Own", "sweep", 1e-3, 0), 60.0)
         outcomes += executor.collect()
-    assert outcomes[0]["status"] == "finished"
-    assert outcomes[1]["error"]["type"] == "UsageError"
-    assert "helper.py was changed after this run had started" in outcomes[1]["error"]["message"]
+    assert outcomes[0].status == "finished"
+    assert outcomes[1].error.type == "UsageError"
+    assert "helper.py was changed after this run had started" in outcomes[1].error.message
 
 
 @pytest.mark.parametrize("name", ["__main__", "elsewhere"])

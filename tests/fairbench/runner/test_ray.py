@@ -16,9 +16,11 @@ from tiny import TINY, run_here, study_of, write_tiny
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.runner.executors.base import PausedTrial
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import PRELOAD
 from fairbench.study.plan import trial_spec
+from fairbench.study.record import plain_values
 from fairbench.suites.loader import load_suite
 from fairbench.training import environment
 from fairbench.training.determinism import one_thread
@@ -163,6 +165,7 @@ from pathlib import Path
 from unittest.mock import Mock
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import _executor
+from fairbench.study.record import plain_values
 from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
@@ -182,7 +185,7 @@ with _executor(load_suite("tiny.toml"), options, Store(Path("private")), Mock())
     Path("lose").touch()
     executor.submit(TrialSpec.from_json(json.loads(Path("spec.json").read_text())), 300.0)
     (record,) = executor.collect()
-Path("seen.json").write_text(json.dumps([sockets, record]))
+Path("seen.json").write_text(json.dumps([sockets, record], default=plain_values))
 """
 
 
@@ -203,7 +206,7 @@ def test_the_cluster_of_one_study_is_not_reachable_from_outside_and_repeats_a_lo
     assert not (tmp_path / "lose").exists()
     sockets, record = json.loads((tmp_path / "seen.json").read_text())
     assert record["status"] == "finished", record
-    assert record["result"] == json.loads(json.dumps(trial(spec)["result"]))
+    assert record["result"] == plain_values(trial(spec).result)
     assert {"gcs_server", "raylet"} <= {name for name, _ in sockets}
     assert {address for _, address in sockets} == {"127.0.0.1"}
 
@@ -218,14 +221,14 @@ def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
         executor.submit(spec, 300.0)
         assert wait_for(lambda: executor.collect(1.0) or steps) is steps
         (record,) = executor.pause()
-    assert (record["id"], record["status"], record["unsaved"]) == (spec.id, "paused", "")
+    assert record == PausedTrial(spec.id, "")
     assert [path.name for path in Path(kept.folder).iterdir()] == [f"{spec.id}.pt"]
     before = len(steps)
     with executor_on(cluster.address, observer, kept) as executor:
         executor.submit(spec, 300.0)
         (record,) = executor.collect()
-    assert record["status"] == "finished"
-    assert record["result"] == trial(spec)["result"]
+    assert record.status == "finished"
+    assert record.result == trial(spec).result
     assert all(step > steps[before - 1] for step in steps[before:])
     observer.say.assert_not_called()
 
@@ -240,7 +243,7 @@ def test_timing_trials_run_on_one_node(cluster, study):
         while len(records) < len(specs):
             records += executor.collect(0.2)
             nodes |= {node.node_id for node in cluster.list_all_nodes() if trials_of(node)}
-    assert {record["status"] for record in records} == {"finished"}
+    assert {record.status for record in records} == {"finished"}
     assert len(nodes) == 1
 
 
@@ -295,8 +298,8 @@ def test_a_node_with_another_revision_gets_no_trials(cluster, study, monkeypatch
             while left and executor.has_free_slot():
                 executor.submit(left.pop(), 300.0)
             records += executor.collect()
-    assert {record["status"] for record in records} == {"finished"}
-    assert len({str(record["environment"]) for record in records}) == 1
+    assert {record.status for record in records} == {"finished"}
+    assert len({str(record.environment) for record in records}) == 1
     (message,) = observer.say.call_args.args
     observer.say.assert_called_once()
     assert "gets no trials" in message

@@ -1,17 +1,19 @@
 """Event files as TensorBoard reads them: every point of every record once, even if the study was stopped."""
 
 import importlib.util
-import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
+from fabricated import stored
 
 from fairbench.cli.main import main
 from fairbench.runner.progress.tensorboard import TensorBoard
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
 from fairbench.study.plan import trial_spec
+from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
@@ -30,7 +32,7 @@ def out(tiny_file, monkeypatch):
 
 
 def records(out):
-    return [json.loads(path.read_text()) for path in sorted(out.glob("trials/*.json"))]
+    return [stored(path) for path in sorted(out.glob("trials/*.json"))]
 
 
 def folder(out, record):
@@ -55,11 +57,15 @@ def points(folder):
     return {tag: [(x.step, x.value) for x in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
+def points_of(series, quantity):
+    return [*zip(series["steps"], series["values"][quantity], strict=True)]
+
+
 def expected(record):
     result = record["result"]
-    points = {"loss/train": [(step, loss) for step, loss in result["loss_curve"]]}
+    points = {"loss/train": points_of(record["details"]["loss_curve"], "loss")}
     for metric in result["final"]["val"]:
-        points[f"{metric}/val"] = [(at["step"], at["val"][metric]) for at in result["evaluations"]]
+        points[f"{metric}/val"] = points_of(record["details"]["evaluations"], metric)
         if record["spec"]["stage"] == "final":
             points[f"{metric}/test"] = [(result["steps"], result["final"]["test"][metric])]
     return points
@@ -95,8 +101,8 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out):
         resuming.started(spec)
         resuming.paused(spec)
         resuming.started(spec)
-        resuming.running(spec, *resumed["result"]["loss_curve"][-1])
-        resuming.ended(spec, resumed)
+        resuming.running(spec, *points_of(resumed["details"]["loss_curve"], "loss")[-1])
+        resuming.ended(spec, msgspec.convert(resumed, WholeRecord))
     kept = folder(out, last)
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     run_study(load_suite("tiny.toml"), out, RunOptions([Place()] * 2), [TensorBoard(out / "tensorboard")])

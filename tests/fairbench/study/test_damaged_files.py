@@ -25,7 +25,7 @@ from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
-from fairbench.study.record_index import INDEX_FILE
+from fairbench.study.record import Record
 from fairbench.study.records import Store
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.place import Checkpointing, Place
@@ -38,16 +38,16 @@ def whole(tmp_path_factory):
 
 def changed(files, name, **changes):
     """A JSON file of the study with other values, None for no value, and the checksum that belongs to them."""
-    value = {**json.loads(files[name]), **changes}
+    value = {**json.loads(files[name].splitlines()[0]), **changes}
     return name, signed(name, json.dumps({key: x for key, x in value.items() if x is not None}))
 
 
 def test_odd_files_of_every_kind_are_named_and_the_rest_continues(whole, tmp_path):
     made, missing, files = whole
-    record, other = [x for x in sorted(files) if x.parts[0] == "trials" and b'"stage": "final"' in files[x]][:2]
+    record, other = [x for x in sorted(files) if x.parts[0] == "trials" and b'"stage":"final"' in files[x]][:2]
     odd = {Path("drivers/odd.json"): json.dumps({**STATUS, "token": "odd", "written": "now"}).encode()}
     odd |= {Path("drivers/deep.json"): DEEP.encode(), Path("drivers/null.json"): b'{"trials": null}'}
-    odd |= {Path(f"claims/{missing.id}"): CLAIMS[4], Path(INDEX_FILE): signed(Path(INDEX_FILE), '{"records": [1]}')}
+    odd |= {Path(f"claims/{missing.id}"): CLAIMS[4]}
     odd |= dict([changed(files, record, cost=None), (other, DEEP.encode())])
     write(tmp_path, files, odd)
     os.mkfifo(tmp_path / "drivers" / "pipe.json")
@@ -92,7 +92,7 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
     store.prepare()
     trials = [spec for arm in arms(study, records) for spec in arm.trials]
     for spec in trials:
-        store.write(records(spec))
+        store.write(spec, records(spec))
     for words in (["status", "out"], ["report", "out"], ["audit", "out"], ["compare", "out"]):
         assert main(words) in (0, 1)
     assert main(["explain", f"out/trials/{trials[0].id}.json"]) == 0
@@ -122,29 +122,33 @@ def test_what_a_user_may_not_read_is_respected(monkeypatch):
         def strict():
             heartbeat = Heartbeat(directory)
             heartbeat.__enter__()
-            return [store.write(records(first)), open_claims(store, heartbeat).take(second.id)]
+            return [store.write(first, records(first)), open_claims(store, heartbeat).take(second.id)]
 
         def other():
             said, statuses = [], damaged_statuses(directory)
             store.prepare()
-            read = store.read(first)["error"]["message"]
+            read = store.read(first, Record).error.message
             with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, said.append) as claims:
                 taken = [claims.take(second.id), claims.take(second.id), claims.take(third.id)]
-                written = [store.write(records(first)), store.write(records(third))]
+                written = [store.write(first, records(first)), store.write(third, records(third))]
                 claims.complete(third.id)
             return [read, statuses, said, taken, written]
 
         assert as_user(1001, 0o077, strict) == [True, True]
-        before = store.path(first).read_bytes()
+        before = store.path(first.id).read_bytes()
         read, statuses, said, taken, written = as_user(1002, 0o022, other)
         assert (taken, written) == ([False, False, True], [False, True])
-        for messages, path in (([read], store.path(first)), (said, store.claims / second.id), (statuses, "drivers/")):
+        for messages, path in (
+            ([read], store.path(first.id)),
+            (said, store.claims / second.id),
+            (statuses, "drivers/"),
+        ):
             (message,) = messages
             assert "cannot be read (Permission denied) and is left alone" in message
             assert str(path) in message
-        assert store.path(first).read_bytes() == before
-        assert [stat.S_IMODE(store.path(x).stat().st_mode) for x in (first, third)] == [0o600, 0o644]
-        assert as_user(1001, 0o077, lambda: store.read(third)["status"]) == "finished"
+        assert store.path(first.id).read_bytes() == before
+        assert [stat.S_IMODE(store.path(x.id).stat().st_mode) for x in (first, third)] == [0o600, 0o644]
+        assert as_user(1001, 0o077, lambda: store.read(third, Record).status) == "finished"
 
 
 def try_damage(whole, folders, examples, number):

@@ -3,7 +3,7 @@
 import pyarrow.parquet
 import pytest
 import torch
-from fabricated import Records, finals, flags_of, history, study
+from fabricated import Records, edited, finals, flags_of, history, study
 
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import mixtures
@@ -25,7 +25,7 @@ class Elsewhere(Records):
 
     def record(self, spec, outcome):
         record = super().record(spec, outcome)
-        return {**record, "environment": {**record["environment"], **self.there(spec)}}
+        return edited(record, "environment", {**record.environment, **self.there(spec)})
 
 
 @pytest.fixture(autouse=True)

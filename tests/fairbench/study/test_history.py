@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from fabricated import Records, finals, study
 from rich.console import Console
@@ -32,7 +33,7 @@ class Signed(Records):
         self.signature = {"plan": plan_digest(the_study), "written": written}
 
     def record(self, spec, outcome):
-        return {**super().record(spec, outcome), **self.signature}
+        return msgspec.structs.replace(super().record(spec, outcome), **self.signature)
 
 
 def report(folder, *plans, ran=None):

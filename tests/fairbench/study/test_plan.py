@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from fabricated import Records, edited
 
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
@@ -27,7 +28,7 @@ def study():
     return ResolvedSuite(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
 
 
-def complete(study, val_loss, status="finished", gain=0.0):
+def complete(study, val_loss, status="", gain=0.0):
     """Run the study: the validation loss is a function of the rate, or rate and seed; `gain` is that of the decay."""
     records, by_seed = {}, len(inspect.signature(val_loss).parameters) > 1
 
@@ -38,10 +39,11 @@ def complete(study, val_loss, status="finished", gain=0.0):
     while spec := schedule.next():
         seed = [spec.seed if spec.stage == "sweep" else study.suite.sweep.seeds[0]] * by_seed
         loss = val_loss(spec.lr, *seed) - gain * (spec.weight_decay or 0)
-        state = "diverged" if math.isnan(loss) else status
-        metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
-        final = {"val": metrics, "test": {"loss": -spec.lr}} if state == "finished" else None
-        records[spec.id] = {"status": state, "result": {"final": final}}
+        record = Records({}).record(spec, "diverged" if math.isnan(loss) else status or loss)
+        if record.status == "finished":
+            metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
+            record = edited(record, "result.final", {"val": metrics, "test": {"loss": -spec.lr}})
+        records[spec.id] = record
         schedule.ended(spec)
     (arm,) = arms(study, lookup)
     return arm, records
@@ -84,9 +86,8 @@ def test_a_best_rate_on_the_edge_extends_the_grid(study, best, added, selected):
 
 def test_selection_reads_the_validation_split_only(study):
     arm, records = complete(study, distance(1e-3))
-    for record in records.values():
-        record["result"]["final"]["test"] = {"loss": -1e9}
-    (again,) = arms(study, lambda spec: records.get(spec.id))
+    better = {trial: edited(record, "result.final.test", {"loss": -1e9}) for trial, record in records.items()}
+    (again,) = arms(study, lambda spec: better.get(spec.id))
     assert again == arm
 
 
@@ -139,14 +140,13 @@ def test_a_repeated_search_selects_for_each_final_seed_by_its_own_seeds(study):
     the_study = replace(study, suite=replace(study.suite, sweep=sweep))
     arm, records = complete(the_study, lambda lr, seed: distance(best[seed])(lr))
     assert [(spec.seed, spec.lr) for spec in arm.final] == [(seed - 9, rate) for seed, rate in best.items()]
-    assert arm.final.ids == [spec.id for spec in arm.final]
     tried = {seed: sorted(spec.lr for spec in arm.sweep if spec.seed == seed) for seed in best}
     assert {len(rates) for rates in tried.values()} == {8}
     assert {seed: max(rates) for seed, rates in tried.items()} == pytest.approx(
         {10: 1e-2, 11: 1e-2, 12: 10**-0.5, 13: 1e-2, 14: 10**-1.5}, rel=1e-5
     )
     assert (len(records), arm.selected.rates) == (45, [3.16228e-4, 1e-3, 1e-2, 1e-1])
-    del records[arm.sweep.ids[0]]  # nothing is selected while one of the searches is incomplete
+    del records[arm.sweep[0].id]  # nothing is selected while one of the searches is incomplete
     (partial,) = arms(the_study, lambda spec: records.get(spec.id))
     assert (bool(partial.selected), len(partial.final), partial.diverged) == (False, 0, False)
     lost, _ = complete(the_study, lambda lr, seed: math.nan if seed == 12 else lr)

@@ -228,10 +228,10 @@ def test_a_loss_may_ask_the_step_and_derived_metrics_read_all_splits(folder: Pat
     steps = sys.modules["noisy_sine_py"].STEPS
     steps.clear()
     done = trial(trial_spec(study, "sine", "LBFGS", "final", 1e-3, 1))
-    assert done["result"]["loss_curve"] == [[last, last - 2.0] for last in range(5, 41, 5)]
+    assert [*done.details.loss_curve.points("loss")] == [(last, last - 2.0) for last in range(5, 41, 5)]
     assert steps == [step for step in range(1, 41) for _ in range(2)]  # in the closure, too
     data = load_arena("noisy_sine.py:Skilled").load_data()
-    for split, values in done["result"]["final"].items():
+    for split, values in done.result.final.items():
         of_mean = ((data.splits[split].targets - data.train.targets.mean()) ** 2).mean().item()
         assert values["skill"] == pytest.approx(1 - values["mse"] / of_mean, rel=1e-6)
 
@@ -243,7 +243,7 @@ def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder: Path) 
     Path("noise.txt").write_text("0.1")
     rewritten("noisy_sine.py", "noise * torch", "float(open('noise.txt').read()) * torch")
     spec = spec_of(seen(load_suite("sine.toml")))
-    assert trial(spec)["status"] == "finished"
+    assert trial(spec).status == "finished"
     Path("noise.txt").write_text("0.2")
     with pytest.raises(UsageError, match=r"the data of NoisySine .* have changed since the study was planned"):
         trial(spec)

@@ -61,11 +61,11 @@ def by_hand(spec: TrialSpec, step: Callable[[Trainer, Callable[[bool], Any]], An
 
 def test_lbfgs_gets_its_closure(spec_of: Callable[..., TrialSpec]) -> None:
     spec = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
-    record, calls = trial(spec)["result"], []
+    record, calls = trial(spec).result, []
     hand = by_hand(spec, lambda training, backward: training.optimizer.step(lambda: calls.append(1) or backward()))
-    assert record["hashes"]["final_weights"] == weights_hash(hand.model)
-    assert record["clip_rate"] <= 1
-    assert record["gradients_per_step"] == 1 + len(calls) / STEPS > 3
+    assert record.hashes.final_weights == weights_hash(hand.model)
+    assert record.clip_rate <= 1
+    assert record.gradients_per_step == 1 + len(calls) / STEPS > 3
 
 
 def test_every_optimizer_gets_the_same_shocks(spec_of: Callable[..., TrialSpec]) -> None:
@@ -125,13 +125,13 @@ def test_schedule_free_is_evaluated_at_its_average_and_keeps_its_rate(spec_of: C
         if len(rates) in (2, 4):
             training.optimizer.eval()  # type: ignore[attr-defined]
 
-    record = trial(spec)["result"]
+    record = trial(spec).result
     hand = by_hand(spec, step)
-    assert record["hashes"]["final_weights"] == weights_hash(hand.model)
+    assert record.hashes.final_weights == weights_hash(hand.model)
     assert rates == [0.005, 0.01, 0.01, 0.01]
-    assert record["final"]["test"] == hand.evaluate("test")
+    assert record.final["test"] == hand.evaluate("test")
     hand.optimizer.train()  # type: ignore[attr-defined]
-    assert record["hashes"]["final_weights"] != weights_hash(hand.model)
+    assert record.hashes.final_weights != weights_hash(hand.model)
 
 
 @pytest.mark.parametrize(("name", "need"), [("SophiaH", "create_graph"), ("LBFGS", "closure")])

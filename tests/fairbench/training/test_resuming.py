@@ -20,7 +20,7 @@ from fairbench.common.errors import OutOfMemory, Paused
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import ResolvedSuite, trial_spec
-from fairbench.study.records import Record
+from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
@@ -191,7 +191,7 @@ class Unwatchable(torch.optim.SGD):
                 return {}
         return Watch()
 """
-EXACT = ("result", "status", "id", "spec")
+EXACT = ("result", "details", "status", "id")
 
 
 @pytest.fixture
@@ -241,14 +241,14 @@ def paused(spec: TrialSpec, folder: Path, after: int) -> Path:
     return path
 
 
-def resumed(spec: TrialSpec, folder: Path) -> tuple[Record, list[int]]:
+def resumed(spec: TrialSpec, folder: Path) -> tuple[WholeRecord, list[int]]:
     """The record of a trial, and the steps that it reported: none before its checkpoint."""
     steps: list[int] = []
     checkpoint = Checkpoint(spec, Place(), Checkpointing(str(folder), 0))
     return trial(spec, Place(), lambda step, loss: steps.append(step), checkpoint), steps
 
 
-def interrupted(spec: TrialSpec, folder: Path, *steps: int) -> Record:
+def interrupted(spec: TrialSpec, folder: Path, *steps: int) -> WholeRecord:
     """The record of a trial that was paused after these steps, the global generators changed in between."""
     for step in steps:
         paused(spec, folder, step)
@@ -258,8 +258,8 @@ def interrupted(spec: TrialSpec, folder: Path, *steps: int) -> Record:
     return resumed(spec, folder)[0]
 
 
-def assert_same(record: Record, undisturbed: Record) -> None:
-    assert {part: record[part] for part in EXACT} == {part: undisturbed[part] for part in EXACT}
+def assert_same(record: WholeRecord, undisturbed: WholeRecord) -> None:
+    assert [getattr(record, part) for part in EXACT] == [getattr(undisturbed, part) for part in EXACT]
 
 
 IMAGES = {"source": "digits", "crop_padding": 1, "flip": True}
@@ -287,11 +287,11 @@ def test_a_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> Non
     """With augmentation, noise, random shocks and a mechanism; before an evaluation, and after the last step."""
     spec = short(small(arena), shock=ARENAS[arena][2], log_every=3)
     undisturbed = trial(spec)
-    assert undisturbed["result"]["mechanism"]["totals"]["tensor_steps"] > 0
+    assert undisturbed.details.mechanism.totals["tensor_steps"] > 0
     record = interrupted(spec, tmp_path, 6, 12)
     assert_same(record, undisturbed)
-    assert record["cost"]["seconds"]["total"] > record["cost"]["seconds"]["step"] > 0
-    assert record["cost"]["peak_memory_bytes"] > 1e7
+    assert record.cost.seconds.total > record.cost.seconds.step > 0
+    assert record.cost.peak_memory_bytes > 1e7
 
 
 @pytest.mark.soak

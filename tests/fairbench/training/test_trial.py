@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from tiny import study_of
@@ -84,26 +85,27 @@ def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs: list[TrialSpec], pr
     torch.set_num_threads(1)
     model, losses = bare_loop(spec)
     torch.set_num_threads(threads)
-    assert record["result"]["hashes"]["final_weights"] == sha_of(model)
+    assert record.result.hashes.final_weights == sha_of(model)
     windows = torch.tensor(losses).view(-1, 5).mean(dim=1).tolist()
-    assert record["result"]["loss_curve"] == [[5 * (i + 1), loss] for i, loss in enumerate(windows)]
+    assert [*record.details.loss_curve.points("loss")] == [(5 * (i + 1), loss) for i, loss in enumerate(windows)]
 
 
 def test_optimizers_get_identical_weights_batches_and_noise(specs: list[TrialSpec]) -> None:
-    adamw, psilogic = (trial(spec)["result"]["hashes"] for spec in specs if spec.lr == 1e-3)
-    assert adamw.pop("final_weights") != psilogic.pop("final_weights")
-    assert adamw == psilogic
-    other_seed = trial(replace(specs[0], seed=9))["result"]["hashes"]
-    assert not {adamw[name] for name in adamw} & set(other_seed.values())
+    adamw, psilogic = (trial(spec).result.hashes for spec in specs if spec.lr == 1e-3)
+    assert adamw.final_weights != psilogic.final_weights
+    assert msgspec.structs.replace(adamw, final_weights=psilogic.final_weights) == psilogic
+    other_seed = trial(replace(specs[0], seed=9)).result.hashes
+    assert not {*msgspec.structs.astuple(adamw)} & {*msgspec.structs.astuple(other_seed)}
 
 
 def test_only_a_final_trial_reads_the_test_split(specs: list[TrialSpec]) -> None:
-    assert set(trial(specs[0])["result"]["final"]) == {"val"}
-    record = trial(as_final(specs[0]))["result"]
-    assert set(record["final"]) == {"val", "test"}
-    assert [point["step"] for point in record["evaluations"]] == [20, 40]
-    assert record["evaluations"][-1]["val"] == record["final"]["val"]
-    assert record["final"]["val"] != record["final"]["test"]
+    assert set(trial(specs[0]).result.final) == {"val"}
+    whole = trial(as_final(specs[0]))
+    record, evaluations = whole.result, whole.details.evaluations
+    assert set(record.final) == {"val", "test"}
+    assert [*evaluations.steps] == [20, 40]
+    assert {name: values[-1] for name, values in evaluations.values.items()} == record.final["val"]
+    assert record.final["val"] != record.final["test"]
 
 
 def with_optimizer(spec: TrialSpec, factory: str) -> TrialSpec:
@@ -114,32 +116,32 @@ def with_optimizer(spec: TrialSpec, factory: str) -> TrialSpec:
 def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, tiny_file: Path) -> None:
     monkeypatch.syspath_prepend(tiny_file.parent)
     record = trial(with_optimizer(specs[0], "own_optimizers:Explodes"))
-    assert record["status"] == "diverged"
-    assert record["result"]["final"] is None
-    assert record["result"]["steps"] == 5
-    assert record["result"]["loss_curve"] == []
+    assert record.status == "diverged"
+    assert record.result.final is None
+    assert record.result.steps == 5
+    assert not record.details.loss_curve.steps
 
 
 def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
     spec = as_final(next(spec for spec in specs if spec.optimizer.name == "PsiLogic"))
-    result = trial(spec)["result"]
-    mechanism = result["mechanism"]
+    record = trial(spec)
+    mechanism = record.details.mechanism
     totals, tensors = (
-        mechanism["totals"],
-        len(mechanism["tensors"]["acted"]),
+        mechanism.totals,
+        len(mechanism.tensors["acted"]),
     )  # EMAs from zero keep the gate open for 68 steps
     assert totals["acted"] == totals["fired"] == totals["tensor_steps"] == tensors * spec.training.steps
     assert 0 < totals["cancellation"] < totals["weight_decay"]
-    assert [step for step, _ in mechanism["course"]] == [step for step, _ in result["loss_curve"]]
+    assert mechanism.course.steps == record.details.loss_curve.steps
     for name, total in totals.items():
-        assert sum(added[name] for _, added in mechanism["course"]) == pytest.approx(total)
-        assert sum(mechanism["tensors"][name].values()) == pytest.approx(total)
+        assert sum(mechanism.course.values[name]) == pytest.approx(total)
+        assert sum(mechanism.tensors[name].values()) == pytest.approx(total)
     asleep = copy.deepcopy(spec.to_json())
     asleep["optimizer"]["options"]["chaos_warmup"] = -1
-    totals = trial(TrialSpec.from_json(asleep))["result"]["mechanism"]["totals"]
+    totals = trial(TrialSpec.from_json(asleep)).details.mechanism.totals
     assert totals["acted"] == totals["cancellation"] == 0.0
-    adamw = trial(as_final(specs[0]))["result"]
-    assert (adamw["mechanism"], adamw["path_length"] > 0) == (None, True)
+    adamw = trial(as_final(specs[0]))
+    assert (adamw.details.mechanism, adamw.result.path_length > 0) == (None, True)
 
 
 def test_the_path_length_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
@@ -152,7 +154,7 @@ def test_the_path_length_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
             before = [p.detach().clone() for p in training.params]
             training.train_one_step(step)
             length += sum(float((p.detach() - q).norm()) for p, q in zip(training.params, before, strict=True))
-    assert trial(spec)["result"]["path_length"] == pytest.approx(length, rel=1e-5)
+    assert trial(spec).result.path_length == pytest.approx(length, rel=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.soak)])
@@ -167,18 +169,18 @@ def test_compiled_trials_compile_model_and_step_and_train_alike(
         return torch._dynamo.lookup_backend(backend)(graph, inputs)
 
     spec = replace(specs[0], training=replace(specs[0].training, steps=2, log_every=1))
-    plain = trial(spec)["result"]
+    plain = trial(spec)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=compile))
     try:
-        compiled = trial(replace(spec, training=replace(spec.training, compile=True)))["result"]
+        compiled = trial(replace(spec, training=replace(spec.training, compile=True)))
     finally:
         torch._dynamo.reset()
     assert any("scaled_dot_product_attention" in name for names in captured for name in names)
     assert any("addcdiv" in name for names in captured for name in names)
-    for (_, loss), (_, wanted) in zip(compiled["loss_curve"], plain["loss_curve"], strict=True):
-        assert loss == pytest.approx(wanted, rel=1e-5)
-    assert compiled["final"]["val"] == pytest.approx(plain["final"]["val"], rel=1e-5)
-    assert compiled["hashes"]["batches"] == plain["hashes"]["batches"]
+    losses, wanted = (x.details.loss_curve.values["loss"] for x in (compiled, plain))
+    assert [*losses] == pytest.approx([*wanted], rel=1e-5)
+    assert compiled.result.final["val"] == pytest.approx(plain.result.final["val"], rel=1e-5)
+    assert compiled.result.hashes.batches == plain.result.hashes.batches
 
 
 @pytest.mark.parametrize("arena", ARENAS)
@@ -187,6 +189,6 @@ def test_mini_learns_in_every_arena(arena: str) -> None:
     suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={"PsiLogic": suite.optimizers["PsiLogic"]})
     spec = trial_spec(study_of(suite), arena, "PsiLogic", "sweep", 1e-3, seed=0)
     record = trial(replace(spec, training=replace(spec.training, steps=16, log_every=8)))
-    assert record["status"] == "finished"
-    (_, early), (_, late) = record["result"]["loss_curve"]
+    assert record.status == "finished"
+    (_, early), (_, late) = record.details.loss_curve.points("loss")
     assert late < early

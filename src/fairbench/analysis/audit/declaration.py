@@ -73,8 +73,8 @@ def of_another_plan(case: Analyses) -> str:
     plans, first = case.history.plans, case.history.declared
     known = {plan_digest(plan.study) for plan in (plans[plans.index(first) :] if first else plans)}
     since = (datetime.fromisoformat(first.declared) - CLOCKS).isoformat() if first else ""
-    finals = [run.record or {} for run in case.results.select(lambda run: run.stage == "final")]
-    signed = [(x["plan"], str(x.get("written"))) for x in finals if "plan" in x]  # older ones have none
+    finals = [run.record for run in case.results.select(lambda run: run.stage == "final")]
+    signed = [(x.plan, x.written) for x in finals if x and x.plan]
     odd = [written for plan, written in signed if plan not in known or written < since]
     declared = f"was declared {first.declared}" if first else "is unknown"
     evidence = f"final trials that do not belong to the plans in the history: {len(odd)}"
@@ -87,7 +87,7 @@ def selection_on_report(case: Analyses) -> str:
     runs = case.results.select(lambda run: run.record is not None)
     selecting = [run for run in runs if run.stage != "final"]
     shared = {run.seed for run in selecting} & {run.seed for run in runs if run.stage == "final"}
-    splits = {run.record["spec"]["training"]["selection"] for run in selecting if run.record}
+    splits = {run.spec.training.selection for run in selecting if run.spec}
     rules = {"split": "test" in splits, "seeds": bool(shared)}
     return " ".join(f"By choice of the suite, {RULES[rule]}." for rule, broken in rules.items() if broken)
 

@@ -9,7 +9,7 @@ from fairbench.analysis.results import Run
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.checks import check
 from fairbench.common.formatting import some
-from fairbench.study.records import Record, is_damaged
+from fairbench.study.record import Result
 
 HIGHEST = {"accuracy": 1.0}
 """Upper bounds of metrics of fairbench's own arenas; 0 is the lower bound of all of them."""
@@ -18,35 +18,37 @@ HIGHEST = {"accuracy": 1.0}
 @check("damaged records", "fail", "Restore or delete these files, then run the same command again.")
 def damaged(case: Analyses) -> str:
     """Records cannot be read: their trials count as failed, and do not run again while the files are there."""
-    runs = case.results.select(lambda run: run.record is not None and is_damaged(run.record))
-    return some([(run.record or {})["error"]["message"] for run in runs], "; ")
+    runs = case.results.select(lambda run: run.record is not None and run.record.is_damaged)
+    return some([run.error.message for run in runs if run.error], "; ")
 
 
 @check("contradictory records", "fail", "Find what wrote them; delete these records and run the same command again.")
 def contradictory(case: Analyses) -> str:
     """A record contradicts itself in its steps, its metrics or its clip rate, or has no environment."""
-    runs = case.results.select(lambda run: run.result is not None)
-    return some([f"{_name(run)}: {', '.join(wrong)}" for run in runs if (wrong := _contradictions(case, run))], "; ")
+    runs = [(run, run.result, run.spec) for run in case.results.select(lambda run: run.result is not None)]
+    found = [
+        (run, _contradictions(case, run, result, spec.training.steps)) for run, result, spec in runs if result and spec
+    ]
+    return some([f"{_name(run)}: {', '.join(wrong)}" for run, wrong in found if wrong], "; ")
 
 
-def _contradictions(case: Analyses, run: Run) -> list[str]:
+def _contradictions(case: Analyses, run: Run, result: Result, planned: int) -> list[str]:
     """What contradicts itself in the record of a trial with a result."""
-    record: Record = run.record or {}
-    result, planned, finished = record["result"], record["spec"]["training"]["steps"], run.status == "finished"
-    final, evaluations = result["final"] or {}, list(result["evaluations"])
-    last = (evaluations[-1]["step"], evaluations[-1]["val"]) if evaluations else None
-    judged = (*(e["val"] for e in evaluations), *final.values()) if case.suite.task(run.arena) in ARENAS else ()
+    final, evaluations, finished = result.final or {}, run.details.evaluations, run.status == "finished"
+    at_end = planned in evaluations.steps[-1:]
+    last = {metric: values[-1] for metric, values in evaluations.values.items() if at_end}
+    measured = [(metric, value) for metric, values in evaluations.values.items() for value in values]
+    measured += [(metric, value) for metrics in final.values() for metric, value in metrics.items()]
     impossible = [
         f"{metric} {value:g}"
-        for metrics in judged
-        for metric, value in metrics.items()
+        for metric, value in (measured if case.suite.task(run.arena) in ARENAS else ())
         if not 0 <= value <= HIGHEST.get(metric, inf)
     ]
     wrong = {
-        f"finished after {result['steps']} of {planned} steps": finished and result["steps"] != planned,
+        f"finished after {result.steps} of {planned} steps": finished and result.steps != planned,
         "diverged with final metrics": bool(final) and not finished,
-        "its final metrics are not those of its last evaluation": finished and last != (planned, final.get("val")),
-        f"clip rate {100 * result['clip_rate']:.0f}%": not 0 <= result["clip_rate"] <= 1,
+        "its final metrics are not those of its last evaluation": finished and last != final.get("val"),
+        f"clip rate {100 * result.clip_rate:.0f}%": not 0 <= result.clip_rate <= 1,
         "no environment": not run.environment,
     }
     return [*(words for words, holds in wrong.items() if holds), *dict.fromkeys(impossible)]
@@ -69,7 +71,7 @@ def unequal_evaluation(case: Analyses) -> str:
 
 def _differences(a: Run, b: Run) -> Iterator[str]:
     """The final metrics of two finished trials that differ."""
-    for split, metrics in (a.result or {})["final"].items():
+    for split, metrics in ((a.result and a.result.final) or {}).items():
         for metric, value in metrics.items():
             other = b.metric(split, metric)
             if other is not None and not isclose(value, other, rel_tol=ROUNDING):
@@ -96,5 +98,5 @@ def _same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]
 
 def _name(run: Run) -> str:
     """A trial in words, with its id where several could be meant."""
-    trial = f" ({run.record['id']})" if run.record and run.stage != "final" else ""
+    trial = f" ({run.record.id})" if run.record and run.stage != "final" else ""
     return f"{run.arena} {run.optimizer} {run.stage} seed {run.seed}{trial}"

@@ -54,7 +54,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     if study.tuned(name):
         scale, default = resolved.lr_scale, default_scale(resolved.factory)
         treatments["lr_scale"] = "default" if scale == default else f"{scale:g} instead of {default:g}"
-    if gradients := [run.result.get("gradients_per_step", 1) for run in results.arm(arena, name).runs if run.result]:
+    if gradients := [run.result.gradients_per_step for run in results.arm(arena, name).runs if run.result]:
         treatments["gradients per step"] = f"{fmean(gradients):.3g}"
     return treatments
 
@@ -106,7 +106,7 @@ def clipped(case: Analyses) -> str:
 
     def often() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
-            rates = [run.result["clip_rate"] for run in arm.final if run.result]
+            rates = [run.result.clip_rate for run in arm.final if run.result]
             if rates and fmean(rates) >= CLIPPED_ALWAYS:
                 norm = case.suite.clip_norm(arm.optimizer)
                 yield arm.arena, f"{arm.optimizer} in {percent(fmean(rates))} of the steps, at {norm:g}"

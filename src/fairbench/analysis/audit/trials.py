@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
-from fairbench.analysis.cost import STEP_PHASES, timed_records
+from fairbench.analysis.cost import step_seconds, trial_costs
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, plural, some
 from fairbench.data.datasets.info import SHARED, UNVERIFIED
@@ -100,9 +100,9 @@ def data_bound(case: Analyses) -> str:
 
     def shares() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
-            seconds = [record["cost"]["seconds"] for record in timed_records(arm)]
-            whole = sum(x[phase] for x in seconds for phase in STEP_PHASES)
-            share = sum(x["data"] for x in seconds) / whole if whole else 0.0
+            costs = trial_costs(arm)
+            whole = sum(map(step_seconds, costs))
+            share = sum(cost.seconds.data for cost in costs) / whole if whole else 0.0
             if share >= DATA_BOUND:
                 yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"
 
@@ -115,8 +115,8 @@ def shared_device(case: Analyses) -> str:
 
     def shared() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
-            timed = timed_records(arm)
-            busy = sum(not record["cost"]["alone"] for record in timed)
+            timed = trial_costs(arm)
+            busy = sum(not cost.alone for cost in timed)
             if busy:
                 yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} trials, which are not part of any cost"
 

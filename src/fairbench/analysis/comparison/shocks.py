@@ -59,7 +59,7 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
     twins = {run.seed: run for run in calm.final if run.status == "finished"}
     pairs = [(run, twins[run.seed]) for run in arm.final if run.status == "finished" and run.seed in twins]
     starts = shock_starts(plan.shock, plan.steps)
-    curves = [(_loss_curve(run), _loss_curve(twin)) for run, twin in pairs]
+    curves = [(run.loss_curve, twin.loss_curve) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
     more = fmean(excess(*pair, starts[0]) for pair in curves) if curves else None
     test = _lost(pairs, plan.metric, suite.sign(arm.arena))
@@ -87,10 +87,6 @@ def _lost(pairs: Sequence[tuple[Run, Run]], metric: str, sign: float) -> TTest |
         [sign * x for run in side if (x := run.metric("test", metric)) is not None] for side in zip(*pairs, strict=True)
     )
     return paired_t(calm, disturbed)
-
-
-def _loss_curve(run: Run) -> LossCurve:
-    return {int(step): float(loss) for step, loss in (run.result or {})["loss_curve"]}
 
 
 def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:

@@ -35,7 +35,7 @@ def draw_learning_curves(analyses: Analyses, styles: ArmStyles) -> Drawing | Non
 def draw_training_loss(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The training loss of every arm, each value the mean of a window of steps."""
     means = {
-        (arm.arena, arm.optimizer): mean_curve([_thinned(run.result["loss_curve"]) for run in arm.final if run.result])
+        (arm.arena, arm.optimizer): mean_curve([_thinned([*x.loss_curve.items()]) for x in arm.final if x.result])
         for arm in analyses.results.arms
     }
     axes = dict.fromkeys(analyses.suite.arenas, ("training loss (lower is better)", False))

@@ -146,7 +146,7 @@ def _more(numbers: Iterable[Any]) -> Markup:
 def _tracebacks(results: Results) -> dict[str, list[str]]:
     """Each traceback with its trials, since many trials may fail for the same reason."""
     trials: dict[str, list[str]] = {}
-    for run in results.select(lambda run: run.status == "failed"):
+    for run in results.select(lambda run: run.error is not None):
         name = f"{run.arena} {run.optimizer}, {run.stage}, learning rate {rate(run.lr)}, seed {run.seed}"
-        trials.setdefault((run.record or {})["error"]["traceback"], []).append(name)
+        trials.setdefault(run.error.traceback if run.error else "", []).append(name)
     return trials

@@ -134,7 +134,7 @@ def equality(arms: Sequence[Budget]) -> str:
 def _count(runs: list[Run]) -> tuple[int, int]:
     """Trials with a record, and their steps."""
     done = [run for run in runs if run.record is not None]
-    return len(done), sum(run.result["steps"] for run in done if run.result)
+    return len(done), sum(run.result.steps for run in done if run.result)
 
 
 def _amount(options: Mapping[str, Any], treatment: str, default: str) -> str:

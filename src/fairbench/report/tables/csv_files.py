@@ -128,13 +128,12 @@ def curve_rows(results: Results, arena: str, metric: str) -> list[dict[str, Any]
 
 def _points(results: Results, run: Run) -> Iterator[tuple[int, str, str, float]]:
     """Step, split, metric and value of every training-loss window and validation evaluation of a trial."""
-    split, result = results.study.suite.selection, run.result or {}
-    for step, loss in result["loss_curve"]:
+    split, evaluations = results.study.suite.selection, run.details.evaluations
+    for step, loss in run.details.loss_curve.points("loss"):
         yield step, "train", "loss", loss
-    for evaluation in result["evaluations"]:
-        step, values = evaluation["step"], evaluation["val"]
+    for i, step in enumerate(evaluations.steps):
         for metric in results.metrics[run.arena]:
-            yield step, split, metric, values[metric]
+            yield step, split, metric, evaluations.values[metric][i]
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
@@ -148,12 +147,13 @@ def trial_summary(results: Results) -> Table:
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for run in results.select(lambda run: run.stage == "final"):
-            result = run.result or {}
-            facts = [result.get(name) for name in ("parameters", "clip_rate", "path_length")]
+            result = run.result
+            facts = [getattr(result, name, None) for name in ("parameters", "clip_rate", "path_length")]
             facts += [run.hash(name) for name in HASHES]
             for metric in results.metrics[run.arena]:
                 val = run.metric("val", metric) if suite.selection == "val" else None
-                values = (run.status, metric, val, run.metric("test", metric), result.get("steps"))
+                steps = result.steps if result else None
+                values = (run.status, metric, val, run.metric("test", metric), steps)
                 yield (*trial.cells(run), *values, *facts)
 
     return Table((*trial.columns, *_names(FinalValue)), list(rows()))

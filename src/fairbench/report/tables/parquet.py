@@ -1,65 +1,36 @@
 """All records of a study as one Parquet file: a row for each trial, curves as lists."""
 
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import orjson
+import msgspec
 
 from fairbench.analysis.results import Results, Run
 from fairbench.report.tables.fields import Field
+from fairbench.study.record import plain_values
 
 RECORDS = "records.parquet"
 GROUP = 1000
 """Trials in a row group."""
-PLAIN = (
-    ("id", "string", ("id",), "identity of the trial, the name of its record"),
-    ("stage", "string", ("spec", "stage"), '"sweep", "confirm", "final" or "timing"'),
-    ("seed", "integer", ("spec", "seed"), "seed of the initial weights and of the order of the data"),
-    ("selection", "string", ("spec", "training", "selection"), "the split that the evaluations read"),
-    ("status", "string", ("status",), '"finished", "diverged" or "failed"'),
-    ("error_type", "string", ("error", "type"), "class of the error with which the trial failed"),
-    ("error_message", "string", ("error", "message"), "text of that error"),
-    ("batch_size", "integer", ("spec", "arena", "batch_size"), "examples in a training batch"),
-    ("planned_steps", "integer", ("spec", "training", "steps"), "steps of training that were planned"),
-    ("steps", "integer", ("result", "steps"), "steps of training done"),
-    ("parameters", "integer", ("result", "parameters"), "number of trainable parameters of the model"),
-    ("clip_rate", "number", ("result", "clip_rate"), "share of the steps in which the gradients were clipped"),
-    ("gradients_per_step", "number", ("result", "gradients_per_step"), "gradients that a step computes on average"),
-    ("path_length", "number", ("result", "path_length"), "length of the path of the weights, in final trials"),
-    *(
-        (f"hash_{name}", "string", ("result", "hashes", name), f"sha256 of the {words}")
-        for name, words in (
-            ("initial_weights", "weights before the first step"),
-            ("batches", "order of the examples in all batches"),
-            ("noise", "state of the random generator after the last step"),
-            ("final_weights", "weights after the last step"),
-        )
-    ),
-    ("timed_steps", "integer", ("cost", "steps"), "steps of training that were timed"),
-    ("peak_memory_bytes", "integer", ("cost", "peak_memory_bytes"), "peak memory of the trial"),
-    ("alone", "boolean", ("cost", "alone"), "whether the trial had its device to itself"),
-    ("data_on", "string", ("cost", "data_on"), "kind of the device that held the data"),
-    ("plan", "string", ("plan",), "digest of the plan by which the trial ran"),
-    ("written", "string", ("written",), "time at which the record was written"),
-)
-"""Columns that every study has: name, type, place in the record, and meaning."""
+_ENCODER = msgspec.json.Encoder(enc_hook=list)  # of arrays
+
+
+Value = Callable[[Run], Any]
+"""The value of a column in a trial."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the file, and its value in a trial."""
+    """A column of the file."""
 
     field: Field
-    value: Callable[[Run], Any]
+    value: Value
 
 
 Columns = Sequence[Column]
-Path = Sequence[str | int]
-"""A place in an element of a list: keys and positions."""
-EVALUATIONS, MECHANISM = ("result", "evaluations"), ("result", "mechanism")
 
 
 def recorded(results: Results) -> list[Run]:
@@ -67,116 +38,159 @@ def recorded(results: Results) -> list[Run]:
     return [run for arm in results.arms for run in (*arm.runs, *arm.timing) if run.record]
 
 
+Fact = tuple[str, str, Value, str]
+"""Name, type, value and meaning of a column."""
+TRIAL: Sequence[Fact] = (
+    ("arena", "string", lambda x: x.arena, "name of the arena"),
+    ("optimizer", "string", lambda x: x.optimizer, "name of the optimizer"),
+    ("lr", "number", lambda x: x.lr, "learning rate"),
+    ("weight_decay", "number", lambda x: x.weight_decay, "weight decay; empty without one"),
+    ("id", "string", lambda x: x.record and x.record.id, "identity of the trial, the name of its record"),
+    ("stage", "string", lambda x: x.stage, '"sweep", "confirm", "final" or "timing"'),
+    ("seed", "integer", lambda x: x.seed, "seed of the initial weights and of the order of the data"),
+    ("selection", "string", lambda x: x.spec and x.spec.training.selection, "the split that the evaluations read"),
+    ("status", "string", lambda x: x.status, '"finished", "diverged" or "failed"'),
+    ("error_type", "string", lambda x: x.error and x.error.type, "class of the error with which the trial failed"),
+    ("error_message", "string", lambda x: x.error and x.error.message, "text of that error"),
+    ("batch_size", "integer", lambda x: x.spec and x.spec.arena.batch_size, "examples in a training batch"),
+    ("planned_steps", "integer", lambda x: x.spec and x.spec.training.steps, "steps of training that were planned"),
+)
+RESULT = (
+    ("steps", "integer", "steps of training done"),
+    ("parameters", "integer", "number of trainable parameters of the model"),
+    ("clip_rate", "number", "share of the steps in which the gradients were clipped"),
+    ("gradients_per_step", "number", "gradients that a step computes on average"),
+    ("path_length", "number", "length of the path of the weights, in final trials"),
+)
+HASHES = (
+    ("initial_weights", "weights before the first step"),
+    ("batches", "order of the examples in all batches"),
+    ("noise", "state of the random generator after the last step"),
+    ("final_weights", "weights after the last step"),
+)
+COST: Sequence[Fact] = (
+    ("timed_steps", "integer", lambda x: x.cost and x.cost.steps, "steps of training that were timed"),
+    ("peak_memory_bytes", "integer", lambda x: x.cost and x.cost.peak_memory_bytes, "peak memory of the trial"),
+    ("alone", "boolean", lambda x: x.cost and x.cost.alone, "whether the trial had its device to itself"),
+    ("data_on", "string", lambda x: x.cost and x.cost.data_on, "kind of the device that held the data"),
+    ("plan", "string", lambda x: (x.record and x.record.plan) or None, "digest of the plan by which the trial ran"),
+    ("written", "string", lambda x: (x.record and x.record.written) or None, "time at which the record was written"),
+)
+
+
 def columns(results: Results, runs: Sequence[Run]) -> Columns:
     """The columns of the file: those that every study has, then those of its metrics, machines and mechanisms."""
+    result: Iterator[Fact] = ((name, kind, partial(_measured, name), words) for name, kind, words in RESULT)
+    hashes: Iterator[Fact] = (
+        (f"hash_{name}", "string", partial(_hash, name), f"sha256 of the {words}") for name, words in HASHES
+    )
+    phase, machine = "seconds of the trial in this phase; total: in all", "machine or version with which the trial ran"
     return [
-        Column(Field("arena", "string", "name of the arena"), lambda run: run.arena),
-        Column(Field("optimizer", "string", "name of the optimizer"), lambda run: run.optimizer),
-        Column(Field("lr", "number", "learning rate"), lambda run: run.lr),
-        Column(Field("weight_decay", "number", "weight decay; empty without one"), lambda run: run.weight_decay),
-        *(Column(Field(name, kind, words), partial(_at, path)) for name, kind, path, words in PLAIN),
+        *(Column(Field(name, kind, words), value) for name, kind, value, words in (*TRIAL, *result, *hashes, *COST)),
         *_metrics(results),
-        *_found(runs, ("cost", "seconds"), "seconds_", "number", "seconds of the trial in this phase; total: in all"),
-        *_found(runs, ("environment",), "environment_", "string", "machine or version with which the trial ran"),
+        *_found(runs, _seconds, "seconds_", "number", phase),
+        *_found(runs, lambda run: run.environment, "environment_", "string", machine),
         *_mechanism(runs),
         Column(Field("hyperparameters", "string", "hyperparameters of the optimizer, as JSON"), _hyperparameters),
     ]
 
 
+def _seconds(run: Run) -> Mapping[str, float] | None:
+    return plain_values(run.cost.seconds) if run.cost else None
+
+
+def _measured(name: str, run: Run) -> Any:
+    return getattr(run.result, name, None)
+
+
+def _hash(name: str, run: Run) -> str | None:
+    return run.hash(name)
+
+
 def _metrics(results: Results) -> Iterator[Column]:
     """The final metrics, and the learning curves as lists of equal length."""
-    suite, loss_curve = results.study.suite, ("result", "loss_curve")
+    suite = results.study.suite
     metrics = dict.fromkeys(metric for arena in suite.arenas for metric in results.metrics[arena])
     for split, words in (("val", "validation"), ("test", "test")):
         for metric in metrics:
             field = Field(f"{split}_{metric}", "number", f"{metric} at the end on the {words} split")
             yield Column(field, partial(_final, suite.selection, split, metric))
-    yield _list("train_steps", "integer", loss_curve, [0], "steps after which the training loss was logged")
-    yield _list("train_loss", "number", loss_curve, [1], "mean loss of the window that ends with each of `train_steps`")
-    yield _list("evaluated_at", "integer", EVALUATIONS, ["step"], "steps after which the trial was evaluated")
+    field = Field("train_steps", "array", "steps after which the training loss was logged", "integer")
+    yield Column(field, lambda run: run.result and run.details.loss_curve.steps)
+    field = Field("train_loss", "array", "mean loss of the window that ends with each of `train_steps`", "number")
+    yield Column(field, lambda run: run.result and run.details.loss_curve.values["loss"])
+    field = Field("evaluated_at", "array", "steps after which the trial was evaluated", "integer")
+    yield Column(field, lambda run: run.result and run.details.evaluations.steps)
     for metric in metrics:
-        words = f"{metric} after each of `evaluated_at`"
-        arenas = {arena for arena, own in results.metrics.items() if metric in own}
-        yield _list(f"evaluation_{metric}", "number", EVALUATIONS, ["val", metric], words, arenas)
+        field = Field(f"evaluation_{metric}", "array", f"{metric} after each of `evaluated_at`", "number")
+        yield Column(field, partial(_evaluations, results, metric))
+
+
+def _evaluations(results: Results, metric: str, run: Run) -> Sequence[float] | None:
+    is_measured = run.result and metric in results.metrics[run.arena]
+    return run.details.evaluations.values.get(metric, ()) if is_measured else None
 
 
 def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
     """What the mechanisms of optimizers report in final trials."""
-    totals, course, words = (*MECHANISM, "totals"), (*MECHANISM, "course"), "of what the mechanism reports by this name"
-    yield from _found(runs, totals, "mechanism_total_", "number", f"total over tensors and steps {words}")
-    yield from _found(
-        runs, (*MECHANISM, "path_length"), "mechanism_path_", "number", "distance that it moved the weights"
-    )
-    yield _list("mechanism_read_at", "integer", course, [0], "steps after which the mechanism was read")
-    for name in _names(runs, totals):
+    words, moved = "of what the mechanism reports by this name", "distance that it moved the weights"
+    yield from _found(runs, _totals, "mechanism_total_", "number", f"total over tensors and steps {words}")
+    yield from _found(runs, _moved, "mechanism_path_", "number", moved)
+    field = Field("mechanism_read_at", "array", "steps after which the mechanism was read", "integer")
+    yield Column(field, lambda run: run.mechanism and run.mechanism.course.steps)
+    for name in _names(runs, _totals):
         since = f"increase up to each of `mechanism_read_at` {words}"
-        yield _list(f"mechanism_added_{name}", "number", course, [1, name], since)
+        yield Column(Field(f"mechanism_added_{name}", "array", since, "number"), partial(_added, name))
     yield Column(Field("mechanism_tensors", "array", "names of the tensors", "string"), _tensors)
-    for name in _names(runs, totals):
+    for name in _names(runs, _totals):
         each = f"total in each of `mechanism_tensors` {words}"
         yield Column(Field(f"mechanism_in_tensor_{name}", "array", each, "number"), partial(_in_tensors, name))
 
 
+def _totals(run: Run) -> Mapping[str, float] | None:
+    return run.mechanism.totals if run.mechanism else None
+
+
+def _moved(run: Run) -> Mapping[str, float] | None:
+    return run.mechanism.path_length if run.mechanism else None
+
+
+def _added(quantity: str, run: Run) -> Sequence[float | None] | None:
+    """The increase of a quantity at each reading."""
+    course = run.mechanism.course if run.mechanism else None
+    return course.values.get(quantity, [None] * len(course.steps)) if course else None
+
+
 def _tensors(run: Run) -> list[str] | None:
     """The tensors of which the mechanism reports anything."""
-    totals = _at((*MECHANISM, "tensors"), run)
-    return None if totals is None else sorted({tensor for of in totals.values() for tensor in of})
+    return sorted({x for of in run.mechanism.tensors.values() for x in of}) if run.mechanism else None
 
 
 def _in_tensors(quantity: str, run: Run) -> list[float | None] | None:
     """The total of a quantity in each tensor."""
-    totals = _at((*MECHANISM, "tensors", quantity), run)
+    totals = run.mechanism.tensors.get(quantity) if run.mechanism else None
     return None if totals is None else [totals.get(tensor) for tensor in _tensors(run) or ()]
 
 
-def _list(name: str, item: str, path: Sequence[str], within: Path, words: str, arenas: Collection[str] = ()) -> Column:
-    """A column of lists: a part of each element of a list in the record; only of some arenas, unless of all."""
-
-    def value(run: Run) -> list[Any] | None:
-        listed: list[Any] | None = None if arenas and run.arena not in arenas else _at(path, run)
-        for key in within:
-            if not listed:
-                break
-            listed = [None if x is None else x.get(key) if isinstance(x, dict) else x[key] for x in listed]
-        return listed
-
-    return Column(Field(name, "array", words, item), value)
+def _found(
+    runs: Sequence[Run], part: Callable[[Run], Mapping[str, Any] | None], prefix: str, kind: str, words: str
+) -> Iterator[Column]:
+    """A column for each key that any trial has in a part."""
+    for key in _names(runs, part):
+        value = partial(_value, part, key)
+        yield Column(Field(prefix + key.replace("-", "_"), kind, words), value)
 
 
-def _found(runs: Sequence[Run], path: Sequence[str], prefix: str, kind: str, words: str) -> Iterator[Column]:
-    """A column for each key that any record has at a place."""
-    for key in _names(runs, path):
-        yield Column(Field(prefix + key.replace("-", "_"), kind, words), partial(_at, (*path, key)))
+def _value(part: Callable[[Run], Mapping[str, Any] | None], key: str, run: Run) -> Any:
+    return (part(run) or {}).get(key)
 
 
-def _names(runs: Sequence[Run], path: Sequence[str]) -> list[str]:
-    return sorted({key for run in runs for key in _at(path, run) or ()})
-
-
-def _at(path: Sequence[str], run: Run) -> Any:
-    """A part of a trial's record; None where it has none."""
-    found: Any = run.record
-    for key in path:
-        if found is None:
-            return None
-        found = found.get(key)
-    return found
-
-
-def _unpacked(run: Run) -> Run:
-    """A trial whose record is unpacked at once, and not at every access."""
-    record: Any = run.record
-    if result := record["result"]:
-        result = {**result, "evaluations": [*result["evaluations"]], "loss_curve": [*result["loss_curve"]]}
-        if mechanism := result["mechanism"]:
-            unpacked = {"course": [*mechanism["course"]], "tensors": {**mechanism["tensors"]}}
-            result["mechanism"] = {**mechanism, **unpacked}
-    return run._replace(record={**record, "result": result})
+def _names(runs: Sequence[Run], part: Callable[[Run], Mapping[str, Any] | None]) -> list[str]:
+    return sorted({key for run in runs for key in part(run) or ()})
 
 
 def _hyperparameters(run: Run) -> str:
-    options = _at(("spec", "optimizer", "options"), run)
-    return orjson.dumps(options, option=orjson.OPT_SORT_KEYS).decode()
+    return msgspec.json.encode(run.options, order="sorted").decode()
 
 
 def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
@@ -189,7 +203,7 @@ def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
 def rows_of(columns: Columns, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """The values of each trial by the names of the columns."""
     readers = [(x.field.name, x.value) for x in columns]
-    for run in map(_unpacked, runs):
+    for run in runs:
         yield {name: value(run) for name, value in readers}
 
 
@@ -212,7 +226,7 @@ def _table(columns: Columns, runs: Sequence[Run], schema: Any) -> Any:
     """The rows of some trials, by way of JSON: pyarrow would import pandas, in a second, to convert Python's values."""
     import pyarrow.json
 
-    rows = b"\n".join(map(orjson.dumps, rows_of(columns, runs)))
+    rows = b"\n".join(map(_ENCODER.encode, rows_of(columns, runs)))
     reading = pyarrow.json.ReadOptions(block_size=len(rows) + 1, use_threads=False)
     parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     return pyarrow.json.read_json(io.BytesIO(rows), reading, parsing)

@@ -102,10 +102,9 @@ def lost_table(results: Results) -> TableView:
 
 
 def _outcome(run: Run) -> str:
-    if run.status == "diverged":
-        return f"diverged, detected at step {(run.result or {})['steps']}"
-    error = (run.record or {})["error"]
-    return f"failed, {error['type']}: {error['message']}"
+    if run.result:
+        return f"diverged, detected at step {run.result.steps}"
+    return f"failed, {run.error}"
 
 
 def arena_table(results: Results) -> TableView:

@@ -1,15 +1,28 @@
 """Executors run trials. All of them give bitwise equal results on the same CPU."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Protocol
 
-from fairbench.study.records import Record
+from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
 
 ReportProgress = Callable[[TrialSpec, int, float], None]
 """Called with the progress of a running trial: steps done, training loss."""
+
+
+@dataclass(frozen=True)
+class PausedTrial:
+    """A trial that will be resumed; `unsaved` says why it has no new checkpoint."""
+
+    id: str
+    unsaved: str = ""
+
+
+Ended = WholeRecord | PausedTrial
+"""What is left of a trial that runs no longer."""
 
 
 class Executor(Protocol):
@@ -33,21 +46,16 @@ class Executor(Protocol):
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
 
-    def collect(self, patience: float = inf) -> list[Record]:
-        """The records of trials that have ended, after waiting at most `patience` seconds; see `paused`."""
+    def collect(self, patience: float = inf) -> list[Ended]:
+        """The trials that have ended or paused, after waiting at most `patience` seconds."""
 
-    def pause(self) -> list[Record]:
-        """Stop every trial with a checkpoint: for each its `paused` record, or its record if it ended."""
-
-
-def paused(spec: TrialSpec, unsaved: str = "") -> Record:
-    """The placeholder for the record of a trial that will be resumed; `unsaved` says why it has no new checkpoint."""
-    return {"id": spec.id, "status": "paused", "unsaved": unsaved}
+    def pause(self) -> list[Ended]:
+        """Stop every trial with a checkpoint; a trial may end before."""
 
 
 def run_trial(
     send: Callable[..., None], spec: TrialSpec, place: Place, checkpointing: Checkpointing | None = None
-) -> Record:
+) -> WholeRecord:
     """The record of a trial.
 
     Args:
@@ -78,10 +86,3 @@ def run_trial(
         record = trial(spec, place, progress, checkpoint)
     loaded.check()
     return record
-
-
-def failure(spec: TrialSpec, kind: str, message: str, trace: str) -> Record:
-    """The record of a trial that failed."""
-    error = {"type": kind, "message": message, "traceback": trace}
-    parts = {"result": None, "cost": None, "environment": None}
-    return {"id": spec.id, "spec": spec.as_stored, "status": "failed", "error": error, **parts}

@@ -14,12 +14,14 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fairbench.common.errors import CallFailed, UsageError
-from fairbench.runner.executors.base import ReportProgress, failure, paused, run_trial
+from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress, run_trial
 from fairbench.runner.executors.starting import signals_deferred
 from fairbench.runner.executors.worker_handle import GRACE, Process
 from fairbench.runner.run_options import cores
-from fairbench.study.records import Record
+from fairbench.study.record import WholeRecord, failed
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
 
@@ -87,8 +89,8 @@ class ProcessExecutor:
         arguments = (spec, place, self._checkpointing if resumes else None)
         self._running[spec.id] = spec, slot, self.process(run_trial, arguments, limit)
 
-    def collect(self, patience: float = inf) -> list[Record]:
-        records: list[Record] = []
+    def collect(self, patience: float = inf) -> list[Ended]:
+        records: list[Ended] = []
         until = time.monotonic() + patience
         while not records and self._running and (now := time.monotonic()) < until:
             running = list(self._running.values())
@@ -101,8 +103,8 @@ class ProcessExecutor:
                     records.append(self._time_out(spec, process))
         return records
 
-    def pause(self) -> list[Record]:
-        records: list[Record] = []
+    def pause(self) -> list[Ended]:
+        records: list[Ended] = []
         for _, _, process in self._running.values():
             process.pause()
         until = time.monotonic() + PAUSE_LIMIT
@@ -111,10 +113,10 @@ class ProcessExecutor:
         for spec, _, process in list(self._running.values()):
             self._free_slot(spec)
             process.end()
-            records.append(paused(spec, f"its step did not end within {PAUSE_LIMIT:.0f} s"))
+            records.append(PausedTrial(spec.id, f"its step did not end within {PAUSE_LIMIT:.0f} s"))
         return records
 
-    def _receive(self, spec: TrialSpec, process: Process) -> list[Record]:
+    def _receive(self, spec: TrialSpec, process: Process) -> list[Ended]:
         """Process one message of a trial: progress, a record, a pause, or the end of the pipe when it has died."""
         message = process.receive()
         if message is not None and message[0] == "progress":
@@ -122,25 +124,26 @@ class ProcessExecutor:
             return []
         self._free_slot(spec)
         if message is None:
-            record = failure(spec, "WorkerDied", process.cause_of_death(), "")
+            record = failed(spec, "WorkerDied", process.cause_of_death(), "")
         elif message[0] == "paused":
-            record = paused(spec, message[1])
+            process.end(GRACE)
+            return [PausedTrial(spec.id, message[1])]
         elif message[0] == "raised":
-            record = failure(spec, *message[1:])
+            record = failed(spec, *message[1:])
         else:
-            record = message[1]
-        return [{**record, "output": process.end(GRACE)}]
+            record = msgspec.convert(message[1], WholeRecord)
+        return [msgspec.structs.replace(record, output=process.end(GRACE))]
 
     def _free_slot(self, spec: TrialSpec) -> None:
         _, slot, _ = self._running.pop(spec.id)
         self._free.append(slot)
 
-    def _time_out(self, spec: TrialSpec, process: Process) -> Record:
+    def _time_out(self, spec: TrialSpec, process: Process) -> WholeRecord:
         """End a trial that has exceeded its limit."""
         self._free_slot(spec)
         trace = process.stuck_at()
         message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
-        return {**failure(spec, "TimedOut", message, trace), "output": trace}
+        return msgspec.structs.replace(failed(spec, "TimedOut", message, trace), output=trace)
 
 
 def call_each(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import Paused
+from fairbench.study.record import plain_values
 
 STUCK = signal.SIGUSR1
 """Makes the process print its stack."""
@@ -47,7 +48,7 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
 
     def send(*message: Any) -> None:
         if os.getpid() == me:  # not in a child that the job has forked
-            pipe.send_bytes(json.dumps(message, allow_nan=False).encode())
+            pipe.send_bytes(json.dumps(message, allow_nan=False, default=plain_values).encode())
 
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {STUCK, PAUSE})

@@ -13,7 +13,7 @@ from rich.table import Table
 from fairbench.common.formatting import duration
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.observers import Follower, RunningTrial
-from fairbench.study.records import Record
+from fairbench.study.record import WholeRecord
 from fairbench.study.schedule import Outlook
 from fairbench.study.trial_spec import TrialSpec
 
@@ -122,20 +122,19 @@ class LiveProgress(Follower):
             self._last_line = self.clock()
             self._show_line(f"{self._summary()} | {trials_line(self.trials.values())}")
 
-    def ended(self, spec: TrialSpec, record: Record) -> None:
+    def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
         label, started = self.trials[spec.id].label, self.trials[spec.id].started
         super().ended(spec, record)
         if self._verbose:
-            self._print(f"{record['status']}: {label}, {spec.id}", "dim")
-        if record["status"] == "failed":
-            reason = f"failed: {label}: {record['error']['type']}: {record['error']['message']}"
-            self._print(reason, "red")
+            self._print(f"{record.status}: {label}, {spec.id}", "dim")
+        if record.result is None or record.cost is None:
+            self._print(f"failed: {label}: {record.error}", "red")
             return
         self._seconds[spec.arena.name] += self.clock() - started
-        self._steps[spec.arena.name] += record["result"]["steps"]
-        if record["status"] == "diverged":
-            self._print(f"diverged: {label} at step {record['result']['steps']}")
-        if record["cost"]["data_on"] != spec.training.device and spec.arena.name not in self._sent:
+        self._steps[spec.arena.name] += record.result.steps
+        if record.status == "diverged":
+            self._print(f"diverged: {label} at step {record.result.steps}")
+        if record.cost.data_on != spec.training.device and spec.arena.name not in self._sent:
             self._sent.add(spec.arena.name)
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 

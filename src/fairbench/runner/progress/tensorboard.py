@@ -6,16 +6,16 @@ again: from the record if there is one, otherwise when the trial restarts.
 
 import importlib.util
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.reading import read_text
 from fairbench.runner.observers import Observer
-from fairbench.study.records import Record
+from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class TensorBoard(Observer):
         trial = f"{spec.stage} lr={spec.lr:g}{decay}{others} seed {spec.seed}"
         return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / _name(trial)
 
-    def recorded(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
+    def recorded(self, spec: TrialSpec, read: Callable[[], WholeRecord | None]) -> None:
         """Write the event file of an existing record, unless it is complete."""
-        if read_text(self._complete(spec)) != spec.id and (record := read()) and record["result"]:
-            self._write(spec, record["result"])
+        if read_text(self._complete(spec)) != spec.id and (record := read()):
+            self._write(spec, record)
 
     def started(self, spec: TrialSpec, label: str = "") -> None:
         """Start the event file of a trial, with its hyperparameters."""
@@ -82,29 +82,29 @@ class TensorBoard(Observer):
         if writer := self._writers.pop(spec.id, None):
             writer.close()
 
-    def ended(self, spec: TrialSpec, record: Record) -> None:
+    def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
         """Write the whole file from the record, or the error of a failed trial."""
         if spec.id not in self._writers:
             return
-        if record["status"] == "failed":
-            error = record["error"]
-            self._writers[spec.id].add_text("failed", f"{error['type']}: {error['message']}", 0)
+        if record.error:
+            self._writers[spec.id].add_text("failed", str(record.error), 0)
         self.paused(spec)
-        if record["result"]:
-            self._write(spec, record["result"])
+        self._write(spec, record)
 
-    def _write(self, spec: TrialSpec, result: Mapping[str, Any]) -> None:
-        """Write the event file of a trial from its result; a trial that resumed has its first steps, too."""
+    def _write(self, spec: TrialSpec, record: WholeRecord) -> None:
+        """Write the event file of a trial that did not fail; one that resumed has its first steps, too."""
+        if not (record.result and record.details):
+            return
         self.started(spec)
         if not (writer := self._writers.get(spec.id)):
             return
-        for step, loss in result["loss_curve"]:
+        for step, loss in record.details.loss_curve.points("loss"):
             writer.add_scalar(LOSS, loss, step)
-        for evaluation in result["evaluations"]:
-            for metric, value in evaluation["val"].items():
-                writer.add_scalar(f"{metric}/{spec.training.selection}", value, evaluation["step"])
-        for metric, value in (result["final"] or {}).get("test", {}).items():
-            writer.add_scalar(f"{metric}/test", value, result["steps"])
+        for metric in record.details.evaluations.values:
+            for step, value in record.details.evaluations.points(metric):
+                writer.add_scalar(f"{metric}/{spec.training.selection}", value, step)
+        for metric, value in record.final("test").items():
+            writer.add_scalar(f"{metric}/test", value, record.result.steps)
         self.paused(spec)
         write_atomically(self._complete(spec), spec.id)
 

@@ -20,8 +20,8 @@ from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import progress_line, time_left, trials_line, trials_table
 from fairbench.study.folder import CONFIG
-from fairbench.study.plan import Arm, ResolvedSuite, arms
-from fairbench.study.record_index import IndexEntry
+from fairbench.study.plan import Arm, Lookup, ResolvedSuite, arms
+from fairbench.study.record import Record
 from fairbench.study.snapshot import Snapshot, read_plans
 
 REFRESH_SECONDS = 1.5
@@ -35,25 +35,25 @@ class ArmStatus:
     """The progress of one optimizer in one arena.
 
     Attributes:
-        sweep: the index entry of each trial of stage 1; None for a missing record.
+        sweep: the record of each trial of stage 1; None for a missing one.
         confirm: the same for the trials that confirm its selection.
         final: the same for stage 2; None for each planned seed while no setting is selected.
     """
 
     arm: Arm
     tuned: bool
-    sweep: Sequence[IndexEntry | None]
-    confirm: Sequence[IndexEntry | None]
-    final: Sequence[IndexEntry | None]
+    sweep: Sequence[Record | None]
+    confirm: Sequence[Record | None]
+    final: Sequence[Record | None]
 
 
-def arm_statuses(study: ResolvedSuite, snapshot: Snapshot) -> list[ArmStatus]:
+def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[ArmStatus]:
     """The progress of every arm of a study."""
-    seeds, entry, statuses = seeds_needed(study, snapshot.reduced), snapshot.entry, []
-    for arm in arms(study, snapshot.reduced):
+    seeds, statuses = seeds_needed(study, lookup), []
+    for arm in arms(study, lookup):
         needed = seeds[arm.arena, arm.optimizer]
-        final = [*map(entry, arm.final.first(needed).ids)] if arm.selected or arm.diverged else [None] * needed
-        sweep, confirm = ([*map(entry, specs.ids)] for specs in (arm.sweep, arm.confirm))
+        final = [*map(lookup, arm.final[:needed])] if arm.selected or arm.diverged else [None] * needed
+        sweep, confirm = ([*map(lookup, specs)] for specs in (arm.sweep, arm.confirm))
         statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), sweep, confirm, final))
     return statuses
 
@@ -82,7 +82,7 @@ class StudyStatus:
     @property
     def summary(self) -> str:
         """The progress of the study, the time left, and whether a driver runs it, in one line."""
-        trials = [entry for arm in self.arms for entry in (*arm.sweep, *arm.confirm, *arm.final)]
+        trials = [record for arm in self.arms for record in (*arm.sweep, *arm.confirm, *arm.final)]
         done = len(trials) - trials.count(None)
         idle = "" if self.drivers or self.complete else "; no driver runs it now"
         return progress_line(done, len(trials), self.left if self.drivers else None) + idle
@@ -90,7 +90,7 @@ class StudyStatus:
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        can_run = [entry for x in self.arms for entry in (*x.sweep, *x.confirm, *(x.final if x.arm.selected else ()))]
+        can_run = [record for x in self.arms for record in (*x.sweep, *x.confirm, *(x.final if x.arm.selected else ()))]
         return not self.drivers and None not in can_run
 
     @property
@@ -104,8 +104,8 @@ class StudyStatus:
             plan = self.study.suite.arenas[arena]
             for trials, planned in ((each.sweep, plan.sweep_steps), ([*each.confirm, *each.final], plan.steps)):
                 steps_left[arena] += planned * trials.count(None)
-                seconds[arena] += sum(entry.seconds or 0.0 for entry in trials if entry)
-                steps[arena] += sum(entry.steps or 0 for entry in trials if entry)
+                seconds[arena] += sum(record.cost.seconds.total for record in trials if record and record.cost)
+                steps[arena] += sum(record.result.steps for record in trials if record and record.result)
         return time_left(seconds, steps, steps_left, max(len(self.running), 1))
 
     def view(self) -> Group:
@@ -147,7 +147,7 @@ def status_table(statuses: Iterable[ArmStatus]) -> Table:
         arm, stages = each.arm, (each.sweep, each.confirm, each.final)
         sweep, confirm, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
         selected = "diverged" if arm.diverged else ", ".join(rate(lr) for lr in arm.selected.rates)
-        statuses_of_all = Counter(entry.status for of_stage in stages for entry in of_stage if entry)
+        statuses_of_all = Counter(record.status for of_stage in stages for record in of_stage if record)
         lost = [str(statuses_of_all[status]) for status in ("diverged", "failed")]
         searched = [sweep if each.tuned else "untuned", *(confirm for _ in confirms)]
         table.add_row(arm.arena, arm.optimizer, *searched, selected, final, *lost)
@@ -160,7 +160,7 @@ class Watcher:
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._directory, self._clock = directory, clock
         self._liveness = Liveness(directory, calendar=clock)
-        self._snapshot: Snapshot | None = None
+        self._snapshot: Snapshot[Record] | None = None
 
     def status(self) -> StudyStatus | Preparation:
         """The study as it is now.
@@ -173,13 +173,12 @@ class Watcher:
             return Preparation([driver.name for driver in alive])
         study = read_plans(self._directory).study
         # The records are read after the statuses: a trial that has ended in between has its record.
-        snapshot = self._snapshot = self._snapshot.refreshed() if self._snapshot else Snapshot(self._directory, study)
+        earlier, metrics = self._snapshot, study.suite.metrics
+        snapshot = self._snapshot = earlier.refreshed() if earlier else Snapshot(self._directory, metrics, Record)
         arm_status = arm_statuses(study, snapshot)
-        snapshot.write_index()
         running: dict[str, RunningTrial] = {}
         for name, trial in sorted((x for driver in alive for x in driver.trials.items()), key=lambda x: x[1].updated):
-            entry = snapshot.entry(name)
-            if entry is None or entry.status == "failed":  # it has no record, or that of an earlier failure
+            if not snapshot.has_ended(name):
                 running[name] = trial  # if two statuses name a trial, the later one counts
         damaged = [*snapshot.damaged, *damaged_statuses(self._directory)]
         return StudyStatus(study, arm_status, list(running.values()), [driver.name for driver in alive], now, damaged)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.executors.base import failure, paused
+from fairbench.runner.executors.base import Ended, PausedTrial
 from fairbench.runner.executors.local import CALL_LIMIT, PAUSE_LIMIT
 from fairbench.runner.executors.ray.cluster import await_head, connected, ray
 from fairbench.runner.executors.ray.node import (
@@ -27,7 +27,7 @@ from fairbench.runner.executors.ray.node import (
 from fairbench.runner.observers import Observer
 from fairbench.runner.run_options import RunOptions
 from fairbench.study.environments import environment_differences
-from fairbench.study.records import Record
+from fairbench.study.record import failed
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing
 
@@ -121,8 +121,8 @@ class RayExecutor:
         reference = remote.remote(work, spec, limit, self._actor)
         self._running[reference.future()] = reference, (spec, limit, resumes)
 
-    def collect(self, patience: float = inf) -> list[Record]:
-        records: list[Record] = []
+    def collect(self, patience: float = inf) -> list[Ended]:
+        records: list[Ended] = []
         until = time.monotonic() + patience
         while not records and self._running and (now := time.monotonic()) < until:
             done = wait(self._running, min(until - now, EXCHANGE), FIRST_COMPLETED).done
@@ -133,15 +133,15 @@ class RayExecutor:
             self._count_slots()
         return records
 
-    def pause(self) -> list[Record]:
+    def pause(self) -> list[Ended]:
         self._answer_of_actor(self._actor.pause.remote())
-        records: list[Record] = []
+        records: list[Ended] = []
         until = time.monotonic() + NODE_PAUSE_LIMIT
         while self._running and (left := until - time.monotonic()) > 0:
             records += self.collect(left)
         for reference, (spec, *_) in self._running.values():
             ray.cancel(reference, force=True)
-            records.append(paused(spec, f"its node sent nothing for {NODE_PAUSE_LIMIT:.0f} s"))
+            records.append(PausedTrial(spec.id, f"its node sent nothing for {NODE_PAUSE_LIMIT:.0f} s"))
         self._running.clear()
         return records
 
@@ -163,14 +163,14 @@ class RayExecutor:
             advice = "every node needs this package with the extras [bench,ray], as the driver has it"
             raise UsageError(f"--ray {self._address}: a node cannot run fairbench; {advice}\n{error}") from error
 
-    def _ended(self, future: Future[Reply]) -> list[Record]:
-        """The record of a trial that Ray has ended; empty if the trial has to run again."""
+    def _ended(self, future: Future[Reply]) -> list[Ended]:
+        """A trial that Ray has ended; empty if the trial has to run again."""
         _, submission = self._running.pop(future)
         try:
             reply = self._answer(future)
         except ray.exceptions.RayError as error:
             lost = f"its worker or node was lost, and so were those of the retries: {error}"
-            return [failure(submission[0], "WorkerDied", lost, "")]
+            return [failed(submission[0], "WorkerDied", lost, "")]
         if "rejected" in reply:
             self._reject(reply)
             self.submit(*submission)

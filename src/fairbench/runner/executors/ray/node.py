@@ -12,11 +12,10 @@ from typing import Any
 import ray
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.executors.base import ReportProgress, paused
+from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.run_options import cores
 from fairbench.study.environments import environment_differences
-from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
 
@@ -107,7 +106,7 @@ def read_environment(device: str) -> dict[str, str]:
     return environment(device)
 
 
-def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Record:
+def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Ended:
     """Run a trial here; returns its record."""
     checkpointing = work.checkpointing
     if checkpointing and not Path(work.sentinel).exists():
@@ -121,7 +120,7 @@ def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Record:
 
     with _processes(work, report, checkpointing) as executor:
         if answer(actor.report.remote(spec.id)):  # the driver is stopping; the task waited in the queue
-            return paused(spec)
+            return PausedTrial(spec.id)
         executor.submit(spec, limit)
         while not (ended := executor.collect(EXCHANGE)):
             if answer(actor.report.remote(spec.id, *latest)):
