@@ -15,12 +15,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from chromium import start
 from csv_files import write_csv
-from fabricated import METRICS, Records, finals, history, study
+from fabricated import METRICS, Records, edited, finals, history, study
 from planning import cpu
 from selenium import webdriver
 
 from fairbench.report import write_report
 from fairbench.study.plan import arms
+from fairbench.study.record import Series
 
 EVALUATIONS = 10
 LOST = 10
@@ -54,15 +55,14 @@ SHAPES = (
 class Curves(Records):
     """Records with evaluations on the way, no two of which are the same."""
 
-    def result(self, spec, outcome, status):
-        found = super().result(spec, outcome, status)
-        if found["final"]:
-            noise = math.sin(1e3 * spec.seed + len(spec.optimizer.name) + spec.lr)
-            values = [0.5 + 0.3 * (i / EVALUATIONS) ** 0.5 + 0.02 * noise for i in range(1, EVALUATIONS + 1)]
-            metric = METRICS[spec.arena.name][0]
-            evaluations = [{"step": i + 1, "val": {**found["final"]["val"], metric: x}} for i, x in enumerate(values)]
-            found["evaluations"] = evaluations
-        return found
+    def details(self, spec, outcome, finished):
+        found, steps = super().details(spec, outcome, finished), range(1, EVALUATIONS + 1)
+        if not finished:
+            return found
+        noise = math.sin(1e3 * spec.seed + len(spec.optimizer.name) + spec.lr)
+        values = {name: [x] * EVALUATIONS for name, x in self.metrics(spec, outcome).items()}
+        values[METRICS[spec.arena.name][0]] = [0.5 + 0.3 * (i / EVALUATIONS) ** 0.5 + 0.02 * noise for i in steps]
+        return edited(found, "evaluations", Series([*steps], values))
 
 
 OPENED = """

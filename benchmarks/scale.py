@@ -20,12 +20,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from csv_files import write_csv
-from fabricated import METRICS, QUANTITIES, Records, finals, history, mechanism, study
+from fabricated import METRICS, QUANTITIES, Records, edited, finals, history, mechanism, study
 
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.history import read_history, write_history
 from fairbench.study.plan import ResolvedSuite
+from fairbench.study.record import Details, Record, Series
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
@@ -85,28 +86,28 @@ class Realistic(Records):
     """Records as large as mini's: loss curves, evaluations, and the mechanism by tensors."""
 
     def record(self, spec, outcome):
-        found = super().record(spec, outcome)
-        return {**found, "environment": ENVIRONMENT, "cost": {**found["cost"], "steps": spec.training.steps}}
+        found = edited(super().record(spec, outcome), "environment", ENVIRONMENT)
+        return edited(edited(found, "cost.steps", spec.training.steps), "result.steps", spec.training.steps)
 
-    def result(self, spec, outcome, status):
-        found, training = super().result(spec, outcome, status), spec.training
+    def details(self, spec, outcome, finished):
+        training, metrics = spec.training, self.metrics(spec, outcome)
         noise = math.sin(1e3 * spec.seed + len(spec.optimizer.name) + spec.lr) / 50
-        steps = range(LOG_EVERY, training.steps + 1, LOG_EVERY)
+        steps = [*range(LOG_EVERY, training.steps + 1, LOG_EVERY)]
         every = training.steps // training.evaluations
         metric = METRICS[spec.arena.name][0]
-        found["steps"] = training.steps
-        found["loss_curve"] = [[step, 5.4 / math.sqrt(step) + noise] for step in steps]
-        found["evaluations"] = [
-            {"step": i * every, "val": {**found["final"]["val"], metric: 0.5 + 0.3 * math.sqrt(i) / 3 + noise}}
-            for i in range(1, training.evaluations + 1)
-        ]
+        losses = [5.4 / math.sqrt(step) + noise for step in steps]
+        numbers = range(1, training.evaluations + 1)
+        values = {name: [value] * len(numbers) for name, value in metrics.items()}
+        values[metric] = [0.5 + 0.3 * math.sqrt(i) / 3 + noise for i in numbers]
+        found = Details(Series(steps, {"loss": losses}), Series([i * every for i in numbers], values), None)
         if spec.optimizer.name == "PsiLogic":
             names = [f"vit.layers.{i}.attention.projection.weight" for i in range(TENSORS)]
             of_all = {
                 name: (unit, {x: noise + i for i, x in enumerate(names)}) for name, (unit, _) in QUANTITIES.items()
             }
             told = mechanism(of_all)
-            found["mechanism"] = told | {"course": [[step, told["course"][0][1]] for step in steps]}
+            course = Series(steps, {name: [x[0]] * len(steps) for name, x in told.course.values.items()})
+            found = edited(edited(found, "mechanism", told), "mechanism.course", course)
         return found
 
 
@@ -122,8 +123,8 @@ def fabricate(shape: Shape, directory: Path) -> None:
     sync, os.fsync = os.fsync, lambda handle: None  # which would take most of the time, and tells nothing here
     while spec := schedule.next():
         record = made(spec)
-        store.write(record)
-        records[spec.id] = {"status": record["status"], "result": {"final": record["result"]["final"]}}
+        store.write(spec, record)
+        records[spec.id] = edited(record, "details", None)
         schedule.ended(spec)
     os.fsync = sync
     write_history(directory, history(the_study))
@@ -151,21 +152,21 @@ def measured(*command: str) -> dict[str, Any]:
 
 
 def start(directory: Path) -> None:
-    """The work of a driver with the records before its first trial: count them, plan, find the missing ones."""
-    records = Snapshot(directory)
-    print(records.final_trials(), Schedule(read_history(directory).study, records.reduced).outlook().trials)
-    records.write_index()
+    """The work of a driver with the records before its first trial: plan, find the missing ones."""
+    the_study = read_history(directory).study
+    print(Schedule(the_study, Snapshot(directory, the_study.suite.metrics, Record)).outlook().trials)
 
 
 def planning(directory: Path) -> None:
     """Print the milliseconds of CPU that a driver plans for each trial, from the first one to the last that ends."""
-    the_study, held = read_history(directory).study, Snapshot(directory)
-    Schedule(the_study, held.reduced)  # reads all records
+    the_study = read_history(directory).study
+    held = Snapshot(directory, the_study.suite.metrics, Record)
+    Schedule(the_study, held)  # reads all records
     records: dict[str, Any] = {}
     began = time.process_time()
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))
     while spec := schedule.next():
-        records[spec.id] = held.reduced(spec)
+        records[spec.id] = held(spec)
         schedule.ended(spec)
         schedule.outlook()
     print(1000 * (time.process_time() - began) / len(records))
@@ -197,11 +198,7 @@ def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
     row("records", sum(x.stat().st_size for x in records) / 1e6, "MB")
     row("records, blocks on disk", sum(512 * x.stat().st_blocks for x in records) / 1e6, "MB")
     fairbench = ("-m", "fairbench")
-    for index in directory.glob("index*"):
-        index.unlink()
-    command("status, no index", *fairbench, "status", str(directory))
-    command("status", *fairbench, "status", str(directory), seconds=2)
-    row("index", sum(x.stat().st_size for x in directory.glob("index*")) / 1e6, "MB")
+    command("status", *fairbench, "status", str(directory), seconds=6)
     command("start of a driver", __file__, str(directory), "--part", "start")
     said = command("planning", __file__, str(directory), "--part", "planning")
     row("planning after a finished trial, CPU", float(said), "ms", 1)

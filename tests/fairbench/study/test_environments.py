@@ -5,9 +5,9 @@ import pytest
 import torch
 from fabricated import Records, edited, finals, flags_of, history, study
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import mixtures
-from fairbench.analysis.results import collect
 from fairbench.report import write_report
 from fairbench.study.environments import environment_differences
 from fairbench.training import environment as training_environment
@@ -40,7 +40,7 @@ def failing(the_study, folder, there):
 
 
 def mixed(the_study, there):
-    return mixtures(collect(the_study, Elsewhere(finals(the_study), there)))
+    return mixtures(Analyses(history(the_study), Elsewhere(finals(the_study), there)))
 
 
 def recorded(folder, name):
