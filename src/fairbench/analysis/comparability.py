@@ -94,5 +94,5 @@ def _concerned(results: Results, fact: str) -> tuple[tuple[PairInArena, ...], tu
 
 
 def _values(arm: ArmResults, fact: str, *stages: str) -> set[str]:
-    runs = [run for run in arm.runs if not stages or run.stage in stages]
+    runs = [run for run in arm.trials if not stages or run.stage in stages]
     return {run.environment[fact] for run in runs if fact in run.environment}

@@ -88,7 +88,7 @@ def _cost(arm: ArmResults) -> Cost | None:
         train_ms=sum(phases.values()),
         eval_s=median(x.seconds.eval for x in taken),
         trial_s=median(x.seconds.total for x in taken),
-        total_s=sum(run.cost.seconds.total for run in arm.runs if run.cost),
+        total_s=sum(run.cost.seconds.total for run in arm.trials if run.cost),
         data_on=kinds.pop() if len(kinds) == 1 else "mixed",
         peak_memory_mb=max(x.peak_memory_bytes for x in taken) / 1e6,
     )

@@ -1,14 +1,14 @@
 """The records of a study sorted by arm; all analyses are functions of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
-from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, Selection, arms, timing_trials
+from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, arms, timing_trials
 from fairbench.study.record import Details, Error, MechanismReport, Record, Result, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import Setting
@@ -103,38 +103,17 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ArmResults:
-    """One optimizer in one arena.
+class ArmResults(Arm[Run]):
+    """One optimizer in one arena, with one final trial for each seed that is needed; none if the sweep diverged.
 
     Attributes:
-        searched: the settings that the sweep selects; where they are confirmed, `selected` may differ.
-        selected: the settings of the final trials.
-        tuned: whether there is a search, here or in the arena that this one is tuned on.
-        sweep: trials of stage 1, in each search by rising learning rate.
-        confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
-        final: trials of stage 2, one for each seed that is needed; none if the sweep diverged.
-        diverged: whether the searches are complete and in one of them no rate has only finished trials.
         timing: the timing trials that have a record.
     """
 
-    arena: str
-    optimizer: str
-    searched: Selection
-    selected: Selection
-    tuned: bool
-    sweep: list[Run]
-    confirm: list[Run]
-    final: list[Run]
-    diverged: bool
-    timing: list[Run]
+    timing: Sequence[Run] = ()
 
     @property
-    def runs(self) -> list[Run]:
-        """The trials of all stages but the timing."""
-        return [*self.sweep, *self.confirm, *self.final]
-
-    @property
-    def selecting(self) -> list[Run]:
+    def selecting(self) -> Sequence[Run]:
         """The trials that select: those that confirm the selection of the sweep, otherwise the sweep."""
         return self.confirm or self.sweep
 
@@ -192,7 +171,7 @@ class Results:
 
     def select(self, keep: Callable[[Run], bool]) -> list[Run]:
         """The trials of all arms that fulfil a condition."""
-        return [run for arm in self.arms for run in arm.runs if keep(run)]
+        return [run for arm in self.arms for run in arm.trials if keep(run)]
 
     @property
     def failed(self) -> int:
@@ -215,9 +194,8 @@ def collect(study: ResolvedSuite, lookup: Lookup) -> Results:
     return Results(study, [_collect_arm(study, x, timing.get((x.arena, x.optimizer), []), lookup) for x in planned])
 
 
-def _collect_arm(study: ResolvedSuite, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:
-    tuned = study.tuned(arm.optimizer)
-    searched = study.suite.sweep.extra if tuned else ()
+def _collect_arm(study: ResolvedSuite, arm: Arm[TrialSpec], timing: list[TrialSpec], lookup: Lookup) -> ArmResults:
+    searched = study.suite.sweep.extra if arm.tuned else ()
 
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
         for _, alike in groupby(specs, lambda spec: (spec.optimizer, spec.training)):
@@ -226,10 +204,8 @@ def _collect_arm(study: ResolvedSuite, arm: Arm, timing: list[TrialSpec], lookup
             for spec in (first, *others):
                 yield Run(arm.arena, arm.optimizer, spec.stage, setting, spec.seed, spec, lookup(spec))
 
-    final = [*runs(arm.final)]
+    found = arm.map(lambda specs: [*runs(specs)])
     if not (arm.selected or arm.diverged):
         final = [Run(arm.arena, arm.optimizer, "final", None, seed, None, None) for seed in study.suite.final.seeds]
-    timed = [done for done in runs(timing) if done.result]
-    sweep, confirm = ([*runs(specs)] for specs in (arm.sweep, arm.confirm))
-    selections = (arm.searched, arm.selected)
-    return ArmResults(arm.arena, arm.optimizer, *selections, tuned, sweep, confirm, final, arm.diverged, timed)
+        found = replace(found, final=final)
+    return ArmResults(**vars(found), timing=[done for done in runs(timing) if done.result])

@@ -83,8 +83,7 @@ def status(options: argparse.Namespace) -> int:
         stages = [{stage: _progress(getattr(x, stage)) for stage in ("sweep", "confirm", "final")} for x in found.arms]
         counts = [count for of_arm in stages for count in of_arm.values()]
         arms = [
-            {"arena": x.arm.arena, "optimizer": x.arm.optimizer, **of_arm}
-            for x, of_arm in zip(found.arms, stages, strict=True)
+            {"arena": x.arena, "optimizer": x.optimizer, **of_arm} for x, of_arm in zip(found.arms, stages, strict=True)
         ]
         content = {
             "trials": sum(count["planned"] for count in counts),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fairbench.arenas.base import ArenaFacts
 from fairbench.common.coercion import build
@@ -22,6 +22,7 @@ from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_
 from fairbench.suites.training import schedule_of
 
 T = TypeVar("T")
+U = TypeVar("U")
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial; None without one."""
 SeedsNeeded = Mapping[tuple[str, str], int]
@@ -116,10 +117,11 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Arm:
-    """One optimizer in one arena, as far as its records determine it.
+class Arm(Generic[T]):
+    """One optimizer in one arena, as far as its records determine it; T is a trial, or what is known of it.
 
     Attributes:
+        tuned: whether there is a search, here or in the arena that this one is tuned on.
         sweep: trials of stage 1, in each search by rising learning rate; empty in an arena that is tuned on
             another one, and for an optimizer that is not tuned.
         confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
@@ -131,17 +133,23 @@ class Arm:
 
     arena: str
     optimizer: str
-    sweep: Sequence[TrialSpec] = ()
-    confirm: Sequence[TrialSpec] = ()
+    tuned: bool
+    sweep: Sequence[T] = ()
+    confirm: Sequence[T] = ()
     searched: Selection = field(default_factory=Selection)
     selected: Selection = field(default_factory=Selection)
-    final: Sequence[TrialSpec] = ()
+    final: Sequence[T] = ()
     diverged: bool = False
 
     @property
-    def trials(self) -> list[TrialSpec]:
+    def trials(self) -> list[T]:
         """All trials that are known to be needed."""
         return [*self.sweep, *self.confirm, *self.final]
+
+    def map(self, of_stage: Callable[[Sequence[T]], Sequence[U]]) -> "Arm[U]":
+        """The arm with something else in place of the trials of each stage."""
+        stages = {name: of_stage(getattr(self, name)) for name in ("sweep", "confirm", "final")}
+        return Arm(**{**vars(self), **stages})
 
 
 def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
@@ -157,7 +165,7 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
     return tuple(val[name] if metrics[name] == "min" else -val[name] for name in ordered)
 
 
-def arms(study: ResolvedSuite, lookup: Lookup) -> list[Arm]:
+def arms(study: ResolvedSuite, lookup: Lookup) -> list[Arm[TrialSpec]]:
     """Every arm of the study, as far as its records determine it."""
     suite = study.suite
     return [Trials(study, arena, optimizer).arm(lookup) for arena, optimizer in suite.arms]
@@ -172,19 +180,20 @@ class Trials:
         self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
         self._made: dict[tuple[str, Setting], TrialSpec] = {}
 
-    def arm(self, lookup: Lookup) -> Arm:
+    def arm(self, lookup: Lookup) -> Arm[TrialSpec]:
         """The searches, in this arena or the one that it is tuned on, then the final trials with what they selected."""
         tuned, searches = self._tuning.swept(lookup), self.study.suite.searches
         of_each = [(tuned.selected.by_seed[seeds[0]], seeds) for _, seeds in searches if tuned.selected]
         final = [spec for setting, seeds in of_each for spec in self._trial("final", setting).with_seeds(seeds)]
         if self._tuning is self:
             return replace(tuned, final=final)
-        return Arm(self.arena, self.optimizer, selected=tuned.selected, final=final, diverged=tuned.diverged)
+        return replace(tuned, arena=self.arena, sweep=(), confirm=(), searched=Selection(), final=final)
 
-    def swept(self, lookup: Lookup) -> Arm:
+    def swept(self, lookup: Lookup) -> Arm[TrialSpec]:
         """Every search with all trials that its records call for, and the setting that it selected."""
-        suite, search, arm = self.study.suite, self.study.search(self.optimizer), Arm(self.arena, self.optimizer)
-        if not self.study.tuned(self.optimizer):
+        suite, search = self.study.suite, self.study.search(self.optimizer)
+        arm = Arm[TrialSpec](self.arena, self.optimizer, self.study.tuned(self.optimizer))
+        if not arm.tuned:
             (fixed,) = search.first()
             return replace(arm, selected=Selection(dict.fromkeys(suite.final.seeds, fixed)))
         sweeps = [self._tried("sweep", search.next, seeds, lookup) for seeds, _ in suite.searches]

@@ -54,7 +54,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     if study.tuned(name):
         scale, default = resolved.lr_scale, default_scale(resolved.factory)
         treatments["lr_scale"] = "default" if scale == default else f"{scale:g} instead of {default:g}"
-    if gradients := [run.result.gradients_per_step for run in results.arm(arena, name).runs if run.result]:
+    if gradients := [run.result.gradients_per_step for run in results.arm(arena, name).trials if run.result]:
         treatments["gradients per step"] = f"{fmean(gradients):.3g}"
     return treatments
 

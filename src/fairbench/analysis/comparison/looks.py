@@ -62,7 +62,7 @@ def judge_looks(results: Results) -> Looks:
 
 def _misses(results: Results, seeds: SeedsNeeded) -> bool:
     """Whether a trial that these seeds call for has no record; one that failed has."""
-    needed = (run for arm in results.with_seeds(seeds).arms for run in arm.runs)
+    needed = (run for arm in results.with_seeds(seeds).arms for run in arm.trials)
     return any(run.record is None for run in needed)
 
 

@@ -131,7 +131,7 @@ def equality(arms: Sequence[Budget]) -> str:
     return text + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")
 
 
-def _count(runs: list[Run]) -> tuple[int, int]:
+def _count(runs: Sequence[Run]) -> tuple[int, int]:
     """Trials with a record, and their steps."""
     done = [run for run in runs if run.record is not None]
     return len(done), sum(run.result.steps for run in done if run.result)

@@ -35,7 +35,7 @@ Columns = Sequence[Column]
 
 def recorded(results: Results) -> list[Run]:
     """The trials that have a record, arm by arm."""
-    return [run for arm in results.arms for run in (*arm.runs, *arm.timing) if run.record]
+    return [run for arm in results.arms for run in (*arm.trials, *arm.timing) if run.record]
 
 
 Fact = tuple[str, str, Value, str]

@@ -3,7 +3,7 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,31 +30,13 @@ NAMED = 4
 """Most drivers that are named; each running trial names its driver, too."""
 
 
-@dataclass(frozen=True)
-class ArmStatus:
-    """The progress of one optimizer in one arena.
-
-    Attributes:
-        sweep: the record of each trial of stage 1; None for a missing one.
-        confirm: the same for the trials that confirm its selection.
-        final: the same for stage 2; None for each planned seed while no setting is selected.
-    """
-
-    arm: Arm
-    tuned: bool
-    sweep: Sequence[Record | None]
-    confirm: Sequence[Record | None]
-    final: Sequence[Record | None]
-
-
-def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[ArmStatus]:
-    """The progress of every arm of a study."""
+def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None]]:
+    """Every arm of a study with its records, None for a missing one, and for each seed while no setting is selected."""
     seeds, statuses = seeds_needed(study, lookup), []
     for arm in arms(study, lookup):
         needed = seeds[arm.arena, arm.optimizer]
-        final = [*map(lookup, arm.final[:needed])] if arm.selected or arm.diverged else [None] * needed
-        sweep, confirm = ([*map(lookup, specs)] for specs in (arm.sweep, arm.confirm))
-        statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), sweep, confirm, final))
+        known = replace(arm, final=arm.final[:needed]).map(lambda specs: [*map(lookup, specs)])
+        statuses.append(known if arm.selected or arm.diverged else replace(known, final=[None] * needed))
     return statuses
 
 
@@ -70,7 +52,7 @@ class StudyStatus:
     """
 
     study: ResolvedSuite
-    arms: Sequence[ArmStatus]
+    arms: Sequence[Arm[Record | None]]
     running: list[RunningTrial]
     drivers: list[str]
     now: float
@@ -82,7 +64,7 @@ class StudyStatus:
     @property
     def summary(self) -> str:
         """The progress of the study, the time left, and whether a driver runs it, in one line."""
-        trials = [record for arm in self.arms for record in (*arm.sweep, *arm.confirm, *arm.final)]
+        trials = [record for arm in self.arms for record in arm.trials]
         done = len(trials) - trials.count(None)
         idle = "" if self.drivers or self.complete else "; no driver runs it now"
         return progress_line(done, len(trials), self.left if self.drivers else None) + idle
@@ -90,7 +72,7 @@ class StudyStatus:
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        can_run = [record for x in self.arms for record in (*x.sweep, *x.confirm, *(x.final if x.arm.selected else ()))]
+        can_run = [record for x in self.arms for record in (*x.sweep, *x.confirm, *(x.final if x.selected else ()))]
         return not self.drivers and None not in can_run
 
     @property
@@ -100,7 +82,7 @@ class StudyStatus:
         steps: dict[str, int] = defaultdict(int)
         steps_left: dict[str, int] = defaultdict(int)
         for each in self.arms:
-            arena = each.arm.arena
+            arena = each.arena
             plan = self.study.suite.arenas[arena]
             for trials, planned in ((each.sweep, plan.sweep_steps), ([*each.confirm, *each.final], plan.steps)):
                 steps_left[arena] += planned * trials.count(None)
@@ -137,20 +119,20 @@ class Preparation:
         return self.summary
 
 
-def status_table(statuses: Iterable[ArmStatus]) -> Table:
+def status_table(statuses: Iterable[Arm[Record | None]]) -> Table:
     """The progress of each arm."""
     table, known = Table(box=None, padding=(0, 2, 0, 0), header_style="dim"), list(statuses)
     confirms = ["confirm"] if any(each.confirm for each in known) else []
     for column in ("arena", "optimizer", "sweep", *confirms, "rate", "final", "diverged", "failed"):
         table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
     for each in known:
-        arm, stages = each.arm, (each.sweep, each.confirm, each.final)
+        stages = (each.sweep, each.confirm, each.final)
         sweep, confirm, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
-        selected = "diverged" if arm.diverged else ", ".join(rate(lr) for lr in arm.selected.rates)
+        selected = "diverged" if each.diverged else ", ".join(rate(lr) for lr in each.selected.rates)
         statuses_of_all = Counter(record.status for of_stage in stages for record in of_stage if record)
         lost = [str(statuses_of_all[status]) for status in ("diverged", "failed")]
         searched = [sweep if each.tuned else "untuned", *(confirm for _ in confirms)]
-        table.add_row(arm.arena, arm.optimizer, *searched, selected, final, *lost)
+        table.add_row(each.arena, each.optimizer, *searched, selected, final, *lost)
     return table
 
 
