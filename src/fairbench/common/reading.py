@@ -51,16 +51,16 @@ class Damaged:
         return f"damaged {what} {self.path} ({self.reason}); {remedy}"
 
 
-def read_bytes(path: Path) -> tuple[bytes, Stamp] | Damaged | None:
+def read_bytes(path: Path | str) -> tuple[bytes, Stamp] | Damaged | None:
     """The content of a regular file and its stamp; None without the file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for a writer
         try:
             state = os.fstat(handle)
             if not stat.S_ISREG(state.st_mode):
-                return Damaged(path, "it is not a regular file")
+                return Damaged(Path(path), "it is not a regular file")
             if state.st_size > LARGEST:
-                return Damaged(path, f"it has {state.st_size} bytes, more than {LARGEST}")
+                return Damaged(Path(path), f"it has {state.st_size} bytes, more than {LARGEST}")
             return os.read(handle, state.st_size + 1), stamp(state)
         finally:
             os.close(handle)
@@ -68,7 +68,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp] | Damaged | None:
         return None
     except OSError as error:
         absent_or_odd = error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO)
-        return Damaged(path, error.strerror or str(error), locked=not absent_or_odd)
+        return Damaged(Path(path), error.strerror or str(error), locked=not absent_or_odd)
 
 
 def read_text(path: Path) -> str | Damaged | None:
@@ -86,7 +86,7 @@ def read_json(path: Path, interpret: Callable[[Any, Stamp], ValueT]) -> ValueT |
     return read_file(path, lambda content, state: interpret(parse_json(content), state))
 
 
-def read_file(path: Path, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT | Damaged | None:
+def read_file(path: Path | str, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT | Damaged | None:
     """The value of a file; None without it. `interpret` is as in `read_json`, and gets the content."""
     read = read_bytes(path)
     if read is None or isinstance(read, Damaged):
@@ -94,7 +94,7 @@ def read_file(path: Path, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT
     try:
         return interpret(*read)
     except ValueError as error:
-        return Damaged(path, str(error)[:SHOWN])
+        return Damaged(Path(path), str(error)[:SHOWN])
 
 
 def parse_json(content: bytes) -> Any:

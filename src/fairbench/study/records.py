@@ -27,6 +27,7 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.trials, self.checkpoints, self.claims = (directory / name for name in (TRIALS, CHECKPOINTS, CLAIMS))
+        self._folder = str(self.trials)
 
     def prepare(self) -> None:
         """Make the folders that drivers write to, and remove leftovers of killed drivers.
@@ -60,12 +61,12 @@ class Store:
 
     def has_ended(self, trial: str) -> bool:
         """Whether the trial with that id has a final record; a failed trial runs again."""
-        record = _read(self.path(trial), Record)
+        record = self._read(trial, Record)
         return isinstance(record, Record) and record.status != "failed"
 
     def final_trials(self) -> int:
         """How many final trials have a record, of any plan; a damaged record counts."""
-        records = (_read(path, Record) for path in self.trials.glob(f"*{SUFFIX}"))
+        records = (self._read(path.stem, Record) for path in self.trials.glob(f"*{SUFFIX}"))
         return sum(isinstance(x, Damaged) or (x is not None and x.stage == "final") for x in records)
 
     def read(self, spec: TrialSpec, kind: type[RecordT], metrics: Collection[str] | None = None) -> RecordT | None:
@@ -76,11 +77,22 @@ class Store:
             kind: the parts of the record that are read.
             metrics: the names of the metrics that it must have measured; None for any.
         """
-        record = _read(self.path(spec.id), kind, metrics)
+        record = self._read(spec.id, kind, metrics)
         if not isinstance(record, Damaged):
             return record
         message = record.text("record", "nothing was changed: delete that file to run this trial again")
         return kind(id=spec.id, stage=spec.stage, status="failed", error=Error(DAMAGED, message, message))
+
+    def _read(
+        self, trial: str, kind: type[RecordT], metrics: Collection[str] | None = None
+    ) -> RecordT | Damaged | None:
+        def interpret(content: bytes, _: Stamp) -> RecordT:
+            record = decode(content, kind, metrics)
+            if record.id != trial:
+                raise ValueError("it is the record of another trial")
+            return record
+
+        return read_file(f"{self._folder}/{trial}{SUFFIX}", interpret)  # no Path for each of many
 
     def write(self, spec: TrialSpec, record: WholeRecord) -> bool:
         """Write a record atomically, with its checksum, and remove the trial's checkpoint.
@@ -91,7 +103,7 @@ class Store:
             False if the trial already has a final record: two drivers may complete the same trial
             (see `runner/coordination/claims.py`), and the first record counts. One that cannot be read may be final.
         """
-        earlier = _read(self.path(spec.id), Record)
+        earlier = self._read(spec.id, Record)
         is_first = not (earlier.locked if isinstance(earlier, Damaged) else earlier and earlier.status != "failed")
         if is_first:
             if record.cost and self.shared(spec.id).exists():
@@ -116,13 +128,3 @@ class Store:
             return stamp(self.path(trial).stat())
         except FileNotFoundError:
             return []
-
-
-def _read(path: Path, kind: type[RecordT], metrics: Collection[str] | None = None) -> RecordT | Damaged | None:
-    def interpret(content: bytes, _: Stamp) -> RecordT:
-        record = decode(content, kind, metrics)
-        if record.id != path.stem:
-            raise ValueError("it is the record of another trial")
-        return record
-
-    return read_file(path, interpret)
