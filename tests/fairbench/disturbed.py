@@ -142,7 +142,7 @@ class Disturbed:
 
     def ended_records(self):
         """The records of trials that finished or diverged."""
-        return [path for path in self.out.glob("trials/*.json") if b'"status": "failed"' not in path.read_bytes()]
+        return [path for path in self.out.glob("trials/*.json") if b'"status":"failed"' not in path.read_bytes()]
 
     def end(self):
         """Wait for the running drivers, then let one driver complete the study, with failed trials tried again."""

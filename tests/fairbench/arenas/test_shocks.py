@@ -154,7 +154,7 @@ def test_a_twin_is_tuned_where_its_arena_is(tmp_path: Any) -> None:
     while spec := schedule.next():
         order.append((spec.arena.name, spec.stage))
         best = {"accuracy": 0.9 if spec.lr == 1e-2 else 0.1, "loss": 1.0}
-        records[spec.id] = {"status": "finished", "result": {"final": {"val": best}}}
+        records[spec.id] = edited(Records({}).record(spec, 0.5), "result.final.val", best)
         schedule.ended(spec)
     assert {arena for arena, stage in order if stage == "sweep"} == {"vit"}
     resolved = {(arm.arena, arm.optimizer): arm for arm in arms(study, lambda x: records.get(x.id))}

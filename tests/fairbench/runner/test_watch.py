@@ -4,10 +4,11 @@ import io
 import os
 import socket
 from dataclasses import replace
+from functools import partial
 
 import fabricated
 import pytest
-from fabricated import Records
+from fabricated import Records, edited
 from rich.console import Console
 
 from fairbench.cli.main import main
@@ -18,6 +19,7 @@ from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.progress.watch import Watcher, watch_study
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
+from fairbench.study.record import Record, failed
 from fairbench.study.records import Store
 from fairbench.study.schedule import Outlook, Schedule
 
@@ -45,10 +47,10 @@ class World:
         return self.now
 
     def next(self):
-        return Schedule(self.study, self.store.read).next()
+        return Schedule(self.study, partial(self.store.read, kind=Record)).next()
 
     def end(self, spec):
-        self.store.write(self.truth(spec))
+        self.store.write(spec, self.truth(spec))
 
     def heartbeat(self):
         return Heartbeat(self.directory, self.clock, self.clock)
@@ -166,7 +168,7 @@ def test_watching_ends_with_the_study_and_writes_nothing(world, terminal):
 def test_watching_does_not_wait_for_a_failed_trial(world):
     """Nothing more can run before that trial runs again, and no driver runs it."""
     world.truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
-    while spec := Schedule(world.study, world.store.read).next():
+    while spec := Schedule(world.study, partial(world.store.read, kind=Record)).next():
         world.end(spec)
     console = text_console()
     watch_study(world.directory, console, lambda seconds: pytest.fail("there is nothing to wait for"))
@@ -184,13 +186,13 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
         world.now += 20
         progress.running(first, 5, 2.5)
         progress.planned(Outlook(done=1, trials=10, steps_left={"vit": 120}))
-        progress.ended(first, {"status": "finished", "result": {"steps": 10}, "cost": {"data_on": "cpu"}})
+        progress.ended(first, Records({}).record(first, 0.5))
         assert progress.eta() == 120 * 2.0 / 3  # three run
         world.now += 20
         progress.running(second, 5, 2.25)
         progress.running(second, 6, 2.0)  # too soon after the last line
-        progress.ended(second, {"status": "failed", "error": {"type": "ValueError", "message": "no [bold]"}})
-        progress.ended(third, {"status": "diverged", "result": {"steps": 10}, "cost": {"data_on": "cpu"}})
+        progress.ended(second, failed(second, "ValueError", "no [bold]", ""))
+        progress.ended(third, edited(Records({}).record(third, "diverged"), "result.steps", 10))
     assert text_of(console).splitlines() == [
         "0 of 0 trials | vit AdamW lr=0.001 sweep seed 0 step 5/10 loss 2.5",
         "vit: the data do not fit on the GPU, batches are sent from pinned memory",  # once in each arena

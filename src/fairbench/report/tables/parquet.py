@@ -15,7 +15,6 @@ from fairbench.study.record import plain_values
 RECORDS = "records.parquet"
 GROUP = 1000
 """Trials in a row group."""
-_ENCODER = msgspec.json.Encoder(enc_hook=list)  # of arrays
 
 
 Value = Callable[[Run], Any]
@@ -116,19 +115,19 @@ def _metrics(results: Results) -> Iterator[Column]:
             field = Field(f"{split}_{metric}", "number", f"{metric} at the end on the {words} split")
             yield Column(field, partial(_final, suite.selection, split, metric))
     field = Field("train_steps", "array", "steps after which the training loss was logged", "integer")
-    yield Column(field, lambda run: run.result and run.details.loss_curve.steps)
+    yield Column(field, lambda run: [*run.details.loss_curve.steps] if run.result else None)
     field = Field("train_loss", "array", "mean loss of the window that ends with each of `train_steps`", "number")
-    yield Column(field, lambda run: run.result and run.details.loss_curve.values["loss"])
+    yield Column(field, lambda run: [*run.details.loss_curve.values["loss"]] if run.result else None)
     field = Field("evaluated_at", "array", "steps after which the trial was evaluated", "integer")
-    yield Column(field, lambda run: run.result and run.details.evaluations.steps)
+    yield Column(field, lambda run: [*run.details.evaluations.steps] if run.result else None)
     for metric in metrics:
         field = Field(f"evaluation_{metric}", "array", f"{metric} after each of `evaluated_at`", "number")
         yield Column(field, partial(_evaluations, results, metric))
 
 
-def _evaluations(results: Results, metric: str, run: Run) -> Sequence[float] | None:
+def _evaluations(results: Results, metric: str, run: Run) -> list[float] | None:
     is_measured = run.result and metric in results.metrics[run.arena]
-    return run.details.evaluations.values.get(metric, ()) if is_measured else None
+    return [*run.details.evaluations.values.get(metric, ())] if is_measured else None
 
 
 def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
@@ -137,7 +136,7 @@ def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
     yield from _found(runs, _totals, "mechanism_total_", "number", f"total over tensors and steps {words}")
     yield from _found(runs, _moved, "mechanism_path_", "number", moved)
     field = Field("mechanism_read_at", "array", "steps after which the mechanism was read", "integer")
-    yield Column(field, lambda run: run.mechanism and run.mechanism.course.steps)
+    yield Column(field, lambda run: [*run.mechanism.course.steps] if run.mechanism else None)
     for name in _names(runs, _totals):
         since = f"increase up to each of `mechanism_read_at` {words}"
         yield Column(Field(f"mechanism_added_{name}", "array", since, "number"), partial(_added, name))
@@ -155,10 +154,10 @@ def _moved(run: Run) -> Mapping[str, float] | None:
     return run.mechanism.path_length if run.mechanism else None
 
 
-def _added(quantity: str, run: Run) -> Sequence[float | None] | None:
+def _added(quantity: str, run: Run) -> list[float | None] | None:
     """The increase of a quantity at each reading."""
     course = run.mechanism.course if run.mechanism else None
-    return course.values.get(quantity, [None] * len(course.steps)) if course else None
+    return [*course.values.get(quantity, [None] * len(course.steps))] if course else None
 
 
 def _tensors(run: Run) -> list[str] | None:
@@ -226,7 +225,7 @@ def _table(columns: Columns, runs: Sequence[Run], schema: Any) -> Any:
     """The rows of some trials, by way of JSON: pyarrow would import pandas, in a second, to convert Python's values."""
     import pyarrow.json
 
-    rows = b"\n".join(map(_ENCODER.encode, rows_of(columns, runs)))
+    rows = b"\n".join(map(msgspec.json.encode, rows_of(columns, runs)))
     reading = pyarrow.json.ReadOptions(block_size=len(rows) + 1, use_threads=False)
     parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     return pyarrow.json.read_json(io.BytesIO(rows), reading, parsing)
