@@ -110,17 +110,6 @@ def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as
         assert float(row["t"]) == pytest.approx(now, rel=0.01), "measured with another forecast"
 
 
-def test_the_comparison_of_searches_follows_from_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """16 arms of 45 settings; a coordinate search has at most 40% of these, and reaches the best in at least 15."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    searches = importlib.import_module("coordinate_search")
-    rows = searches.read_csv(searches.SEARCH)
-    assert searches.table(searches.read_csv(searches.GRID)) == rows
-    assert [int(row["grid_trials"]) for row in rows] == [45] * 16
-    assert max(int(row["coordinate_trials"]) for row in rows) <= 18
-    assert [row["coordinate_within"] for row in rows].count("TRUE") >= 15
-
-
 def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
     table = PAGE.read_text().partition("## significance.csv")
     assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)

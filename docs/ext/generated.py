@@ -32,8 +32,7 @@ from fairbench.report.tables.csv_files import TRIALS, analysis_rows
 from fairbench.report.tables.fields import Field, fields_of, purpose
 from fairbench.report.tables.parquet import columns
 from fairbench.report.tables.rows import Trial
-from fairbench.suites.cells import Ladder
-from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
+from fairbench.suites.schema import ArenaPlan, Final, Ladder, Suite, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT
 

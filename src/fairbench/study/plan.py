@@ -19,7 +19,6 @@ from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_of, search_for
-from fairbench.suites.training import schedule_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -262,7 +261,7 @@ def trial_spec(
     steps = {"sweep": plan.sweep_steps, "timing": TIMED_STEPS}.get(stage, plan.steps)
     evaluations = {"timing": 1, "final": suite.final.evaluations}.get(stage, suite.sweep.evaluations)
     searched = {"lr": lr, **dict(extra)}
-    schedule, min_lr = schedule_of(suite, arena, optimizer)
+    schedule, min_lr = suite.schedule(arena, optimizer)
     trained = {
         **vars(suite.training),
         "clip_norm": suite.clip_norm(optimizer),

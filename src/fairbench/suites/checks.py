@@ -1,8 +1,9 @@
 """Checks of a suite beyond its types: names, ranges and combinations."""
 
 import re
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any
 
 from fairbench.arenas.base import ArenaFacts
@@ -12,19 +13,114 @@ from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import unknown
 from fairbench.data.datasets.info import READING
 from fairbench.data.datasets.registry import DATASETS
-from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
+from fairbench.optimizers.resolve import NEEDS, SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
-from fairbench.suites.names import check_arena_name, check_name
-from fairbench.suites.schema import COMPARED, RULES, SPENDING, ArenaPlan, Suite, Sweep
-from fairbench.suites.search import SEARCHES, Setting, canonical, search_for
-from fairbench.suites.training import check_training
+from fairbench.suites.schema import (
+    ALL_ARENAS,
+    COMPARED,
+    PRECISIONS,
+    RULES,
+    SPENDING,
+    ArenaPlan,
+    Final,
+    Suite,
+    SuiteFile,
+    Sweep,
+)
+from fairbench.suites.search import Search, canonical
 
 MOST = 10**9
-"""Upper bound of steps and examples; anything larger is a typo."""
+"""Upper bound of steps, examples and sizes; anything larger is a typo."""
 REHEARSED = 3
 """Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
 NAME = r"[\w.\-]*\w"
 """The form of a suite's name."""
+MISSING = {"na", "n/a", "#na", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "null", "none"}
+MISSING |= {f"{sign}1.#{word}" for sign in ("", "-") for word in ("ind", "qnan")}
+"""What pandas or R read as a missing value, in lower case."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a key may have.
+
+    Attributes:
+        holds: whether a number is one of them.
+        words: which they are, after "must".
+    """
+
+    holds: Callable[[float], bool]
+    words: str
+
+    def check(self, path: KeyPath, value: float | None) -> None:
+        """Raise `Wrong` unless the value of a key is one of them, or is left out."""
+        if value is not None and not self.holds(value):
+            raise Wrong(path, f"must {self.words}, got {value}")
+
+
+def _within(least: int, most: int, remark: str = "") -> Range:
+    return Range(lambda x: least <= x <= most, f"lie in [{least}, {most}]{remark}")
+
+
+POSITIVE = Range(lambda x: 0 < x < inf, "be positive and finite")
+SECONDS = Range(lambda x: 0 <= x < inf, "be a number of seconds, or 0")
+SHARE = Range(lambda x: 0 <= x < 1, "be a share of the peak in [0, 1)")
+RANGES: Mapping[str, Range] = {
+    "alpha": Range(lambda x: 0 < x < 1, "lie between 0 and 1"),
+    "trend_margin": POSITIVE,
+    "trial_timeout": SECONDS,
+    "checkpoint_every": SECONDS,
+    "sweep.lr_min": POSITIVE,
+    "sweep.lr_max": POSITIVE,
+    "sweep.points": _within(2, 100),
+    "sweep.budget": _within(0, 1000),
+    "sweep.confirm": _within(0, 10),
+    "sweep.evaluations": _within(1, 10_000),
+    "final.evaluations": _within(1, 10_000),
+    "training.warmup_steps": _within(0, MOST),
+    "training.log_every": _within(1, MOST),
+    "training.clip_norm": _within(0, MOST),
+    "training.evaluation_batch_size": _within(1, MOST),
+    "training.min_lr": SHARE,
+    "arenas.*.sweep_steps": _within(1, MOST),
+    "arenas.*.steps": _within(REHEARSED, MOST, f" ({REHEARSED} are taken before any trial)"),
+    "arenas.*.batch_size": _within(1, MOST),
+    "arenas.*.margin": POSITIVE,
+    "optimizers.*.clip_norm": _within(0, MOST),
+    "optimizers.*.min_lr": SHARE,
+    "optimizers.*.lr": POSITIVE,
+    "optimizers.*.lr_scale": POSITIVE,
+}
+"""The range of each key; "*" stands for every name."""
+CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
+    "compare": ("comparison", COMPARED),
+    "breaks": ("rule", RULES),
+    "final.spending": ("spending", SPENDING),
+    "training.precision": ("precision", PRECISIONS),
+    "training.schedule": ("schedule", SCHEDULES),
+    "optimizers.*.schedule": ("schedule", SCHEDULES),
+    "optimizers.*.needs": ("need of the training loop", NEEDS),
+}
+"""The kind and the known values of each key that has words."""
+
+
+def check_file(file: SuiteFile) -> None:
+    """Raise `Wrong` for the first error in what a suite file says of arenas, and of those that it makes of them."""
+    _check_values(file)
+    for name, arena in file.arenas.items():
+        _check_arena(file, name, arena)
+    for name, ladder in file.ladder.items():
+        _check_known(("ladder", name), "arena", [name], file.arenas)
+        for key, values in vars(ladder).items():
+            _check_rising(("ladder", name, key), values)
+    _check_rising(("horizons",), file.horizons or [1.0])
+    _check_known(("schedules",), "schedule", file.schedules, SCHEDULES)
+    if len(set(file.schedules)) < len(file.schedules):
+        raise Wrong(("schedules",), f"must name each schedule once, got {file.schedules}")
+    if file.ladder and file.horizons:
+        raise Wrong(("horizons",), "a suite with a ladder has them there, as in [ladder.gpt]; leave them out here")
+    for name, shock in file.shock.items():
+        _check_shock(("shock", name), shock, [*SHOCKS])
 
 
 def check_suite(suite: Suite) -> None:
@@ -33,178 +129,119 @@ def check_suite(suite: Suite) -> None:
         raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
     if not suite.arenas:
         raise Wrong(("arenas",), "needs at least one arena")
+    _check_values(suite)
     for name, arena in suite.arenas.items():
         _check_arena(suite, name, arena)
-    _check_stages(suite)
-    check_training(suite)
+    _check_sweep(suite.sweep)
+    _check_lengths(suite)
+    _check_seeds(suite)
     for name, optimizer in suite.optimizers.items():
-        check_name(("optimizers", name), name)
-        if not optimizer.factory and name not in known_optimizers():
-            reason = f'{unknown("optimizer", name, known_optimizers())}; a custom one needs factory = "module:Class"'
-            raise Wrong(("optimizers", name), reason)
-        _check_rates(suite, name, optimizer)
-        for need in optimizer.needs or ():
-            if need not in NEEDS:
-                raise Wrong(("optimizers", name, "needs"), unknown("need of the training loop", need, NEEDS))
-        for other in optimizer.arenas.keys() - suite.arenas.keys():
-            raise Wrong(("optimizers", name, "arenas", other), unknown("arena", other, suite.arenas))
-    if suite.reference not in suite.optimizers:
-        raise Wrong(("reference",), unknown("optimizer", suite.reference, suite.optimizers))
-    if suite.compare not in COMPARED:
-        raise Wrong(("compare",), unknown("comparison", suite.compare, COMPARED))
-    for rung in suite.controls:
-        if rung not in suite.optimizers:
-            raise Wrong(("controls",), unknown("optimizer", rung, suite.optimizers))
+        _check_optimizer(suite, name, optimizer)
+    _check_known(("reference",), "optimizer", [suite.reference], suite.optimizers)
+    _check_known(("controls",), "optimizer", suite.controls, suite.optimizers)
     if suite.controls and len(set(suite.controls)) < max(len(suite.controls), 2):
         raise Wrong(("controls",), f"must have two or more optimizers, each once, got {suite.controls}")
 
 
+def _check_values(suite: Suite) -> None:
+    """Check every key that has a range or known values."""
+    for key, allowed in RANGES.items():
+        for path, value in _values(suite, key.split(".")):
+            allowed.check(path, value)
+    for key, (kind, known) in CHOICES.items():
+        for path, value in _values(suite, key.split(".")):
+            _check_known(path, kind, [value] if isinstance(value, str) else value or (), known)
+
+
+def _values(part: Any, keys: Sequence[str], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """The paths and values of a key in a part of a suite."""
+    if not keys:
+        yield path, part
+        return
+    inner = part.items() if keys[0] == "*" else [(keys[0], getattr(part, keys[0]))]
+    for name, value in inner:
+        yield from _values(value, keys[1:], (*path, name))
+
+
+def _check_known(path: KeyPath, kind: str, words: Iterable[str], known: Iterable[str], remark: str = "") -> None:
+    for word in words:
+        if word not in known:
+            raise Wrong(path, f"{unknown(kind, word, known)}{remark}")
+
+
+def _check_rising(path: KeyPath, values: Sequence[float]) -> None:
+    if not values or [*values] != sorted(set(values)) or not all(0 < x <= MOST for x in values):
+        raise Wrong(path, f"must be positive numbers that rise, got {values}")
+
+
+def _check_name(path: KeyPath, name: str) -> None:
+    """Raise `Wrong` unless the name of an arena, an optimizer or a metric stays what it is in every file."""
+    if not name.isprintable() or " ".join(name.split()) != name or not name:
+        raise Wrong(path, f"must be printable and not blank, without spaces at its ends or in a row, got {name!r}")
+    if name[0] in "=@":
+        raise Wrong(path, f"must not begin with '=' or '@', which spreadsheets compute; rename {name!r}")
+    if name.lower() in MISSING:
+        raise Wrong(path, f"must not be a word that programs read as a missing value; rename {name!r}")
+
+
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     path = ("arenas", name)
-    check_arena_name(path, name)
-    if arena.facts is None and suite.task(name) not in ARENAS:
-        raise Wrong((*path, "task") if arena.task else path, unknown("arena", suite.task(name), ARENAS))
+    if not re.fullmatch(r"[\w.\- ]+", name):  # as a command can have it
+        raise Wrong(path, f"must be made of letters, digits, spaces, '_', '-' and '.', got {name!r}")
+    if name == ALL_ARENAS:
+        raise Wrong(path, f"must not be {ALL_ARENAS!r}, which stands for all of them in tables; rename it")
+    _check_name(path, name)
+    if arena.facts is None:
+        _check_known((*path, "task") if arena.task else path, "arena", [suite.task(name)], ARENAS)
     facts = suite.facts(name)
     for metric in facts.metrics:
-        check_name((*path, "metric"), metric)
-    if arena.metric not in facts.metrics:
-        raise Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))
+        _check_name((*path, "metric"), metric)
+    _check_known((*path, "metric"), "metric", [arena.metric], facts.metrics)
     if arena.cell and arena.cell.size and facts.metrics[arena.metric] == "max":
-        raise Wrong(
-            (*path, "metric"), f"must be one whose minimum is best on a ladder, as a loss, got {arena.metric!r}"
-        )
-    for key, least in {"sweep_steps": 1, "steps": REHEARSED, "batch_size": 1}.items():
-        if not least <= getattr(arena, key) <= MOST:
-            rehearsal = f" ({REHEARSED} are taken before any trial)" if key == "steps" else ""
-            raise Wrong((*path, key), f"must lie in [{least}, {MOST}]{rehearsal}, got {getattr(arena, key)}")
-    check_positive((*path, "margin"), arena.margin)
+        reason = f"must be one whose minimum is best on a ladder, as a loss, got {arena.metric!r}"
+        raise Wrong((*path, "metric"), reason)
+    _check_known((*path, "schedule"), "schedule", filter(None, [arena.schedule]), SCHEDULES)
     if "source" in arena.data or arena.facts is None:
         _check_source((*path, "data"), arena.data, facts)
     if facts.model_options is not None:
         _check_options((*path, "model"), arena.model, facts.model_options)
-    _check_tuned_on(suite, name, arena)
+    if arena.tuned_on:
+        _check_tuned_on(suite, name, arena)
     if arena.shock:
-        _check_shock((*path, "shock"), arena.shock, facts.kind)
+        _check_shock((*path, "shock"), arena.shock, [key for key, x in SHOCKS.items() if facts.kind in x.kinds])
 
 
 def _check_source(path: KeyPath, data: Mapping[str, Any], facts: ArenaFacts) -> None:
     fitting = {key: x for key, x in DATASETS.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
-    if (source := data.get("source")) not in fitting:
-        remark = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
-        raise Wrong((*path, "source"), f"{unknown('source for this arena', str(source), fitting)}{remark}")
-    _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[str(source)].suite_options})
+    source = str(data.get("source"))
+    remark = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
+    _check_known((*path, "source"), "source for this arena", [source], fitting, remark)
+    _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[source].suite_options})
 
 
 def _check_tuned_on(suite: Suite, name: str, arena: ArenaPlan) -> None:
-    if not arena.tuned_on:
-        return
     path = ("arenas", name, "tuned_on")
-    if arena.tuned_on not in suite.arenas:
-        raise Wrong(path, unknown("arena", arena.tuned_on, suite.arenas))
+    _check_known(path, "arena", [arena.tuned_on], suite.arenas)
     tuning = suite.arenas[arena.tuned_on]
     if tuning.tuned_on or (suite.task(arena.tuned_on), tuning.metric) != (suite.task(name), arena.metric):
         raise Wrong(path, f"must name an arena of the same task and metric with a sweep, got {arena.tuned_on!r}")
 
 
-def _check_shock(path: KeyPath, shock: Mapping[str, Any], kind: str) -> None:
-    fitting = {key: x for key, x in SHOCKS.items() if kind in x.kinds}
-    if (given := shock.get("kind")) not in fitting:
-        raise Wrong((*path, "kind"), unknown("shock for this arena", str(given), fitting))
-    _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **fitting[str(given)].options})
+def _check_shock(path: KeyPath, shock: Mapping[str, Any], fitting: Sequence[str]) -> None:
+    kind = str(shock.get("kind"))
+    _check_known((*path, "kind"), "shock for this arena", [kind], fitting)
+    options = SHOCKS[kind].options
+    _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **options})
     if not shock["at"] or not all(0 <= x < 1 for x in shock["at"]):
         raise Wrong((*path, "at"), f"must be fractions of the training in [0, 1), got {shock['at']}")
-    for key in ("steps", *fitting[str(given)].options):
-        if key in shock and not 0 < shock[key] < float("inf"):
-            raise Wrong((*path, key), f"must be positive and finite, got {shock[key]}")
-
-
-def _check_stages(suite: Suite) -> None:
-    check_positive(("alpha",), suite.alpha)
-    check_positive(("trend_margin",), suite.trend_margin)
-    if suite.alpha >= 1:
-        raise Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
-    for key in ("trial_timeout", "checkpoint_every"):
-        if not 0 <= (seconds := getattr(suite, key)) < float("inf"):
-            raise Wrong((key,), f"must be a number of seconds, or 0, got {seconds}")
-    for stage, key, least, most in (
-        ("sweep", "evaluations", 1, 10_000),
-        ("final", "evaluations", 1, 10_000),
-        ("training", "warmup_steps", 0, 10**9),
-        ("training", "log_every", 1, 10**9),
-        ("training", "clip_norm", 0, 10**9),
-        ("training", "evaluation_batch_size", 1, MOST),
-    ):
-        value = getattr(getattr(suite, stage), key)
-        if not least <= value <= most:
-            raise Wrong((stage, key), f"must lie in [{least}, {most}], got {value}")
-    check_sweep(suite.sweep)
-    shortest = min(min(arena.steps, arena.sweep_steps) for arena in suite.arenas.values())
-    for path, value, most in (
-        (("training", WARMUP), suite.training.warmup_steps, shortest - 1),
-        (("training", "log_every"), suite.training.log_every, shortest),
-        *((("sweep", "extra", WARMUP), value, shortest - 1) for value in suite.sweep.extra.get(WARMUP, [])),
-    ):
-        if value > most:
-            raise Wrong(path, f"must be at most {most}, since the shortest trials have {shortest} steps; got {value}")
-    _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
-    _check_seeds(("final", "seeds"), suite.final.seeds)
-    _check_looks(suite)
-    for rule in suite.breaks:
-        if rule not in RULES:
-            raise Wrong(("breaks",), unknown("rule", rule, RULES))
-    if suite.sweep.repeated and "seeds" in suite.breaks:
-        raise Wrong(("sweep", "repeated"), "must be false in a suite that breaks the rule on seeds")
-    if suite.sweep.repeated and (len(suite.sweep.seeds) % len(suite.final.seeds) or not suite.sweep.seeds):
-        counts = f"got {len(suite.sweep.seeds)} for {len(suite.final.seeds)}"
-        reason = f"must be as many as final.seeds, or a multiple, since each has a search (sweep.repeated); {counts}"
-        raise Wrong(("sweep", "seeds"), reason)
-    if "seeds" not in suite.breaks and (shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds))):
-        raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
-
-
-def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
-    """Check the scale or fixed rate of an optimizer, and that it sets nothing that the sweep selects."""
-    path = ("optimizers", name)
-    if optimizer.lr is not None and optimizer.lr_scale is not None:
-        raise Wrong((*path, "lr_scale"), "scales searched rates, but with lr none is searched; leave one out")
-    for key in ("lr", "lr_scale"):
-        if (value := getattr(optimizer, key)) is not None:
-            check_positive((*path, key), value)
-    lr_scale, lr = rates_of(name, optimizer)
-    check_settings((*path, "lr_scale"), suite.sweep, lr_scale)
-    searched = ("lr",) if lr is not None else ("lr", *suite.sweep.extra)
-    tables: list[tuple[KeyPath, Mapping[str, Any]]] = [((*path, "options"), optimizer.options)]
-    tables += [((*path, "arenas", arena), options) for arena, options in optimizer.arenas.items()]
-    for table, options in tables:
-        for key in searched:
-            if key in options:
-                remedy = "leave it out" if lr is None else f"of {name} none is searched: give lr outside options"
-                fixed = f", or fix the rate: optimizers.{name}.lr" if key == "lr" and lr is None else ""
-                raise Wrong((*table, key), f"is selected by the sweep; {remedy}{fixed}")
-
-
-def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
-        raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {list(seeds)}")
-
-
-def _check_looks(suite: Suite) -> None:
-    final = suite.final
-    looks, most = final.looks, len(final.seeds)
-    if looks and (len(looks) < 2 or looks[0] < 2 or looks[-1] != most or looks != sorted(set(looks))):
-        need = f"must be two or more numbers of seeds that rise from at least 2 to {most}, as many as there are seeds"
-        raise Wrong(("final", "looks"), f"{need}; got {looks}")
-    if looks and suite.sweep.repeated:
-        raise Wrong(("final", "looks"), "does not go with sweep.repeated, which searches for all seeds; leave one out")
-    if final.spending not in SPENDING:
-        raise Wrong(("final", "spending"), unknown("spending", final.spending, SPENDING))
+    for key in ("steps", *options):
+        POSITIVE.check((*path, key), shock.get(key))
 
 
 def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Check names, types and signs of options; `known` has the type of a required option, otherwise its default."""
     for key in options:
-        if key not in known:
-            raise Wrong((*path, key), unknown("key", key, known))
+        _check_known((*path, key), "key", [key], known)
     for key, kind in known.items():
         needed = not isinstance(kind, int | float | str | list)
         if needed and key not in options:
@@ -217,76 +254,16 @@ def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str
                 raise Wrong((*path, key), f"must be at least {least}, got {value!r}")
 
 
-KEYS = {
-    "grid": {"points": (2, 100), "budget": (0, 1000)},
-    "sobol": {"budget": (2, 1000), "search_seed": (0, 2**63 - 1)},
-    "coordinate": {"points": (2, 100), "budget": (2, 1000)},
-}
-"""The keys of each search, with their least and largest value; those with a positive least value are required."""
-
-
-def check_sweep(sweep: Sweep) -> None:
-    """Raise `Wrong` for the first error in a sweep; its seeds are checked with the suite."""
-    check_positive(("sweep", "lr_min"), sweep.lr_min)
-    check_positive(("sweep", "lr_max"), sweep.lr_max)
+def _check_sweep(sweep: Sweep) -> None:
     if sweep.lr_max <= sweep.lr_min:
         raise Wrong(("sweep", "lr_max"), f"must be above lr_min = {sweep.lr_min}, got {sweep.lr_max}")
-    if sweep.search not in SEARCHES:
-        raise Wrong(("sweep", "search"), unknown("search", sweep.search, SEARCHES))
-    for key in ("points", "budget", "search_seed"):
-        value, path, bounds = getattr(sweep, key), ("sweep", key), KEYS[sweep.search].get(key)
-        if bounds is None and value:
-            raise Wrong(path, f"is not a key of a {sweep.search} search, which has {', '.join(KEYS[sweep.search])}")
-        if bounds and value == 0 < bounds[0]:
-            raise Wrong(path, f"is missing: a {sweep.search} search needs it")
-        if bounds and not bounds[0] <= value <= bounds[1]:
-            raise Wrong(path, f"must lie in [{bounds[0]}, {bounds[1]}], got {value}")
-    if sweep.budget and sweep.budget < sweep.points:
+    if 0 < sweep.budget < sweep.points:
         raise Wrong(("sweep", "budget"), f"must be at least points = {sweep.points}, got {sweep.budget}")
-    if not 0 <= sweep.confirm <= 10:
-        raise Wrong(("sweep", "confirm"), f"must lie in [0, 10], got {sweep.confirm}")
-    _check_extra(sweep)
-    check_settings(("sweep", next(iter(KEYS[sweep.search]))), sweep, 1.0)
-
-
-def check_settings(path: KeyPath, sweep: Sweep, scale: float) -> None:
-    """Check that all settings that may be tried at a scale are distinct, and their rates positive and finite."""
-    search = search_for(sweep, scale, None)
-    beyond = max(sweep.budget - sweep.points, 0)
-    beyond += (sweep.points + beyond) * (sweep.confirm > 0)
-    try:
-        span = range(-beyond, sweep.points + beyond)
-        tried = [Setting(search.rate(index)) for index in span] if sweep.points else search.first()
-    except OverflowError:
-        raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
-    rates = [setting.lr for setting in tried]
-    if not (rates[0] > 0 and rates[-1] < float("inf") and len(set(tried)) == len(tried)):
-        raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
-
-
-def check_resolved(path: KeyPath, sweep: Sweep, optimizer: ResolvedOptimizer) -> None:
-    """Raise `Wrong` unless an optimizer that was resolved elsewhere has rates, and numbers for its weight decay."""
-    check_positive((*path, "lr_scale"), optimizer.lr_scale)
-    if optimizer.lr is not None:
-        check_positive((*path, "lr"), optimizer.lr)
-    check_settings((*path, "lr_scale"), sweep, optimizer.lr_scale)
-    for options in (optimizer.options, *optimizer.arenas.values()):
-        if options.get("weight_decay") is not None:
-            build(float, options["weight_decay"], (*path, "weight_decay"))
-
-
-def check_positive(path: KeyPath, value: float) -> None:
-    """Raise `Wrong` unless a number is positive and finite."""
-    if not 0 < value < float("inf"):
-        raise Wrong(path, f"must be positive and finite, got {value}")
-
-
-def _check_extra(sweep: Sweep) -> None:
     for name, values in sweep.extra.items():
         path = ("sweep", "extra", name)
         if name == "lr":
             raise Wrong(path, "is always searched, from lr_min to lr_max; leave it out")
-        least = 0.0 if name in ("weight_decay", WARMUP) else -float("inf")
+        least = 0.0 if name in ("weight_decay", WARMUP) else -inf
         if name == WARMUP and not all(type(value) is int for value in values):
             raise Wrong(path, f"must be whole numbers of steps, got {values}")
         for value in values:
@@ -297,3 +274,90 @@ def _check_extra(sweep: Sweep) -> None:
                     raise Wrong(path, f"must be finite{' and not negative' * (least == 0)}, got {value!r}")
         if len(values) < 2 or len(set(canonical(values))) < len(values):
             raise Wrong(path, f"must be two or more values, each once, got {values}")
+    _check_rates(("sweep", "points"), sweep, 1.0)
+
+
+def _check_rates(path: KeyPath, sweep: Sweep, scale: float) -> None:
+    """Check that all rates that may be tried at a scale are distinct, positive and finite."""
+    beyond = max(sweep.budget - sweep.points, 0)
+    beyond += (sweep.points + beyond) * (sweep.confirm > 0)
+    try:
+        rates = [Search(sweep, scale).rate(index) for index in range(-beyond, sweep.points + beyond)]
+    except OverflowError:
+        raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
+    if not (rates[0] > 0 and rates[-1] < inf and len(set(rates)) == len(rates)):
+        raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
+
+
+def _check_lengths(suite: Suite) -> None:
+    """Check that the warm-up and the windows of the loss fit into the shortest trials."""
+    shortest = min(min(arena.steps, arena.sweep_steps) for arena in suite.arenas.values())
+    for path, values, most in (
+        (("training", WARMUP), [suite.training.warmup_steps], shortest - 1),
+        (("training", "log_every"), [suite.training.log_every], shortest),
+        (("sweep", "extra", WARMUP), suite.sweep.extra.get(WARMUP, []), shortest - 1),
+    ):
+        if values and max(values) > most:
+            reason = f"must be at most {most}, since the shortest trials have {shortest} steps; got {max(values)}"
+            raise Wrong(path, reason)
+
+
+def _check_seeds(suite: Suite) -> None:
+    sweep, final = suite.sweep, suite.final
+    for path, seeds in ((("sweep", "seeds"), sweep.seeds), (("final", "seeds"), final.seeds)):
+        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+            raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {seeds}")
+    if "seeds" not in suite.breaks and (shared := sorted(set(sweep.seeds) & set(final.seeds))):
+        raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
+    _check_looks(final)
+    if not sweep.repeated:
+        return
+    if "seeds" in suite.breaks:
+        raise Wrong(("sweep", "repeated"), "must be false in a suite that breaks the rule on seeds")
+    if len(sweep.seeds) % len(final.seeds):
+        counts = f"got {len(sweep.seeds)} for {len(final.seeds)}"
+        reason = f"must be as many as final.seeds, or a multiple, since each has a search (sweep.repeated); {counts}"
+        raise Wrong(("sweep", "seeds"), reason)
+    if final.looks:
+        raise Wrong(("final", "looks"), "does not go with sweep.repeated, which searches for all seeds; leave one out")
+
+
+def _check_looks(final: Final) -> None:
+    looks, most = final.looks, len(final.seeds)
+    if looks and (len(looks) < 2 or looks[0] < 2 or looks[-1] != most or looks != sorted(set(looks))):
+        need = f"must be two or more numbers of seeds that rise from at least 2 to {most}, as many as there are seeds"
+        raise Wrong(("final", "looks"), f"{need}; got {looks}")
+
+
+def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:
+    path = ("optimizers", name)
+    _check_name(path, name)
+    if not plan.factory:
+        _check_known(path, "optimizer", [name], known_optimizers(), '; a custom one needs factory = "module:Class"')
+    for other in plan.arenas:
+        _check_known((*path, "arenas", other), "arena", [other], suite.arenas)
+    factor = dict.fromkeys(arena.schedule for arena in suite.arenas.values() if arena.cell and arena.schedule)
+    if plan.schedule is not None and factor:
+        each = f"the suite trains every optimizer with each of its schedules ({', '.join(factor)})"
+        raise Wrong((*path, "schedule"), f"does not go with that: {each}; leave one of the two out")
+    if plan.lr is not None and plan.lr_scale is not None:
+        raise Wrong((*path, "lr_scale"), "scales searched rates, but with lr none is searched; leave one out")
+    lr_scale, lr = rates_of(name, plan)
+    _check_rates((*path, "lr_scale"), suite.sweep, lr_scale)
+    searched = ("lr",) if lr is not None else ("lr", *suite.sweep.extra)
+    tables: list[tuple[KeyPath, Mapping[str, Any]]] = [((*path, "options"), plan.options)]
+    tables += [((*path, "arenas", arena), options) for arena, options in plan.arenas.items()]
+    for table, key in ((table, key) for table, options in tables for key in searched if key in options):
+        remedy = "leave it out" if lr is None else f"of {name} none is searched: give lr outside options"
+        fixed = f", or fix the rate: optimizers.{name}.lr" if key == "lr" and lr is None else ""
+        raise Wrong((*table, key), f"is selected by the sweep; {remedy}{fixed}")
+
+
+def check_resolved(path: KeyPath, sweep: Sweep, optimizer: ResolvedOptimizer) -> None:
+    """Raise `Wrong` unless an optimizer that was resolved elsewhere has rates, and numbers for its weight decay."""
+    POSITIVE.check((*path, "lr_scale"), optimizer.lr_scale)
+    POSITIVE.check((*path, "lr"), optimizer.lr)
+    _check_rates((*path, "lr_scale"), sweep, optimizer.lr_scale)
+    for options in (optimizer.options, *optimizer.arenas.values()):
+        if options.get("weight_decay") is not None:
+            build(float, options["weight_decay"], (*path, "weight_decay"))

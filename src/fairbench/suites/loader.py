@@ -8,15 +8,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.registry import ARENAS
-from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
-from fairbench.suites.cells import with_cells
-from fairbench.suites.checks import NAME, check_suite
+from fairbench.suites.checks import NAME, check_file, check_suite
+from fairbench.suites.expansion import completed, expanded
 from fairbench.suites.overrides import Overrides, overridden
-from fairbench.suites.schema import Suite
-from fairbench.suites.user_arenas import completed
+from fairbench.suites.schema import Suite, SuiteFile
 
 if sys.version_info >= (3, 11):
     from importlib.resources.abc import Traversable
@@ -64,8 +61,11 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
         allowed = "letters, digits, '_', '-' and '.'"
         raise UsageError(f"{name_or_path}: a suite is named by its file, and a name has only {allowed}; rename it")
     with _located(file.name, text, overrides):
-        tables = _with_twins(with_cells(_with_user_arenas({**content, "name": name})))
-        suite = overridden(build(Suite, tables, ()), overrides)
+        tables: dict[str, dict[str, Any]] = build(dict[str, dict[str, Any]], content.get("arenas", {}), ("arenas",))
+        arenas = {arena: completed(arena, table) for arena, table in tables.items()}
+        suite_file: SuiteFile = build(SuiteFile, {**content, "name": name, "arenas": arenas}, ())
+        check_file(suite_file)
+        suite = overridden(expanded(suite_file), overrides)
         check_suite(suite)
     return suite
 
@@ -102,36 +102,6 @@ def _suite_file(name_or_path: str) -> Traversable:
     if file.name.removesuffix(".toml") in suite_names():
         raise UsageError(f"{name_or_path}: fairbench includes a suite of that name; rename the file")
     return file
-
-
-def _with_user_arenas(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a suite file, with the facts and defaults of users' arenas."""
-    arenas = content.get("arenas")
-    if not isinstance(arenas, Mapping):
-        return content
-    tables = {name: completed(name, x) if isinstance(x, Mapping) else x for name, x in arenas.items()}
-    return {**content, "arenas": tables}
-
-
-def _with_twins(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a suite file with the table `shock` replaced by a twin of each arena for each shock.
-
-    A twin is the arena with the shock; it uses the learning rate that is selected for the arena. Only shocks that fit
-    the arena's kind of data give a twin.
-    """
-    shocks, arenas = content.pop("shock", {}), content.get("arenas", {})
-    if not isinstance(shocks, Mapping) or not all(isinstance(x, Mapping) for x in (*shocks.values(), *arenas.values())):
-        raise Wrong(("shock",), "must have a table for each shock, as [shock.loss], and arenas one for each arena")
-    calm = {name: arena for name, arena in arenas.items() if not arena.get("cell", {}).get("curve_of")}
-    for name, arena in calm.items() if shocks else ():
-        task = arena.get("task", name)
-        kind = arena["facts"]["kind"] if "facts" in arena else ARENAS[task].kind if task in ARENAS else ""
-        for shock, options in shocks.items():
-            facts = SHOCKS.get(str(options.get("kind")))
-            if facts is None or not kind or kind in facts.kinds:
-                twin = {"task": task, "tuned_on": arena.get("tuned_on", name), "shock": options}
-                arenas = {**arenas, f"{name}-{shock}": {**arena, **twin}}
-    return {**content, "arenas": arenas}
 
 
 def changed(suite: Suite, overrides: Overrides) -> Suite:

@@ -1,11 +1,10 @@
 """Changes to a suite by the options of a command."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from itertools import count, islice
+from typing import Any, TypeVar
 
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.coercion import KeyPath, Wrong, build
@@ -13,13 +12,12 @@ from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import module_and_name
 from fairbench.data.datasets.info import READING
 from fairbench.optimizers.resolve import known_optimizers
-from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.checks import KEYS
-from fairbench.suites.lengths import with_seeds, with_steps
+from fairbench.optimizers.spec import WARMUP, OptimizerPlan
+from fairbench.suites.expansion import completed
 from fairbench.suites.schema import ArenaPlan, Suite, Sweep
 from fairbench.suites.settings import with_settings
-from fairbench.suites.user_arenas import completed
 
+PlanT = TypeVar("PlanT")
 USER_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
 """Options for a user's folder on the command line: images so small that a study takes minutes."""
 SET_BY = {
@@ -89,8 +87,7 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
         suite = replace(suite, sweep=_with_grid(suite.sweep, overrides.lr_grid))
     suite = _with_folders(_with_arenas(suite, overrides), overrides.folders)
     names = [*(suite.optimizers if overrides.optimizers is None else overrides.optimizers), *overrides.added]
-    optimizers = named_optimizers(names, suite.optimizers)
-    suite = replace(suite, optimizers=optimizers)
+    suite = replace(suite, optimizers=named_optimizers(names, suite.optimizers))
     if overrides.steps is not None:
         suite = with_steps(suite, overrides.steps)
     if overrides.seeds is not None:
@@ -98,30 +95,25 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
     if overrides.settings:
         suite = with_settings(suite, overrides.settings)
     if overrides.preview:
-        return replace(suite, reference=[*optimizers][-1], controls=[])
-    narrowed = overrides.optimizers is not None
-    if narrowed and not set(suite.controls) <= optimizers.keys():  # without a rung, the next one adds two things
-        suite = replace(suite, controls=[])
-    if (narrowed or overrides.reference) and (overrides.reference or suite.reference) not in optimizers:
-        name, choices = overrides.reference or suite.reference, ", ".join(optimizers)
-        raise UsageError(f"the reference optimizer {name!r} is not in the run; give --reference one of: {choices}")
-    return replace(suite, reference=overrides.reference or suite.reference)
+        return replace(suite, reference=[*suite.optimizers][-1], controls=[])
+    narrowed, reference = overrides.optimizers is not None, overrides.reference or suite.reference
+    if (narrowed or overrides.reference) and reference not in suite.optimizers:
+        choices = ", ".join(suite.optimizers)
+        raise UsageError(f"the reference optimizer {reference!r} is not in the run; give --reference one of: {choices}")
+    # Without a rung of the control ladder, the next one adds two things.
+    controls = [] if narrowed and not set(suite.controls) <= suite.optimizers.keys() else suite.controls
+    return replace(suite, reference=reference, controls=controls)
 
 
 def _with_grid(sweep: Sweep, text: str) -> Sweep:
-    """The sweep with its search replaced by a grid of learning rates."""
-    fewest, most = KEYS["grid"]["points"]
+    """The sweep with another grid of learning rates, and as many rates beyond its points."""
     try:
-        lowest, highest, points = text.split(":")
-        lr_min, lr_max, count = float(lowest), float(highest), int(points)
-        is_grid = 0 < lr_min < lr_max < float("inf") and fewest <= count <= most
+        lowest, highest, number = text.split(":")
+        lr_min, lr_max, points = float(lowest), float(highest), int(number)
     except ValueError:
-        is_grid = False
-    if not is_grid:
-        form = f"lowest:highest:points with 0 < lowest < highest and {fewest} to {most} points, as 1e-4:1e-1:7"
-        raise UsageError(f"--lr-grid must have the form {form}; got {text!r}")
-    budget = count + sweep.budget - sweep.points if sweep.search == "grid" and sweep.budget else 0
-    return replace(sweep, search="grid", lr_min=lr_min, lr_max=lr_max, points=count, budget=budget, search_seed=0)
+        raise UsageError(f"--lr-grid must have the form lowest:highest:points, as 1e-4:1e-1:7; got {text!r}") from None
+    budget = points + sweep.budget - sweep.points if sweep.budget else 0
+    return replace(sweep, lr_min=lr_min, lr_max=lr_max, points=points, budget=budget)
 
 
 def _with_arenas(suite: Suite, overrides: Overrides) -> Suite:
@@ -153,16 +145,39 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
     Raises:
         UsageError: an arena is unknown or incomplete, or two have the same name.
     """
-    registered = known_arenas().keys() - ARENAS.keys()
-    plans: dict[str, ArenaPlan] = {}
-    for word in names:
+    return _named("arena", names, known, _user_arena, "these are the suite's, ", known_arenas().keys() - ARENAS.keys())
+
+
+def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
+    """Optimizers by their names in a suite or in fairbench, or as `module:Class` or `path/to/file.py:Class`.
+
+    Raises:
+        UsageError: an optimizer is unknown, or two have the same name.
+    """
+    by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
+    return _named("optimizer", names, by_name, lambda _, factory: OptimizerPlan(factory))
+
+
+def _named(
+    kind: str,
+    words: Iterable[str],
+    known: Mapping[str, PlanT],
+    of_user: Callable[[str, str], PlanT],
+    remark: str = "",
+    registered: Container[str] = (),
+) -> dict[str, PlanT]:
+    """The plans that words name: those known by them, or a user's, made of its name and its class."""
+    plans: dict[str, PlanT] = {}
+    for word in words:
         is_users = word not in known and (":" in word or word in registered)
-        name = module_and_name(word, "arena")[1] if ":" in word else word
+        name = module_and_name(word, kind)[1] if is_users and ":" in word else word
         if name in plans:
-            raise UsageError(f"two arenas are called {name!r}; rename one in a suite file")
+            raise UsageError(f"two {kind}s are called {name!r}; rename one in a suite file")
         if not is_users and word not in known:
-            raise UsageError(f"{unknown('arena', word, known)}; these are the suite's, your own is given as {OWN_FORM}")
-        plans[name] = _user_arena(name, word) if is_users else known[word]
+            if word.endswith(".py"):
+                raise UsageError(f"{kind} {word!r} names a file; name its class too, as {word}:My{kind.title()}")
+            raise UsageError(f"{unknown(kind, word, known)}; {remark}your own is given as {OWN_FORM}")
+        plans[name] = of_user(name, word) if is_users else known[word]
     return plans
 
 
@@ -196,22 +211,60 @@ def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:
     return replace(suite, arenas=arenas)
 
 
-def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
-    """Optimizers by their names in a suite or in fairbench, or as `module:Class` or `path/to/file.py:Class`.
+def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:
+    """A suite with other final seeds, and its looks and the seeds of repeated searches to match.
 
-    Raises:
-        UsageError: an optimizer is unknown, or two have the same name.
+    Args:
+        suite: the suite.
+        seeds: the seeds, or their number: the suite's come first, so that finished trials are kept. Seeds of the search
+            that are among them are replaced by others.
     """
-    by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
-    plans: dict[str, OptimizerPlan] = {}
-    for word in names:
-        is_users = word not in known and ":" in word
-        name = module_and_name(word, "optimizer factory")[1] if is_users else word
-        if name in plans:
-            raise UsageError(f"two optimizers are called {name!r}; rename one in a suite file")
-        if not is_users and word.endswith(".py"):
-            raise UsageError(f"optimizer {word!r} names a file; name its class too, as {word}:MyOptimizer")
-        if not is_users and word not in by_name:
-            raise UsageError(f"{unknown('optimizer', word, by_name)}; your own is given as {OWN_FORM}")
-        plans[name] = OptimizerPlan(factory=word) if is_users else by_name[word]
-    return plans
+    sweep, final, may_share = suite.sweep, suite.final, "seeds" in suite.breaks
+    if isinstance(seeds, int):
+        seeds = _extended(final.seeds, seeds, () if may_share else sweep.seeds)
+    looks = [look for look in final.looks if look < len(seeds)]
+    final = replace(final, seeds=[*seeds], looks=[*looks, len(seeds)] if looks else [])
+    searching = [seed for seed in sweep.seeds if may_share or seed not in seeds]
+    number = len(sweep.seeds) // len(suite.final.seeds) * len(seeds) if sweep.repeated else len(sweep.seeds)
+    sweep = replace(sweep, seeds=_extended(searching, number, seeds))
+    return replace(suite, sweep=sweep, final=final)
+
+
+def _extended(seeds: Sequence[int], number: int, taken: Sequence[int]) -> list[int]:
+    """The first seeds of a list, and more after its largest one if it has too few, other than those taken."""
+    more = (seed for seed in count(max(seeds, default=-1) + 1) if seed not in taken)
+    return [*seeds[:number], *islice(more, max(number - len(seeds), 0))]
+
+
+def with_steps(suite: Suite, steps: int) -> Suite:
+    """A suite with final trials of that many steps; search trials, warm-up and log intervals keep their shares.
+
+    Cells with other horizons have as many more or fewer; on a ladder the shortest trials have that many. Options of
+    optimizers and shocks that count steps stay as they are.
+    """
+
+    def rescaled(plan: ArenaPlan) -> ArenaPlan:
+        unit = _unit(suite, plan)
+        own, sweep = (max(round(x * steps / unit), 1) for x in (plan.steps, plan.sweep_steps))
+        return replace(plan, steps=own, sweep_steps=sweep)
+
+    arenas = {name: rescaled(plan) for name, plan in suite.arenas.items()}
+    before, after = (min(min(x.steps, x.sweep_steps) for x in plans.values()) for plans in (suite.arenas, arenas))
+
+    def scaled(number: int) -> int:
+        return number * after // before  # rounded down, so that it fits into the shortest trial as before
+
+    warmup_steps, log_every = scaled(suite.training.warmup_steps), max(scaled(suite.training.log_every), 1)
+    training = replace(suite.training, warmup_steps=warmup_steps, log_every=log_every)
+    extra = {name: [*map(scaled, x)] if name == WARMUP else x for name, x in suite.sweep.extra.items()}
+    return replace(suite, arenas=arenas, training=training, sweep=replace(suite.sweep, extra=extra))
+
+
+def _unit(suite: Suite, plan: ArenaPlan) -> int:
+    """The steps that become the given ones: an arena's own, or those of the arena to which it is in proportion."""
+    if plan.cell and plan.cell.curve_of in suite.arenas:
+        return suite.arenas[plan.cell.curve_of].steps
+    if plan.cell and plan.cell.size:
+        cells = [(x.cell, x.steps) for x in suite.arenas.values()]
+        return min(steps for cell, steps in cells if cell and cell.size and cell.family == plan.cell.family)
+    return plan.steps

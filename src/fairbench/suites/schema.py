@@ -15,6 +15,9 @@ RULES = {
     "seeds": "learning rates are selected with seeds that the report is about",
 }
 """Rules of a fair study that a suite may break, with the description of the violation."""
+ALL_ARENAS = "all arenas"
+"""The place of an arena's name in rows over all of them."""
+PRECISIONS = ("float32", "bfloat16")
 COMPARED = ("reference", "all")
 """The pairs of optimizers that a suite may compare: the reference with each other one, or all pairs."""
 SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}
@@ -33,12 +36,10 @@ class Sweep:
         lr_max: highest rate.
         seeds: a setting's score is its mean over these seeds.
         evaluations: validation evaluations of a trial.
-        search: "grid", "sobol" or "coordinate".
-        points: log-spaced rates of a grid, both ends included; not for "sobol".
-        budget: settings that the search of every optimizer tries; of a grid, rates, or 0 for its points alone.
-        search_seed: seed of a Sobol sequence.
-        extra: names and values of hyperparameters that are searched with the rate, in the order of a coordinate search,
-            which starts from the first values; `warmup_steps` among them is the training's.
+        points: log-spaced rates of the grid, both ends included.
+        budget: rates that the search of every optimizer tries; 0 for the points of the grid alone.
+        extra: names and values of hyperparameters that are searched with the rate; `warmup_steps` among them is the
+            training's.
         confirm: after the search, the selected setting and this many neighbors on each side are trained with the
             reported length, and those select; 0 selects by the short trials.
         repeated: whether the search is repeated for every final seed, each time with an equal share of `seeds`; then
@@ -49,10 +50,8 @@ class Sweep:
     lr_max: float
     seeds: list[int]
     evaluations: int
-    search: str = "grid"
-    points: int = 0
+    points: int
     budget: int = 0
-    search_seed: int = 0
     extra: dict[str, list[Any]] = field(default_factory=dict)
     confirm: int = 0
     repeated: bool = False
@@ -94,7 +93,7 @@ class Training:
         precision: "float32", or "bfloat16" for autocast.
         deterministic: whether a GPU runs deterministic algorithms, where torch has them.
         compile: whether model and optimizer step are compiled.
-        schedule: of arenas and optimizers that have none of their own, see `fairbench.suites.training.schedule_of`.
+        schedule: of arenas and optimizers that have none of their own, see `Suite.schedule`.
         min_lr: the last rate as a share of the peak, in [0, 1).
     """
 
@@ -111,7 +110,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Cell:
-    """The place of an arena among those that a suite file makes of one, see `fairbench.suites.cells`.
+    """The place of an arena among those that a suite file makes of one, see `fairbench.suites.expansion`.
 
     Attributes:
         family: the arena of the suite file.
@@ -320,6 +319,15 @@ class Suite:
         """The `data` tables of the arenas, which name the datasets to prepare."""
         return [arena.data for arena in self.arenas.values()]
 
+    def schedule(self, arena: str, optimizer: str) -> tuple[str, float]:
+        """The schedule of an optimizer in an arena, and its last rate as a share of the peak.
+
+        The optimizer's own ones come first, then the arena's, then those of the training.
+        """
+        own, training = self.optimizers[optimizer], self.training
+        name = own.schedule or self.arenas[arena].schedule or training.schedule
+        return name, training.min_lr if own.min_lr is None else own.min_lr
+
     def clip_norm(self, optimizer: str) -> float:
         """The global norm to which an optimizer's gradients are clipped; 0 is off."""
         clip_norm = self.optimizers[optimizer].clip_norm
@@ -328,3 +336,33 @@ class Suite:
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values; `fairbench.suites.loader.parse_suite` reads them."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Sizes and horizons of one arena; each size is trained with each horizon.
+
+    Attributes:
+        sizes: widths of the model, rising, from which the rest of it follows, see `fairbench.arenas.sizes`.
+        horizons: steps as a multiple of the arena's, which are those of the first size and grow as the parameters.
+    """
+
+    sizes: list[int]
+    horizons: list[float]
+
+
+@dataclass(frozen=True)
+class SuiteFile(Suite):
+    """A suite as its file has it; `fairbench.suites.expansion` makes further arenas of these.
+
+    Attributes:
+        ladder: the sizes and horizons of an arena, by its name.
+        horizons: multiples of each arena's steps with which the reference is trained.
+        schedules: learning-rate schedules with each of which every optimizer is trained.
+        shock: shocks by name, with each of which every arena gets a twin.
+    """
+
+    ladder: dict[str, Ladder] = field(default_factory=dict)
+    horizons: list[float] = field(default_factory=list)
+    schedules: list[str] = field(default_factory=list)
+    shock: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -4,10 +4,8 @@ What is tried next is a function of the scores so far alone: it is the same on e
 drivers, and after every interruption.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import product
 from math import log, prod
 from typing import Any
@@ -50,8 +48,11 @@ def best_of(scores: Scores) -> Setting:
 
 
 @dataclass(frozen=True)
-class Search(ABC):
-    """The search of one optimizer.
+class Search:
+    """The search of one optimizer: log-spaced rates, each with every combination of the other values.
+
+    What remains of the budget goes to one rate at a time: the next one beyond the best where that lies at the edge,
+    otherwise one between the best and a neighbor.
 
     Attributes:
         sweep: the suite's rule.
@@ -63,14 +64,20 @@ class Search(ABC):
     scale: float = 1.0
     lacks: frozenset[str] = frozenset()
 
-    @abstractmethod
     def next(self, scores: Scores) -> list[Setting]:
-        """The settings to try next, by rising rate; empty when the search is over."""
+        """The settings to try next, by rising rate: the grid, then one rate at a time; empty at the end."""
+        if not scores:
+            return [Setting(self.rate(index), x) for index in range(self.sweep.points) for x in self.extras]
+        more = [Setting(self._around(scores), x) for x in self.extras][: self.size - len(scores)]
+        return [setting for setting in more if setting not in scores]
 
     @property
-    @abstractmethod
     def size(self) -> int:
-        """The number of settings that the search tries, or fewer where no further rate can be distinguished."""
+        """The number of settings that every optimizer tries, also one that lacks a searched hyperparameter.
+
+        They are fewer where no further rate can be distinguished.
+        """
+        return (self.sweep.budget or self.sweep.points) * prod(map(len, self.sweep.extra.values()))
 
     def first(self) -> list[Setting]:
         """The settings that are tried before any has a score."""
@@ -84,7 +91,7 @@ class Search(ABC):
     def confirm(self, short: Scores, full: Scores) -> list[Setting]:
         """The settings to train next at the reported length: the best so far and its neighbors.
 
-        So more are tried while the best lies at the edge, until they are as many as the short search tried.
+        While the best lies at the edge, its neighbors are added, at most as many as the short search tried.
 
         Args:
             short: scores of the search.
@@ -146,117 +153,6 @@ class Search(ABC):
         return self.rate((here + self.index(neighbor)) / 2)
 
 
-class Grid(Search):
-    """Log-spaced rates, each with every combination of the other values.
-
-    What remains of the budget goes to one rate at a time: the next one beyond the best where that lies at the edge,
-    otherwise one between the best and a neighbor.
-    """
-
-    def next(self, scores: Scores) -> list[Setting]:
-        """The grid, then one rate at a time."""
-        if not scores:
-            return [Setting(self.rate(index), x) for index in range(self.sweep.points) for x in self.extras]
-        more = [Setting(self._around(scores), x) for x in self.extras][: self.size - len(scores)]
-        return [setting for setting in more if setting not in scores]
-
-    @property
-    def size(self) -> int:
-        """The settings of an optimizer that has all searched hyperparameters; each optimizer tries as many."""
-        return (self.sweep.budget or self.sweep.points) * prod(map(len, self.sweep.extra.values()))
-
-
-class Coordinate(Search):
-    """One hyperparameter after the other, the rate first, each on its whole grid with the best values of the others.
-
-    It starts from the middle rate and each first value. Rounds are repeated until one changes nothing. Then they start
-    once more, from the best setting at a rate where the others were not searched yet, the rate last: where
-    hyperparameters interact, another rate may be best with other values. The budget that remains goes to rates around
-    the best.
-    """
-
-    def next(self, scores: Scores) -> list[Setting]:
-        """The next line of settings, found by walking the same way through the scores."""
-        remaining, seen, centers = self.size - len(scores), dict[Setting, Score](), set[float]()
-        grids = {"lr": [self.rate(index) for index in range(self.sweep.points)], **self.values}
-        start = Setting(
-            grids["lr"][len(grids["lr"]) // 2], tuple((name, values[0]) for name, values in self.values.items())
-        )
-        for order in (list(grids), [*self.values, "lr"]):
-            at, before = start, None
-            while at != before:
-                before = at
-                for name in order:
-                    nearby = [at.with_value(name, value) for value in grids[name]]
-                    if new := [setting for setting in nearby if setting not in scores]:
-                        return new[:remaining]
-                    line = {setting: scores[setting] for setting in nearby}
-                    seen |= line
-                    centers |= {at.lr} if name != "lr" else set()
-                    at = best_of(line)
-            start = best_of({setting: score for setting, score in seen.items() if setting.lr not in centers} or seen)
-        best = best_of(scores)
-        line = {setting: score for setting, score in scores.items() if setting.extra == best.extra}
-        more = [Setting(self._around(line), best.extra)][:remaining]
-        return [setting for setting in more if setting not in scores]
-
-    @property
-    def size(self) -> int:
-        """The budget."""
-        return self.sweep.budget
-
-
-class Sobol(Search):
-    """Settings of a Sobol sequence: rates log-uniform, and values of the others uniform, the same for every optimizer.
-
-    The sequence is that of scipy, with a digital shift: of each hyperparameter all points are combined, by exclusive
-    or, with the first 30 bits of the sha256 of "SEED NAME". A larger budget includes a smaller one.
-
-    Source: Sobol (1967); Joe and Kuo (2008) for the directions; Matousek (1998) for digital shifts.
-    """
-
-    def next(self, scores: Scores) -> list[Setting]:
-        """All settings at once."""
-        return [] if scores else sorted(map(self._setting, self._points()), key=lambda setting: setting.lr)
-
-    @property
-    def size(self) -> int:
-        """The budget."""
-        return self.sweep.budget
-
-    @property
-    def neighborhood(self) -> int:
-        """The best of the short search."""
-        return min(1 + 2 * self.sweep.confirm, self.size)
-
-    def confirm(self, short: Scores, full: Scores) -> list[Setting]:
-        """The best of the short search, `1 + 2 * sweep.confirm` of them; while the last of them is best, the next one.
-
-        A setting of a sequence has no neighbors: its place is its rank.
-        """
-        ranked = sorted(short, key=lambda setting: (short[setting], setting.lr))
-        if not full:
-            return ranked[: self.neighborhood]
-        return ranked[len(full) : len(full) + 1] if best_of(full) == ranked[len(full) - 1] else []
-
-    def _points(self) -> list[dict[str, float]]:
-        """The sequence, a number in [0, 1) for each hyperparameter, also of those that this optimizer lacks."""
-        from scipy.stats import qmc  # slow to import, and not needed to view a study with a grid
-
-        names, bits = ["lr", *self.sweep.extra], 30
-        plain = qmc.Sobol(len(names), scramble=False, bits=bits).random_base2((self.sweep.budget - 1).bit_length())
-        shifts = [
-            int.from_bytes(sha256(f"{self.sweep.search_seed} {x}".encode()).digest()[:4], "big") >> 2 for x in names
-        ]
-        shifted = (plain[: self.sweep.budget] * 2**bits).astype(int) ^ shifts
-        return [dict(zip(names, point, strict=True)) for point in (shifted / 2**bits).tolist()]
-
-    def _setting(self, point: Mapping[str, float]) -> Setting:
-        rate = self.scale * self.sweep.lr_min * (self.sweep.lr_max / self.sweep.lr_min) ** point["lr"]
-        chosen = tuple((name, values[int(len(values) * point[name])]) for name, values in self.values.items())
-        return Setting(rounded(rate), chosen)
-
-
 class Untuned(Search):
     """No search: the optimizer has a fixed rate, which is `scale`, or finds its rate by itself."""
 
@@ -270,13 +166,9 @@ class Untuned(Search):
         return 1
 
 
-SEARCHES: Mapping[str, type[Search]] = {"grid": Grid, "sobol": Sobol, "coordinate": Coordinate}
-"""The searches, by their names in suites."""
-
-
 def search_for(sweep: Sweep, lr_scale: float, lr: float | None, lacks: Iterable[str] = ()) -> Search:
     """The search for an optimizer: the suite's, with rates times `lr_scale`, or none if it has a fixed `lr`."""
-    return Untuned(sweep, lr) if lr is not None else SEARCHES[sweep.search](sweep, lr_scale, frozenset(lacks))
+    return Untuned(sweep, lr) if lr is not None else Search(sweep, lr_scale, frozenset(lacks))
 
 
 def canonical(values: Iterable[Any]) -> list[Any]:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fairbench.common.coercion import KeyPath, Wrong, build
+from fairbench.common.coercion import KeyPath, build
 from fairbench.common.errors import UsageError, pick, unknown
+from fairbench.suites.expansion import completed
 from fairbench.suites.schema import Suite
-from fairbench.suites.user_arenas import completed
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -45,13 +45,14 @@ def with_settings(suite: Suite, settings: Mapping[str, Any]) -> Suite:
         Wrong: a value does not fit.
     """
     tables = suite.to_json()
+    facts = {name: table.pop("facts") for name, table in tables["arenas"].items()}
     changed = [change(tables, key, value) for key, value in settings.items()]
-    for name, *rest in (path[1:] for path in changed if path[0] == "arenas"):
-        facts = tables["arenas"][name].pop("facts")
-        if rest[0] == "facts":
-            raise Wrong(("arenas", name, "facts"), "come from the arena's class; leave them out")
-        if facts is not None:  # the options of a user's arena are known by its class
-            tables["arenas"][name] = completed(name, tables["arenas"][name])
+    for name, known in facts.items():
+        if ("arenas", name) in (path[:2] for path in changed):  # the class of a user's arena knows its options
+            table = build(dict[str, Any], tables["arenas"][name], ("arenas", name))
+            tables["arenas"][name] = completed(name, table)
+        else:
+            tables["arenas"][name]["facts"] = known
     replaced: Suite = build(Suite, tables, ())
     return replaced
 

@@ -23,7 +23,7 @@ from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
-from fairbench.suites.search import Grid
+from fairbench.suites.search import Search
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
@@ -153,7 +153,7 @@ def test_the_disk_space_is_that_of_a_real_study(finished: Finished) -> None:
 def _every(the_study) -> list[TrialSpec]:
     """Trials at every rate that may be tried."""
     suite = the_study.suite
-    rates = [Grid(suite.sweep).rate(i / 2) for i in range(-2, 2 * suite.sweep.points + 2)]
+    rates = [Search(suite.sweep).rate(i / 2) for i in range(-2, 2 * suite.sweep.points + 2)]
     return [
         trial_spec(the_study, arena, optimizer, stage, rate, seed)
         for arena in suite.arenas

@@ -12,7 +12,6 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
 from fairbench.arenas.shocks.kinds import KINDS, Shock
 from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
-from fairbench.common.errors import UsageError
 from fairbench.study.plan import arms, trial_spec
 from fairbench.study.record import Series, encode
 from fairbench.study.schedule import Schedule
@@ -165,29 +164,6 @@ def test_a_twin_is_tuned_where_its_arena_is(tmp_path: Any) -> None:
         assert (arm.final[0].training.shock == {}) == (arena == "vit")
     outlook = schedule.outlook()
     assert (outlook.done, outlook.trials) == (len(order), len(order))
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ('kind = "losss"\nat = [0.5]', "kind: unknown shock for this arena 'losss'"),
-        ('kind = "loss"\nat = [1.0]', "at: must be fractions of the training in"),
-        ('kind = "loss"\nat = [0.1]\nfactor = -1.0', "factor: must be positive and finite"),
-        ('kind = "loss"\nat = [0.1]\nfactr = 1.0', "unknown key 'factr'"),
-        ('kind = "loss"', "at: is missing"),
-    ],
-)
-def test_a_wrong_shock_is_named(tmp_path: Any, line: str, reason: str) -> None:
-    with pytest.raises(UsageError, match=r"arenas\.vit-x\.shock") as error:
-        load_suite(str(write_tiny(tmp_path, f"{TINY}\n[shock.x]\n{line}\n")))
-    assert reason in str(error.value)
-
-
-def test_what_an_arena_can_be_tuned_on(tmp_path: Any) -> None:
-    for tuned_on in ("none", "vit"):
-        text = TINY.replace('metric = "accuracy"', f'metric = "accuracy"\ntuned_on = "{tuned_on}"')
-        with pytest.raises(UsageError, match=r"line \d+: arenas\.vit\.tuned_on: "):
-            load_suite(str(write_tiny(tmp_path, text)))
 
 
 def test_excess_loss_by_hand() -> None:

@@ -11,11 +11,10 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.checks import check_suite
-from fairbench.suites.lengths import with_seeds, with_steps
 from fairbench.suites.loader import load_suite, suite_names
-from fairbench.suites.overrides import Overrides
+from fairbench.suites.overrides import Overrides, with_seeds, with_steps
 from fairbench.suites.schema import Final, Suite
-from fairbench.suites.search import Grid
+from fairbench.suites.search import Search
 
 
 def chosen(*words: str) -> Suite:
@@ -112,7 +111,7 @@ def test_other_lengths_keep_their_shares_of_the_steps(name: str, steps: int) -> 
 
 def test_the_grid_of_learning_rates() -> None:
     sweep = chosen("--lr-grid", "1e-4:1e-1:7").sweep
-    assert [setting.lr for setting in Grid(sweep).first()][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
+    assert [setting.lr for setting in Search(sweep).first()][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
 
 
 @pytest.mark.parametrize(

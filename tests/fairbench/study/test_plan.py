@@ -12,7 +12,7 @@ from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
-from fairbench.suites.search import Grid, Setting
+from fairbench.suites.search import Search, Setting
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
 )
 def test_a_best_rate_on_the_edge_extends_the_grid(study, best, added, selected):
     arm, _ = complete(study, distance(best))
-    base = {Grid(study.suite.sweep).rate(i) for i in range(5)}
+    base = {Search(study.suite.sweep).rate(i) for i in range(5)}
     assert sorted(set(grid(arm)) - base) == sorted(added)
     assert arm.selected.rates == [selected]
 

@@ -5,10 +5,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from fairbench.arenas.shocks.registry import SHOCKS
-from fairbench.common.coercion import build
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.checks import check_sweep
-from fairbench.suites.loader import tomllib
+from fairbench.suites.loader import load_suite, parse_suite, tomllib
 from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 
 PAGE = (Path(__file__).parents[3] / "docs/suite-files.md").read_text()
@@ -35,10 +33,7 @@ def test_options_of_shocks_are_their_defaults() -> None:
 
 def test_the_example_of_a_sweep_is_one() -> None:
     (example,) = re.findall(r"```toml\n(\[sweep\].*?)```", PAGE, re.DOTALL)
-    sweep = build(Sweep, tomllib.loads(example)["sweep"], ("sweep",))
-    check_sweep(sweep)
-    assert (sweep.search, sweep.budget, list(sweep.extra)) == (
-        "coordinate",
-        16,
-        ["weight_decay", "betas", "warmup_steps"],
-    )
+    suite = load_suite("mini").to_json()
+    plans = {name: {**plan, "options": {}} for name, plan in suite["optimizers"].items()}
+    sweep = parse_suite({**suite, **tomllib.loads(example), "optimizers": plans}, "the example").sweep
+    assert (sweep.budget, list(sweep.extra)) == (6, ["weight_decay", "betas", "warmup_steps"])

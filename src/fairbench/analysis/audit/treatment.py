@@ -11,7 +11,6 @@ from fairbench.analysis.results import Results
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, percent, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, default_scale, schedule
-from fairbench.suites.training import schedule_of
 
 CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""
@@ -43,7 +42,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     options = {**resolved.options, **resolved.arenas.get(arena, {})}
     treatments = {field.name: _word(getattr(plan, field.name)) for field in fields(plan) if field.name not in SPECIFIC}
     treatments["groups"] = resolved.groups or "off"
-    treatments["schedule"] = schedule(resolved.needs, *schedule_of(study.suite, arena, name))
+    treatments["schedule"] = schedule(resolved.needs, *study.suite.schedule(arena, name))
     treatments["clip_norm"] = _word(study.suite.clip_norm(name))
     treatments |= dict.fromkeys(TREATMENTS.values(), "off")
     treatments |= {words: _word(options[option]) for option, words in TREATMENTS.items() if options.get(option)}

@@ -12,7 +12,7 @@ from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
 from fairbench.analysis.cost import Cost, costs
 from fairbench.optimizers.resolve import facts_of
-from fairbench.suites.names import ALL_ARENAS
+from fairbench.suites.schema import ALL_ARENAS
 
 
 @dataclass(frozen=True)

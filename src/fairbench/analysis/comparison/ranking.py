@@ -11,7 +11,7 @@ from scipy import stats
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
-from fairbench.suites.names import ALL_ARENAS
+from fairbench.suites.schema import ALL_ARENAS
 
 Pairs = Collection[tuple[str, str]]
 """Pairs of optimizers of which the first is better than the second."""

@@ -34,7 +34,6 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     ]
     if not arenas:
         return None
-    joined = suite.sweep.search != "sobol"
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
     figure, by_arena = panels(titles(suite, arenas), lines_height(len(styles)), **label_space(styles.values()))
     draw_legend(figure, styles.values())
@@ -52,9 +51,9 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
             style = styles[arm.optimizer]
             if arm.confirm:
                 sweep = _means(arm.sweep, suite.arenas[arena].metric)
-                _draw_thin(panel, arm, style, sweep, joined, ", in the sweep")
+                _draw_thin(panel, arm, style, sweep, ", in the sweep")
                 _draw_moves(panel, arm, style, means[arm.optimizer])
-            _draw_settings(panel, arm, style, means[arm.optimizer], joined)
+            _draw_settings(panel, arm, style, means[arm.optimizer])
         _draw_lost(panel, arms, styles, worst=0.0 if maximize else 1.0)
         if not any(means.values()):
             panel.axes.set_yticks([])
@@ -78,8 +77,6 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
 def _searched(suite: Suite, scaled: bool) -> str:
     """The meaning of the dotted lines, and of the points between and beyond them."""
     scale = ", each scaled by its lr_scale" if scaled else ""
-    if suite.sweep.search == "sobol":
-        return f"Points are those of a Sobol sequence between the dotted lines, the same for every optimizer{scale}."
     thin = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
     return (
         f"Dotted lines are the edges of the grid that every optimizer searches{scale}; points beyond them "
@@ -102,21 +99,21 @@ def _of_selected(arm: ArmResults, means: Means) -> list[Setting]:
     return [setting for setting in means if setting.extra == shown]
 
 
-def _draw_settings(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means, joined: bool) -> None:
+def _draw_settings(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means) -> None:
     """Draw an arm's values and a ring at the selected one; those of a grid in lines, thin for extras not selected."""
     shown = _of_selected(arm, means)
-    if joined and shown:
+    if shown:
         draw_line(panel, style, *_values(arm, {setting: means[setting] for setting in shown}, ""))
-    _draw_thin(panel, arm, style, {x: mean for x, mean in means.items() if not joined or x not in shown}, joined, "")
+    _draw_thin(panel, arm, style, {x: mean for x, mean in means.items() if x not in shown}, "")
     for setting in (x for x in arm.selected.settings if x in means):
         size, at = 14 if style.wide else 10, (setting.lr, means[setting])
         mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))
         panel.summary.append(f"{_in_words(arm, setting)}: {number(at[1])}, selected.")
 
 
-def _draw_thin(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means, joined: bool, remark: str) -> None:
-    """Draw values that do not select, or with extras not selected; a thin line for each extra where they are joined."""
-    thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": style.dash}
+def _draw_thin(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means, remark: str) -> None:
+    """Draw values that do not select, or with extras not selected; a thin line for each extra."""
+    thin = {"linewidth": 0.8, "alpha": 0.5, "linestyle": style.dash}
     for extra in dict.fromkeys(setting.extra for setting in means):
         rates, values, texts = _values(arm, {x: mean for x, mean in means.items() if x.extra == extra}, remark)
         mark(panel, style, *panel.axes.plot(rates, values, color=style.color, **thin))

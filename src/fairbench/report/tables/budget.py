@@ -9,7 +9,6 @@ from fairbench.common.formatting import merged
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.report.tables.numbers import NONE, exact, rate
 from fairbench.study.plan import ResolvedSuite
-from fairbench.suites.training import schedule_of
 
 BY_PRESET = "by the preset"
 
@@ -80,7 +79,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         centralization=_amount(options, "gradient centralization", default),
         adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
-        schedule=schedule(resolved.needs, *schedule_of(results.study.suite, arm.arena, arm.optimizer)),
+        schedule=schedule(resolved.needs, *results.study.suite.schedule(arm.arena, arm.optimizer)),
         decay=" or ".join(_decay(resolved.factory, {**options, **extra}, default) for extra in extras),
         tuned=arm.tuned,
     )
@@ -105,13 +104,7 @@ def search_in_words(study: ResolvedSuite) -> str:
     values = [f"{name} {', '.join(map(str, x))}" for name, x in sweep.extra.items()]
     beyond = "rates beyond the best at the edge or around the best inside"
     more = f", then {beyond} until each search has {sweep.budget}" if sweep.budget > sweep.points else ""
-    words = {
-        "grid": f"{sweep.points} rates {ends}{more}{''.join(f', each with {x}' for x in values)}",
-        "sobol": f"{sweep.budget} points of a Sobol sequence, a rate {ends}{''.join(f', {x}' for x in values)}, with "
-        f"seed {sweep.search_seed}",
-        "coordinate": f"{sweep.points} rates {ends}{''.join(f', then {x}' for x in values)}, in rounds until one "
-        f"changes nothing, then rates around the best, {sweep.budget} settings in all",
-    }[sweep.search]
+    words = f"{sweep.points} rates {ends}{more}{''.join(f', each with {x}' for x in values)}"
     places = "its neighbor" if sweep.confirm == 1 else f"its {sweep.confirm} neighbors"
     confirmed = f"; the best and {places} on each side are trained with the reported length, and those select"
     each = "; repeated for every final seed" if sweep.repeated else ""
