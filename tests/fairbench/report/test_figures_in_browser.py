@@ -74,7 +74,7 @@ def test_a_csv_of_a_figure_names_its_columns(browser):
 
 
 def test_the_pointer_tells_the_values_of_all_arms(real):
-    """The best first; they stay after a tap. A rate that diverged is told at its cross, a phase at its bar."""
+    """The best first; they stay after a tap. The value of a rate that diverged is at its cross, of a phase at its bar."""
     points = real.execute_script(PLACES, "learning_curves")["values"]
     x, y, *_ = points[1]
     mouse(real, ("Moved", x + 3, y - 2))
@@ -128,7 +128,7 @@ def test_every_panel_shows_a_part_of_itself_and_the_whole_again(request, page):
 
 
 def test_a_link_keeps_a_part_and_keys_change_it(browser):
-    """The value that is told stays where it is."""
+    """The value that is shown keeps its position."""
     name = "lr_sensitivity"
     whole = browser.execute_script(PLACES, name)
     (x, y, *_), (right, below, *_) = whole["values"][:2]

@@ -39,7 +39,7 @@ function valuesAt(it, [x, y]) {
   return Array.from(ofArm.values()).sort((a, b) => up * (a.top - b.top));
 }
 
-// Show values, and a ring at each: a single one above its ring, or below where the panel ends; several beside theirs.
+// Show values with a ring at each. One value is above its ring, or below it at the top; several are next to theirs.
 function tell({ svg, tip, rings }, values) {
   rings.replaceChildren(...values.map(({ left, top }) => put(make("i", {}), { left, top })));
   tip.replaceChildren();
