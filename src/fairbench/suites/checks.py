@@ -1,7 +1,7 @@
 """Checks of a suite beyond its types: names, ranges and combinations."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
@@ -15,22 +15,12 @@ from fairbench.data.datasets.info import READING
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import NEEDS, SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
-from fairbench.suites.schema import (
-    ALL_ARENAS,
-    COMPARED,
-    PRECISIONS,
-    RULES,
-    SPENDING,
-    ArenaPlan,
-    Final,
-    Suite,
-    SuiteFile,
-    Sweep,
-)
+from fairbench.suites.schema import ALL_ARENAS, COMPARED, RULES, SPENDING, ArenaPlan, Suite, SuiteFile, Sweep
 from fairbench.suites.search import Search, canonical
 
 MOST = 10**9
 """Upper bound of steps, examples and sizes; anything larger is a typo."""
+PRECISIONS = ("float32", "bfloat16")
 REHEARSED = 3
 """Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
 NAME = r"[\w.\-]*\w"
@@ -105,7 +95,9 @@ CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
 
 
 def check_file(file: SuiteFile) -> None:
-    """Raise `Wrong` for the first error in what a suite file says of arenas, and of those that it makes of them."""
+    """Raise `Wrong` for the first error in a file that makes further arenas; otherwise its suite is checked anyway."""
+    if not (file.ladder or file.horizons or file.schedules or file.shock):
+        return
     _check_values(file)
     for name, arena in file.arenas.items():
         _check_arena(file, name, arena)
@@ -146,21 +138,22 @@ def check_suite(suite: Suite) -> None:
 def _check_values(suite: Suite) -> None:
     """Check every key that has a range or known values."""
     for key, allowed in RANGES.items():
-        for path, value in _values(suite, key.split(".")):
+        for path, value in _values(suite, key):
             allowed.check(path, value)
     for key, (kind, known) in CHOICES.items():
-        for path, value in _values(suite, key.split(".")):
+        for path, value in _values(suite, key):
             _check_known(path, kind, [value] if isinstance(value, str) else value or (), known)
 
 
-def _values(part: Any, keys: Sequence[str], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """The paths and values of a key in a part of a suite."""
-    if not keys:
-        yield path, part
-        return
-    inner = part.items() if keys[0] == "*" else [(keys[0], getattr(part, keys[0]))]
-    for name, value in inner:
-        yield from _values(value, keys[1:], (*path, name))
+def _values(suite: Suite, key: str) -> list[tuple[KeyPath, Any]]:
+    """The paths and values of a key."""
+    found: list[tuple[KeyPath, Any]] = [((), suite)]
+    for name in key.split("."):
+        if name == "*":
+            found = [((*path, each), value) for path, part in found for each, value in part.items()]
+        else:
+            found = [((*path, name), getattr(part, name)) for path, part in found]
+    return found
 
 
 def _check_known(path: KeyPath, kind: str, words: Iterable[str], known: Iterable[str], remark: str = "") -> None:
@@ -279,10 +272,10 @@ def _check_sweep(sweep: Sweep) -> None:
 
 def _check_rates(path: KeyPath, sweep: Sweep, scale: float) -> None:
     """Check that all rates that may be tried at a scale are distinct, positive and finite."""
-    beyond = max(sweep.budget - sweep.points, 0)
+    search, beyond = Search(sweep, scale), max(sweep.budget - sweep.points, 0)
     beyond += (sweep.points + beyond) * (sweep.confirm > 0)
     try:
-        rates = [Search(sweep, scale).rate(index) for index in range(-beyond, sweep.points + beyond)]
+        rates = [search.rate(index) for index in range(-beyond, sweep.points + beyond)]
     except OverflowError:
         raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
     if not (rates[0] > 0 and rates[-1] < inf and len(set(rates)) == len(rates)):
@@ -309,7 +302,10 @@ def _check_seeds(suite: Suite) -> None:
             raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {seeds}")
     if "seeds" not in suite.breaks and (shared := sorted(set(sweep.seeds) & set(final.seeds))):
         raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
-    _check_looks(final)
+    looks, most = final.looks, len(final.seeds)
+    if looks and (len(looks) < 2 or looks[0] < 2 or looks[-1] != most or looks != sorted(set(looks))):
+        need = f"must be two or more numbers of seeds that rise from at least 2 to {most}, as many as there are seeds"
+        raise Wrong(("final", "looks"), f"{need}; got {looks}")
     if not sweep.repeated:
         return
     if "seeds" in suite.breaks:
@@ -320,13 +316,6 @@ def _check_seeds(suite: Suite) -> None:
         raise Wrong(("sweep", "seeds"), reason)
     if final.looks:
         raise Wrong(("final", "looks"), "does not go with sweep.repeated, which searches for all seeds; leave one out")
-
-
-def _check_looks(final: Final) -> None:
-    looks, most = final.looks, len(final.seeds)
-    if looks and (len(looks) < 2 or looks[0] < 2 or looks[-1] != most or looks != sorted(set(looks))):
-        need = f"must be two or more numbers of seeds that rise from at least 2 to {most}, as many as there are seeds"
-        raise Wrong(("final", "looks"), f"{need}; got {looks}")
 
 
 def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:

@@ -124,9 +124,11 @@ def expanded(file: SuiteFile) -> Suite:
     optimizers = {
         name: replace(plan, arenas={x: own for arena, own in plan.arenas.items() for x in made.get(arena, [arena])})
         for name, plan in file.optimizers.items()
+        if plan.arenas
     }
     values = {x.name: getattr(file, x.name) for x in fields(Suite)}
-    return Suite(**{**values, "arenas": {**arenas, **twins}, "optimizers": optimizers})
+    changed = {"arenas": {**arenas, **twins}, "optimizers": {**file.optimizers, **optimizers}}
+    return Suite(**{**values, **changed})
 
 
 def _made_of(family: str, plan: ArenaPlan, file: SuiteFile) -> Named:

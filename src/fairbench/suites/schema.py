@@ -17,7 +17,6 @@ RULES = {
 """Rules of a fair study that a suite may break, with the description of the violation."""
 ALL_ARENAS = "all arenas"
 """The place of an arena's name in rows over all of them."""
-PRECISIONS = ("float32", "bfloat16")
 COMPARED = ("reference", "all")
 """The pairs of optimizers that a suite may compare: the reference with each other one, or all pairs."""
 SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}

@@ -128,8 +128,11 @@ class Search:
         return float((self.sweep.lr_max / self.sweep.lr_min) ** (1 / (self.sweep.points - 1)))
 
     def rate(self, index: float) -> float:
-        """The rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`; the grid continues below and above."""
-        return rounded(self.scale * self.sweep.lr_min * self._ratio**index)
+        """The rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`; the grid continues below and above.
+
+        It has six digits, so that it is the same number on every machine.
+        """
+        return float(f"{self.scale * self.sweep.lr_min * self._ratio**index:.6g}")
 
     def index(self, lr: float) -> float:
         """The index of a rate; fractions lie between the points of the grid."""
@@ -180,8 +183,3 @@ def canonical(values: Iterable[Any]) -> list[Any]:
 def are_numbers(values: Iterable[Any]) -> bool:
     """Whether all values are numbers, so that they have an order."""
     return all(type(value) in (int, float) for value in values)
-
-
-def rounded(rate: float) -> float:
-    """A rate rounded to six digits, so that it is the same number on every machine."""
-    return float(f"{rate:.6g}")
