@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from csv_files import write_csv
 from fabricated import Records, finals, history, study
 
-from fairbench.report import write_report
+from fairbench.report.study import write_report
 from fairbench.study.record import WholeRecord
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule

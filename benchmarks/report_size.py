@@ -19,7 +19,7 @@ from fabricated import METRICS, Records, edited, finals, history, study
 from planning import cpu
 from selenium import webdriver
 
-from fairbench.report import write_report
+from fairbench.report.study import write_report
 from fairbench.study.plan import arms
 from fairbench.study.record import Series
 

@@ -11,10 +11,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
-from unittest.mock import MagicMock
 
 from docutils import nodes
-from fairbench.study.record_shape import WholeRecord
 from markdown_text import code, escaped, meanings, summary, table
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -27,11 +25,12 @@ from fairbench.cli.parser import parser
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.optimizers.resolve import NEEDS, SCHEDULES
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.report.render.parquet import RecordTable, columns
 from fairbench.report.replication import CostRow
-from fairbench.report.tables.csv_files import TRIALS, analysis_rows
-from fairbench.report.tables.fields import Field, fields_of, purpose
-from fairbench.report.tables.parquet import columns
-from fairbench.report.tables.rows import Trial
+from fairbench.report.sections import SECTIONS
+from fairbench.report.sections.trials import Trial
+from fairbench.report.table import Field, fields_of, purpose
+from fairbench.study.record import WholeRecord
 from fairbench.suites.schema import ArenaPlan, Final, Ladder, Suite, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT
@@ -151,13 +150,13 @@ def words_of() -> Lines:
 
 def data_files() -> Lines:
     """The columns of every data file of a study."""
-    *first, seed = fields_of(Trial)
     searched = Field("NAME", "any", "each further hyperparameter that the suite searches")
-    for name, kind in TRIALS.items():
-        yield from _columns(name, purpose(kind), [*first, searched, seed, *fields_of(kind)])
-    for name, (kind, _) in analysis_rows(MagicMock()).items():
-        yield from _columns(name, purpose(kind), fields_of(kind))
-    yield from _columns("records.parquet", "All records, a row for each trial.", _record_columns())
+    written = {x.file_name: x.kind for section in SECTIONS for x in section.outputs if x.kind}
+    for name, kind in written.items():
+        own = _record_columns() if kind is RecordTable else fields_of(kind)
+        if issubclass(kind, Trial):
+            own.insert([x.name for x in own].index("seed"), searched)
+        yield from _columns(name, purpose(kind), own)
     for name, kind in COMPARED.items():
         yield from _columns(name, purpose(kind), fields_of(kind))
 

@@ -29,7 +29,7 @@ from measured import age, ages, measurement
 
 from fairbench.analysis.comparison.verdicts import FROM_BASELINE
 from fairbench.analysis.statistics.significance import paired_t
-from fairbench.report.tables import numbers
+from fairbench.common import formatting
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -41,7 +41,7 @@ TABLE = re.compile(r"(<!-- table of (\S+\.csv)\n(.*?)\n-->\n).*?(<!-- end -->)",
 NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
 """As Python writes numbers; the commits 0012345 and 12e3456 are none."""
 WRITERS = ("exact", "interval", "number", "p_value", "percent", "rate")
-"""Functions of the report that write numbers."""
+"""Functions that write numbers."""
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -58,7 +58,7 @@ class Paired:
     def finalize(self) -> str:
         """The result."""
         test = paired_t(*zip(*self.pairs, strict=True))
-        return numbers.interval(test.difference, test.ci_low, test.ci_high)
+        return formatting.interval(test.difference, test.ci_low, test.ci_high)
 
 
 def typed(text: str) -> str | float | None:
@@ -75,7 +75,7 @@ def database(folder: Path) -> sqlite3.Connection:
     """The CSV files of a folder as tables, with functions that write numbers and verdicts."""
     connection = sqlite3.connect(":memory:")
     for name in WRITERS:
-        connection.create_function(name, -1, getattr(numbers, name))
+        connection.create_function(name, -1, getattr(formatting, name))
     connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
     connection.create_function("other_side", 1, lambda verdict: FROM_BASELINE.get(verdict, verdict))
     connection.create_aggregate("paired", 2, Paired)
@@ -119,7 +119,7 @@ def table_of(query: str, path: Path, *, aged: bool) -> str:
     """The rows of a query as Markdown, and where they were measured."""
     cursor = results_of(query, path)
     lines = [[column[0] for column in cursor.description], *cursor]
-    head, *body = (f"| {' | '.join(numbers.NONE if x is None else str(x) for x in line)} |" for line in lines)
+    head, *body = (f"| {' | '.join(formatting.NONE if x is None else str(x) for x in line)} |" for line in lines)
     source = measurement(path)
     foot = [f"<sub>{source}{age(source) if aged else ''}</sub>", ""] if source else []
     return "\n".join(["", head, "|---" * len(lines[0]) + "|", *body, "", *foot])

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from fairbench.api.running import check, run, try_
     from fairbench.api.study import Figure, Page, Study, open
     from fairbench.api.suite import Suite
-    from fairbench.api.table import Audit, Table
     from fairbench.common.errors import FairbenchError, UsageError
+    from fairbench.report.table import Audit, Table
 
     __version__: str
 
@@ -59,9 +59,8 @@ _PLACES = {
     "plan": ("Estimate",),
     "published": ("verdicts",),
     "running": ("check", "run", "try_"),
-    "study": ("Figure", "Page", "Study", "open"),
+    "study": ("Audit", "Figure", "Page", "Study", "Table", "open"),
     "suite": ("Suite",),
-    "table": ("Audit", "Table"),
 }
 
 

@@ -164,7 +164,7 @@ def take_part(directory, made):
 def read_everything(directory, made, missing, commands=("status", "report", "audit", "compare")):
     """Use every reader; returns what the commands print, and the messages of a run."""
     out, said = io.StringIO(), []
-    with patch.object(liveness, "BEAT_WAIT", 0.0), patch("fairbench.report.draw_figures", lambda *_: []):
+    with patch.object(liveness, "BEAT_WAIT", 0.0), patch("fairbench.report.study.draw_figures", lambda *_: []):
         with redirect_stdout(out), redirect_stderr(out):
             codes = [main([command, str(directory)]) for command in commands]
             codes += [main(["explain", str(path)]) for path in sorted((directory / "trials").glob("*"))[:3]]

@@ -16,10 +16,8 @@ from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.common.checks import Flag
-from fairbench.report.figures.all_figures import draw_figures
-from fairbench.report.findings import find
 from fairbench.report.page import render_page
-from fairbench.report.tables.results import all_tables
+from fairbench.report.study import draw_figures, study_report
 
 VOID = ("meta", "img", "link", "br", "input")
 
@@ -101,7 +99,9 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }}
 def rendered(the_study, records, figures=(), found=MappingProxyType({})):
     """The page of a study as text; `found`: analyses that are given, see `given`."""
     analyses = given(Analyses(history(the_study), records), found)
-    return render_page(analyses, find(analyses), figures, all_tables(analyses))
+    report = study_report(analyses)
+    report.figures = figures
+    return render_page(report)
 
 
 def everything():

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from fairbench.api.table import Table, table_of
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import known_optimizers
+from fairbench.report.table import Table, table_of
 from fairbench.suites.loader import load_suite, suite_names
 
 

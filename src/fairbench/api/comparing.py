@@ -8,11 +8,13 @@ from typing import Any, Literal, overload
 
 from fairbench.analysis.published.publication import load_publication, publication_names
 from fairbench.analysis.published.replication import ValueRow, VerdictRow
+from fairbench.analysis.two_studies import TwoArms
 from fairbench.api.study import Page, Study
-from fairbench.api.table import Table, table_of
 from fairbench.common.errors import UsageError, unknown
-from fairbench.report.replication import CostRow, Replication, replicated, write_replication
-from fairbench.report.two_studies import TwoStudies, compared_tables, two_studies, views, write_two_studies
+from fairbench.report.document import Document
+from fairbench.report.replication import CostRow, Replication, replicated
+from fairbench.report.table import Table
+from fairbench.report.two_studies import TwoStudies, summary, two_studies
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,14 +22,14 @@ class Compared:
     """Two studies side by side; columns that end in _a and _b are of the first and the second.
 
     Attributes:
-        found: what both have, and what differs.
+        document: what both have, and what differs.
 
     >>> compared = fb.compare(fb.open("results/mine"), fb.open("results/mine"))
     >>> len(compared.plans())
     0
     """
 
-    found: TwoStudies
+    document: Document[TwoStudies]
 
     @property
     def summary(self) -> str:
@@ -37,7 +39,7 @@ class Compared:
         >>> fb.compare(study, study).summary.partition(";")[0]
         '1 comparison in both'
         """
-        return self.found.summary
+        return summary(self.document.source)
 
     def verdicts(self) -> Table[dict[str, Any]]:
         """The comparisons that both have, with the columns of compare_verdicts.csv.
@@ -46,16 +48,16 @@ class Compared:
         >>> fb.compare(study, study).verdicts()[0]["changed"]
         False
         """
-        return self._table("verdicts")
+        return self.document.table("compare_verdicts")
 
-    def arms(self) -> Table[dict[str, Any]]:
+    def arms(self) -> Table[TwoArms]:
         """The values of each optimizer in each arena of both, with the columns of compare_arms.csv.
 
         >>> study = fb.open("results/mine")
-        >>> fb.compare(study, study).arms()[0]["method"]
+        >>> fb.compare(study, study).arms()[0].method
         'paired'
         """
-        return self._table("arms")
+        return self.document.table("compare_arms")
 
     def plans(self) -> Table[dict[str, Any]]:
         """The settings that differ, with the columns of compare_plans.csv.
@@ -64,7 +66,7 @@ class Compared:
         >>> fb.compare(study, study).plans()
         no rows; columns: setting, a, b
         """
-        return self._table("plans")
+        return self.document.table("compare_plans")
 
     def report(self, directory: str | Path) -> Page:
         """Write the CSV files and the page.
@@ -76,16 +78,10 @@ class Compared:
         >>> fb.compare(study, study).report("compared").path.name
         'compare.html'
         """
-        return Page(write_two_studies(self.found, Path(directory))[-1])
-
-    def _table(self, name: str) -> Table[dict[str, Any]]:
-        view = views(self.found).get({"arms": "values"}.get(name, name))
-        table = compared_tables(self.found)[f"compare_{name}.csv"]
-        columns = tuple(table.columns)
-        return Table([dict(zip(columns, row, strict=True)) for row in table.rows], columns, view)
+        return Page(self.document.write(Path(directory))[-1])
 
     def __repr__(self) -> str:
-        return f"<{self.found.title}: {self.summary}>"
+        return f"<{self.document.title}: {self.summary}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,13 +89,13 @@ class Replicated:
     """The values, verdicts and costs of a study next to the published ones.
 
     Attributes:
-        found: what was published, and what the study has of it.
+        document: what was published, and what the study has of it.
 
     >>> fb.compare("results/mine", "paper")
     <Replicated of paper: 1 of 15 published verdicts can be compared>
     """
 
-    found: Replication
+    document: Document[Replication]
 
     def values(self) -> Table[ValueRow]:
         """The published means and those of the study, with the columns of comparison_paper.csv.
@@ -107,7 +103,7 @@ class Replicated:
         >>> fb.compare("results/mine", "paper").values()[0].place
         'Table 2'
         """
-        return table_of(ValueRow, self.found.values)
+        return self.document.table(f"comparison_{self.document.title}")
 
     def verdicts(self) -> Table[VerdictRow]:
         """The published verdicts and those of the study, with the columns of comparison_paper_verdicts.csv.
@@ -115,7 +111,7 @@ class Replicated:
         >>> fb.compare("results/mine", "paper").verdicts()[0].optimizer
         'PsiLogic'
         """
-        return table_of(VerdictRow, self.found.verdicts)
+        return self.document.table(f"comparison_{self.document.title}_verdicts")
 
     def cost(self) -> Table[CostRow]:
         """The published cost and that of the study, with the columns of comparison_paper_cost.csv.
@@ -123,7 +119,7 @@ class Replicated:
         >>> len(fb.compare("results/mine", "paper").cost())
         16
         """
-        return table_of(CostRow, self.found.costs)
+        return self.document.table(f"comparison_{self.document.title}_cost")
 
     def save(self, directory: str | Path) -> list[Path]:
         """Write the three tables as CSV files.
@@ -134,12 +130,13 @@ class Replicated:
         >>> [path.name for path in fb.compare("results/mine", "paper").save("compared")][0]
         'comparison_paper.csv'
         """
-        return write_replication(self.found, Path(directory))
+        return self.document.write(Path(directory))
 
     def __repr__(self) -> str:
-        both = sum(row.agree is not None for row in self.found.verdicts)
-        among = f"{both} of {len(self.found.verdicts)} published verdicts can be compared"
-        return f"<Replicated of {self.found.publication}: {among}>"
+        found = self.document.source
+        both = sum(row.agree is not None for row in found.verdicts)
+        among = f"{both} of {len(found.verdicts)} published verdicts can be compared"
+        return f"<Replicated of {found.publication.name}: {among}>"
 
 
 @overload
@@ -158,7 +155,7 @@ def compare(a: Study | str | Path, b: Study | str | Path) -> Compared | Replicat
     Raises:
         UsageError: there is no such study or publication, or no optimizer is in the same arena of both studies.
 
-    >>> fb.compare(fb.open("results/mine"), fb.open("results/mine")).arms()[0]["optimizer"]
+    >>> fb.compare(fb.open("results/mine"), fb.open("results/mine")).arms()[0].optimizer
     'AdamW'
     >>> fb.compare("results/mine", "paper")
     <Replicated of paper: 1 of 15 published verdicts can be compared>

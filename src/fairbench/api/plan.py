@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fairbench.analysis.forecast import Forecast, forecast
-from fairbench.api.table import Table, table_of
 from fairbench.report.console import print_plan
+from fairbench.report.table import Table, table_of
 from fairbench.runner.run_options import cores
 from fairbench.runner.run_study import plan_study
 from fairbench.study.history import History

@@ -6,7 +6,7 @@ from typing import Literal
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.user_table import table_comparisons
-from fairbench.api.table import Table, table_of
+from fairbench.report.table import Table, table_of
 
 
 def verdicts(

@@ -11,11 +11,10 @@ from fairbench.api.optimizer import Given, user_optimizer
 from fairbench.api.places import places
 from fairbench.api.study import Study
 from fairbench.api.suite import Suite
-from fairbench.api.table import Audit, Table, table_of
-from fairbench.common.checks import Flag
 from fairbench.common.console import Terminal
 from fairbench.contract.run_checks import check_all
-from fairbench.report.tables.results import flag_table
+from fairbench.report.sections.verdicts import flag_table
+from fairbench.report.table import Audit, Table, table_of
 from fairbench.runner.executors.local import call_each
 from fairbench.runner.preview import Preview, run_preview
 from fairbench.runner.progress.live import LiveProgress
@@ -80,7 +79,7 @@ def check(optimizer: Given) -> Audit:
     own = user_optimizer(optimizer)
     with TemporaryDirectory() as folder:
         flags = check_all(own.name, own.placed(Path(folder)), call_each)
-    return Audit(flags, table_of(Flag, flags).columns, flag_table(flags))
+    return flag_table(flags)
 
 
 @dataclass(frozen=True)

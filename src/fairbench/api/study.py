@@ -12,25 +12,21 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
-from fairbench.analysis.comparison.schedules import Interaction, interactions
-from fairbench.analysis.comparison.size_trends import SizeTrend, ladders, size_trends
-from fairbench.analysis.comparison.speedups import Speedup, speedups
+from fairbench.analysis.comparison.schedules import Interaction
+from fairbench.analysis.comparison.size_trends import SizeTrend, ladders
+from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import Cost, costs
-from fairbench.analysis.mechanism import Quantity, quantities
+from fairbench.analysis.cost import Cost
+from fairbench.analysis.mechanism import Quantity
 from fairbench.analysis.statistics.scaling_law import Prediction
-from fairbench.api.table import Audit, Table, table_of
-from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.files import write_atomically
-from fairbench.report import write_report
-from fairbench.report.figures.all_figures import FIGURES, draw_figure
 from fairbench.report.figures.canvas import Drawing
-from fairbench.report.tables.analyses import quantity_table, schedule_table
-from fairbench.report.tables.csv_files import curve_rows
-from fairbench.report.tables.parquet import columns, recorded, rows_of
-from fairbench.report.tables.results import comparison_table, cost_table, flag_table
-from fairbench.report.tables.speedup import size_trend_table, speedup_table
+from fairbench.report.sections import SECTIONS
+from fairbench.report.sections.trials import CurveValue, curve_table
+from fairbench.report.sections.verdicts import flag_table
+from fairbench.report.study import draw_figures, study_report, write_report
+from fairbench.report.table import Audit, Table
 from fairbench.runner.progress.watch import Preparation, StudyStatus, Watcher
 from fairbench.study.snapshot import open_study
 
@@ -138,13 +134,24 @@ class Study:
         """
         return Analyses(self._history, self._records)
 
+    def table(self, name: str) -> Table[Any]:
+        """A data file of the report by its name without the ending, in full.
+
+        Raises:
+            UsageError: there is no such file.
+
+        >>> [row.optimizer for row in fb.open("results/mine").table("aggregate") if row.metric == "accuracy"]
+        ['AdamW', 'PsiLogic']
+        """
+        return study_report(self.analyses).table(name)
+
     def verdicts(self) -> Table[Comparison]:
         """The comparisons, with the columns of significance.csv.
 
         >>> fb.open("results/mine").verdicts()[0].verdict
         'identical values'
         """
-        return table_of(Comparison, self.analyses.comparisons, comparison_table(self.analyses))
+        return self.table("significance")
 
     def trials(self) -> Table[dict[str, Any]]:
         """The trials that have a record, with the columns of records.parquet.
@@ -152,11 +159,9 @@ class Study:
         >>> [trial["stage"] for trial in fb.open("results/mine").trials()].count("final")
         4
         """
-        runs = recorded(self.analyses.results)
-        found = columns(self.analyses.results, runs)
-        return Table([*rows_of(found, runs)], tuple(column.field.name for column in found))
+        return self.table("records")
 
-    def curves(self, arena: str, metric: str) -> Table[dict[str, Any]]:
+    def curves(self, arena: str, metric: str) -> Table[CurveValue]:
         """The values of a metric during each training, with the columns of steps.csv.
 
         Args:
@@ -167,13 +172,12 @@ class Study:
             UsageError: there is no such arena, or it has no such metric.
 
         >>> curves = fb.open("results/mine").curves("vit", "accuracy")
-        >>> sorted({row["step"] for row in curves if row["stage"] == "final"})
+        >>> sorted({row.step for row in curves if row.stage == "final"})
         [20, 40]
         """
         metrics = pick("arena", arena, self.analyses.results.metrics)
         pick("metric", metric, dict.fromkeys([*metrics, "loss"]))
-        rows = curve_rows(self.analyses.results, arena, metric)
-        return Table(rows, tuple(rows[0]) if rows else ())
+        return curve_table(self.analyses.results, arena, metric)
 
     def mechanism(self) -> Table[Quantity]:
         """What the optimizers' mechanisms did, with the columns of mechanism.csv.
@@ -181,7 +185,7 @@ class Study:
         >>> {row.optimizer for row in fb.open("results/mine").mechanism()}
         {'PsiLogic'}
         """
-        return table_of(Quantity, self.analyses.of(quantities), quantity_table(self.analyses.of(quantities)))
+        return self.table("mechanism")
 
     def cost(self) -> Table[Cost]:
         """Time and memory of each optimizer in each arena, with the columns of cost.csv.
@@ -189,7 +193,7 @@ class Study:
         >>> [row.optimizer for row in fb.open("results/mine").cost()]
         ['AdamW', 'PsiLogic']
         """
-        return table_of(Cost, self.analyses.of(costs), cost_table(self.analyses.of(costs)))
+        return self.table("cost")
 
     def speedups(self) -> Table[Speedup]:
         """How much less training each arm needs than the reference, with the columns of speedup.csv.
@@ -197,7 +201,7 @@ class Study:
         >>> [row.speedup for row in fb.open("results/mine").speedups()]  # a suite without horizons
         []
         """
-        return table_of(Speedup, self.analyses.of(speedups), speedup_table(self.analyses.of(speedups)))
+        return self.table("speedup")
 
     def size_trends(self) -> Table[SizeTrend]:
         """Whether the speed-up of each optimizer changes with size, with the columns of size_trends.csv.
@@ -205,8 +209,7 @@ class Study:
         >>> [row.verdict for row in fb.open("results/mine").size_trends()]  # a suite without a ladder
         []
         """
-        view = size_trend_table(self.analyses.of(size_trends), self.analyses.suite.trend_margin)
-        return table_of(SizeTrend, self.analyses.of(size_trends), view)
+        return self.table("size_trends")
 
     def predict(self, ladder: str, optimizer: str, parameters: float, steps: float) -> Prediction:
         """The final loss that the law of a ladder predicts; `flagged` beyond twice its largest size.
@@ -233,8 +236,7 @@ class Study:
         >>> [row.survives for row in fb.open("results/mine").schedules()]  # a suite with one schedule
         []
         """
-        rows, every = self.analyses.of(interactions), self.analyses.suite.compare == "all"
-        return table_of(Interaction, rows, schedule_table(rows, every))
+        return self.table("schedules")
 
     def audit(self) -> Audit:
         """The flags that the audit raises; `ok` if none is a fail.
@@ -242,8 +244,7 @@ class Study:
         >>> fb.open("results/mine").audit().ok
         True
         """
-        flags = self.analyses.of(audit)
-        return Audit(flags, table_of(Flag, flags).columns, flag_table(flags))
+        return flag_table(self.analyses.of(audit))
 
     def figure(self, name: str) -> Figure:
         """A figure of the report by its name.
@@ -254,12 +255,13 @@ class Study:
         >>> fb.open("results/mine").figure("step_time")
         <Figure step_time: Step time>
         """
-        pick("figure", name, FIGURES)
-        drawing = draw_figure(self.analyses, name)
-        if drawing is None:
-            others = ", ".join(other for other in FIGURES if other != name)
+        known = {output.name: output for section in SECTIONS for output in section.outputs if output.figure}
+        pick("figure", name, known)
+        drawings = draw_figures(self.analyses, name=name)
+        if not drawings:
+            others = ", ".join(other for other in known if other != name)
             raise UsageError(f"{self.directory} has no data for the figure {name!r}; others are: {others}")
-        return Figure(drawing)
+        return Figure(drawings[0])
 
     def report(self, directory: str | Path | None = None) -> Page:
         """Write every table, figure and the page.

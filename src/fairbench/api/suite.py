@@ -14,10 +14,10 @@ from markupsafe import Markup
 from fairbench.api.optimizer import Given, UserOptimizer, user_optimizer
 from fairbench.api.places import places
 from fairbench.api.plan import Estimate, planned
-from fairbench.api.table import Table
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural, some
+from fairbench.report.table import Table
 from fairbench.suites import schema
 from fairbench.suites.loader import changed, load_suite, suite_names
 from fairbench.suites.overrides import Overrides

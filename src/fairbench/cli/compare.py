@@ -2,11 +2,9 @@
 
 import argparse
 
-from fairbench.api.comparing import Replicated
 from fairbench.api.comparing import compare as compared
 from fairbench.common.console import Terminal
-from fairbench.report.replication import print_replication, write_replication
-from fairbench.report.two_studies import print_two_studies, write_two_studies
+from fairbench.report.render.terminal import print_report
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -15,10 +13,8 @@ def compare(options: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no such study or publication, or the two studies have no arm in common.
     """
-    output, console = options.output_dir or options.directory, Terminal()
-    comparison = compared(options.directory, options.other)
-    if isinstance(comparison, Replicated):
-        print_replication(comparison.found, write_replication(comparison.found, output), console)
-    else:
-        print_two_studies(comparison.found, write_two_studies(comparison.found, output), console)
+    output = options.output_dir or options.directory
+    document = compared(options.directory, options.other).document
+    document.write(output)
+    print_report(document, output, Terminal())
     return 0

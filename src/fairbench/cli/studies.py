@@ -6,8 +6,9 @@ from pathlib import Path
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit as raised
 from fairbench.common.console import Terminal
-from fairbench.report import write_report
-from fairbench.report.console import print_audit, print_place, print_verdicts
+from fairbench.report.console import print_audit
+from fairbench.report.render.terminal import print_place, print_report
+from fairbench.report.study import write_report
 from fairbench.study.snapshot import open_study
 
 
@@ -30,5 +31,5 @@ def show_report(directory: Path, output: Path, for_paper: bool = False, quiet: b
     if quiet:
         print_place(result, output, Terminal())
     else:
-        print_verdicts(result, output, Terminal())
-    return int(result.analyses.results.failed > 0)
+        print_report(result, output, Terminal())
+    return int(result.failed > 0)

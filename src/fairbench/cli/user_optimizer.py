@@ -8,8 +8,8 @@ from rich.text import Text
 
 from fairbench.cli.suite_options import against, preview_suite
 from fairbench.common.console import Terminal
+from fairbench.common.formatting import number
 from fairbench.common.terminal import say
-from fairbench.report.tables.numbers import number
 from fairbench.runner.preview import Preview, read_rates, run_preview
 from fairbench.runner.run_options import cores
 from fairbench.training.place import Place

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
@@ -19,8 +19,8 @@ class Terminal(Console):
     Where a table is too wide for a terminal, whole columns are left out and named. A pipe or a file has any width.
     """
 
-    def __init__(self, quiet: bool = False) -> None:
-        super().__init__(markup=False, quiet=quiet)
+    def __init__(self, quiet: bool = False, file: IO[str] | None = None) -> None:
+        super().__init__(markup=False, quiet=quiet, file=file)
         if not self.is_terminal or self.is_dumb_terminal:
             self.width = width()
 
@@ -45,22 +45,24 @@ class Terminal(Console):
         yield from _visible(segments(renderable, options))
 
     def _fitting(self, table: Table, options: ConsoleOptions) -> tuple[Table, list[str]]:
-        """A table without its last columns of numbers that do not fit, and the names of these columns."""
+        """A table without its last columns that do not fit, numbers first, and their names; prose wraps instead."""
         needed = [self._needed(table, column, options) for column in table.columns]
-        kept, left_out = list(range(len(needed))), list[str]()
+        kept, left_out = list(range(len(needed))), list[int]()
         while sum(needed[i] for i in kept) > options.max_width:
             numbers = [i for i in kept if table.columns[i].justify == "right"]
-            if not numbers:
+            whole = [i for i in kept[1:] if table.columns[i].overflow == "crop"]
+            if not (numbers or whole):
                 break
-            kept.remove(numbers[-1])
-            left_out.insert(0, str(table.columns[numbers[-1]].header))
+            last = (numbers or whole)[-1]
+            kept.remove(last)
+            left_out.append(last)
         if not left_out:
             return table, []
         fitting = copy(table)
         fitting.columns = [copy(table.columns[i]) for i in kept]
         for index, column in enumerate(fitting.columns):
             column._index = index
-        return fitting, left_out
+        return fitting, [str(table.columns[i].header) for i in sorted(left_out)]
 
     def _needed(self, table: Table, column: Column, options: ConsoleOptions) -> int:
         """The narrowest width of a column in which no word or number is cut off."""

@@ -1,9 +1,14 @@
-"""Durations, sizes, counts, shares, rates and lists as text."""
+"""Numbers, durations, sizes and lists as text for pages, files and terminals; a dash stands for None."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
 
 SHOWN = 4
 """The largest number of values that a list shows."""
+NONE = "–"
+PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
+DIGITS = 9
+"""The largest number of digits of a number, however narrow its interval is."""
 
 
 def duration(seconds: float) -> str:
@@ -31,15 +36,19 @@ def plain(value: float, spec: str) -> str:
     return format(value, f"{'+' * spec.startswith('+')}.0f") if "e+" in text and abs(value) < 1e7 else text
 
 
-def rate(value: float) -> str:
+def rate(value: float | None) -> str:
     """A learning rate: as it is if that has at most four digits, otherwise with three."""
+    if value is None:
+        return NONE
     short = f"{value:.4g}"
     return short if float(short) == value else f"{value:.3g}"
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """A share in percent with two digits, as 0.24% and 24%; 100% is all."""
-    text = plain(100 * share, ".2g")
+    if share is None:
+        return NONE
+    text = plain(100 * share, ".2g").replace("-", "−")
     return "over 99%" if text == "100" and share < 1 else f"{text}%"
 
 
@@ -50,7 +59,7 @@ def some(values: Sequence[str], separator: str = ", ") -> str:
 
 
 def merged(statements: Iterable[tuple[str, str]]) -> str:
-    """Statements, given as place and statement, as text; a statement that holds in several places is written once."""
+    """Pairs of place and statement as text; a statement that holds in several places is written once."""
     places: dict[str, list[str]] = {}
     for place, statement in statements:
         places.setdefault(statement, []).append(place)
@@ -60,3 +69,105 @@ def merged(statements: Iterable[tuple[str, str]]) -> str:
 def plural(n: int, noun: str) -> str:
     """A number with its noun: "1 trial", "2 trials"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A measured number."""
+    return NONE if value is None else plain(value, f"#.{digits}g").rstrip(".").replace("-", "−")
+
+
+def three(value: float | None) -> str:
+    """A number with three digits, such as a time."""
+    return number(value, 3)
+
+
+def signed(value: float | None) -> str:
+    """A difference, with its sign unless it is 0."""
+    return NONE if value is None else plain(value, "+#.3g").rstrip(".").replace("-", "−") if value else "0"
+
+
+def p_value(value: float | None) -> str:
+    """A p-value."""
+    return NONE if value is None else "< 0.0001" if value < 1e-4 else f"{value:#.2g}"
+
+
+def exact(value: float | None) -> str:
+    """A count, a rank, or a declared number such as a margin, as short as possible."""
+    return NONE if value is None else plain(value, "g").replace("-", "−", 1)
+
+
+def interval(middle: float | None, low: float | None, high: float | None) -> str:
+    """A difference with its interval, if it has one, in one notation and the digits that half of its width supports."""
+    if middle is None or low is None or high is None or not isfinite(high - low):
+        return signed(middle)
+    write = _notation((high - low) / 2, max(-low, high))
+    center, *ends = (write(x, "+") for x in (middle, low, high))
+    center = center if center.strip("+−.0") else center[1:]  # 0 in these digits has no sign
+    return f"{center} [{', '.join(ends)}]"
+
+
+def measured(mean: float | None, std: float | None) -> str:
+    """A mean with the digits that its standard deviation supports."""
+    return _notation(std, abs(mean))(mean) if mean is not None and std else number(mean)
+
+
+def mean_and_deviation(mean: float | None, std: float | None) -> str:
+    """A mean with its standard deviation, if it has one, in one notation."""
+    if mean is None or std is None:
+        return number(mean)
+    return f"{measured(mean, std)}{PLUS_MINUS}{_notation(std, abs(mean))(std) if std else '0'}"
+
+
+def column_of_means(pairs: Sequence[tuple[float | None, float | None]]) -> list[str]:
+    """Means with their deviations, all with the same number of decimals.
+
+    The decimals are those with which the median deviation has two digits, and one more where a smaller one would be 0.
+    A number that needs more, or an exponent, is written as if it were alone.
+    """
+    means = [abs(mean) for mean, _ in pairs if mean is not None]
+    from statistics import median  # here, since a command needs no numbers to start
+
+    spreads = [std for _, std in pairs if std] or [median(means) / 100 if means else 0.0]
+    if not means or not all(spreads) or not -4 <= _exponent(max(means)) < 7:
+        return [mean_and_deviation(*pair) for pair in pairs]
+    usual = min(1 + _first_decimal(median(spreads)), DIGITS - 1 - _exponent(max(means)))
+    places = max(0, usual, *(first for first in map(_first_decimal, spreads) if first <= usual + 1))
+    write = _decimals(places, 0)
+
+    def text(mean: float | None, std: float | None) -> str:
+        if mean is None or (std and _first_decimal(std) > places):
+            return mean_and_deviation(mean, std)
+        return write(mean) if std is None else f"{write(mean)}{PLUS_MINUS}{write(std) if std else '0'}"
+
+    return [text(*pair) for pair in pairs]
+
+
+def _first_decimal(value: float) -> int:
+    """The decimals with which a value is not 0."""
+    return -_exponent(value)
+
+
+def _exponent(value: float) -> int:
+    return int(f"{value:.0e}".split("e")[1])
+
+
+def _places(spread: float, largest: float) -> int:
+    """The decimals with which the last place is between a 20th and a 200th of a spread."""
+    leading, exponent = f"{spread:.1e}".split("e")
+    return min((2 if leading < "2" else 1) - int(exponent), DIGITS - 1 - _exponent(largest))
+
+
+def _notation(spread: float, largest: float) -> Callable[..., str]:
+    """How to write numbers up to the largest with the decimals that their spread supports."""
+    power = 0 if -4 <= _exponent(largest) < 7 else _exponent(largest)
+    return _decimals(_places(spread, largest) + power, power)
+
+
+def _decimals(places: int, power: int) -> Callable[..., str]:
+    """How to write numbers with some decimals, as multiples of a power of ten."""
+
+    def write(value: float, sign: str = "") -> str:
+        text = f"{value / 10.0**power:{sign}.{max(places, 0)}f}" + (f"e{power:+03d}" if power else "")
+        return text.replace("-", "−")
+
+    return write

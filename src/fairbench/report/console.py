@@ -1,6 +1,6 @@
 """Verdicts, flags and the state of a study for a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
-from fairbench.common.formatting import duration, plain, plural
-from fairbench.report import Report
-from fairbench.report.tables.numbers import NONE, interval, number, p_value, percent
-from fairbench.report.tables.verdict_text import VerdictText
+from fairbench.common.formatting import NONE, duration, interval, number, p_value, percent, plain, plural
+from fairbench.report.sections.verdicts import VerdictText
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.schema import ArenaPlan
@@ -34,18 +31,6 @@ def add_numbers(table: Table, *titles: str, **options: Any) -> None:
     """Add columns of numbers."""
     for title in titles:
         table.add_column(title, justify="right", **options)
-
-
-def print_verdicts(report: Report, directory: Path, console: Console) -> None:
-    """Print the flags, the verdict table, the findings and the paths of the files."""
-    flags = report.analyses.of(audit)
-    print_flags(flags, console)
-    if notes := sum(flag.severity == "note" for flag in flags):
-        console.print(Text(f"{plural(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
-    console.print(_verdict_table(report.analyses.comparisons))
-    for finding in report.findings:
-        console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
-    print_place(report, directory, console)
 
 
 def _verdict_table(comparisons: Sequence[Comparison]) -> Table:
@@ -70,20 +55,6 @@ def print_table_verdicts(comparisons: Sequence[Comparison], alpha: float, consol
         "Holm's correction; nothing can be equivalent, since a table has no margin.",
         highlight=False,
     )
-
-
-def print_place(report: Report, directory: Path, console: Console) -> None:
-    """Print the number of failed trials, and the paths of the files."""
-    if failed := report.analyses.results.failed:
-        console.print(Text(f"{plural(failed, 'trial')} failed", "bold red"))
-    console.print(Text(f"everything in {directory}, the report in {report.page}"), soft_wrap=True)
-
-
-def print_flags(flags: Iterable[Flag], console: Console) -> None:
-    """Print every fail and every warn."""
-    for flag in flags:
-        if flag.severity in ("fail", "warn"):
-            console.print(Text(flag.text, STYLES[flag.severity]))
 
 
 def print_audit(flags: Sequence[Flag], console: Console) -> None:

@@ -1,28 +1,30 @@
-"""A study compared with a publication: CSV files, and tables for a terminal."""
+"""A study compared with a publication."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
-
-from rich.console import Console
-from rich.text import Text
+from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.cost import Cost, costs
 from fairbench.analysis.published.publication import Entry, Publication
-from fairbench.analysis.published.replication import ValueRow, VerdictRow, value_rows, verdict_rows
+from fairbench.analysis.published.replication import ValueRow, VerdictRow, gaps, value_rows, verdict_rows
+from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
-from fairbench.common.files import write_atomically
-from fairbench.report.console import add_numbers, plain_table, print_flags
-from fairbench.report.findings import Finding
-from fairbench.report.replication_findings import find_replication, in_words, other_settings
-from fairbench.report.tables.csv_files import of_dataclass
-from fairbench.report.tables.numbers import mean_and_deviation, number, p_value, rate, signed
+from fairbench.common.formatting import NONE, mean_and_deviation, p_value, rate, signed, some, three
+from fairbench.report.document import Document
+from fairbench.report.output import Output, Section
+from fairbench.report.view import ARM, Column, numbers, words
+from fairbench.study.history import changes
+from fairbench.suites.loader import load_suite
+from fairbench.suites.schema import Suite
 
-WIDE = 100
-"""Columns of a terminal from which seeds, learning rates and p-values are shown."""
+BASIS = (
+    "The published values are of a validation split, ours of the test split, {selection}. Our perplexity is exp(loss) "
+    "of each seed, then mean and standard deviation; it restates the loss and is no second result. Times of different "
+    "machines are compared only by ratios: of published wall times, and of our training steps."
+)
 
 
 @dataclass(frozen=True)
@@ -53,42 +55,28 @@ class CostRow:
 
 @dataclass(frozen=True)
 class Replication:
-    """The comparison of a study with a publication: its name, tables, failed checks, and the tables in sentences."""
+    """What was published, and what a study has of it."""
 
-    publication: str
+    publication: Publication
+    analyses: Analyses
     values: list[ValueRow]
     verdicts: list[VerdictRow]
     costs: list[CostRow]
-    flags: list[Flag]
-    findings: list[Finding]
 
 
-def replicated(publication: Publication, analyses: Analyses) -> Replication:
+def replicated(publication: Publication, analyses: Analyses) -> Document[Replication]:
     """Compare the last plan of a study with a publication; incomplete if the study is."""
-    values = value_rows(publication, analyses.results)
-    verdicts = verdict_rows(publication, analyses.results, analyses.comparisons)
-    flags = [*other_settings(publication, analyses.results), *analyses.of(audit)]
+    results = analyses.results
+    found = Replication(
+        publication,
+        analyses,
+        value_rows(publication, results),
+        verdict_rows(publication, results, analyses.comparisons),
+        cost_rows(publication, analyses.of(costs)),
+    )
+    flags = [*other_settings(publication, results), *analyses.of(audit)]
     alarming = [flag for flag in flags if flag.severity == "fail"]
-    findings = find_replication(publication, analyses.results, values, verdicts)
-    paid = cost_rows(publication, analyses.of(costs))
-    return Replication(publication.name, values, verdicts, paid, alarming, findings)
-
-
-def write_replication(found: Replication, directory: Path) -> list[Path]:
-    """Write the tables as CSV files.
-
-    Raises:
-        UsageError: the directory cannot be written.
-    """
-    tables = {
-        "": of_dataclass(ValueRow, found.values),
-        "_verdicts": of_dataclass(VerdictRow, found.verdicts),
-        "_cost": of_dataclass(CostRow, found.costs),
-    }
-    files = [directory / f"comparison_{found.publication}{suffix}.csv" for suffix in tables]
-    for file, table in zip(files, tables.values(), strict=True):
-        write_atomically(file, table.to_csv())
-    return files
+    return Document(found, _sections(publication.name), publication.name, _basis(found), alarming)
 
 
 def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
@@ -116,64 +104,177 @@ def _cost_row(publication: Publication, entry: Entry, costs: dict[tuple[str, str
     )
 
 
-def print_replication(replication: Replication, files: Sequence[Path], console: Console) -> None:
-    """Print the flags, a table for each arena that both sides have, verdicts, costs and findings.
+def other_settings(publication: Publication, results: Results) -> list[Flag]:
+    """The flag of a study whose settings are not those of the suite with the publication's name; none otherwise."""
+    ours, theirs = results.study.suite, load_suite(publication.name)
+    differing = [str(change) for change in changes(_settings(theirs, ours), _settings(ours, theirs))]
+    if not differing:
+        return []
+    evidence = (
+        f"suite {ours.name!r} differs from the published settings, the suite {publication.name!r}: "
+        f"{some(differing, '; ')}. No difference here refutes a published value, no agreement replicates one."
+    )
+    return [Flag("other settings", "fail", evidence, f"Run the suite {publication.name!r}.")]
 
-    Values of single seeds are only in the files.
+
+def _settings(suite: Suite, other: Suite) -> dict[str, Any]:
+    """What determines the numbers of a suite, for the arenas and optimizers that the other suite has too."""
+    content = suite.to_json()
+    settings = {key: content[key] for key in ("sweep", "final", "training", "breaks")}
+    for key in ("arenas", "optimizers"):
+        settings[key] = {name: table for name, table in content[key].items() if name in getattr(other, key)}
+    return settings
+
+
+def _basis(found: Replication) -> str:
+    selected = found.analyses.suite.selection == "test"
+    return BASIS.format(
+        selection="on which the suite selects its settings" if selected else "which no selection has read"
+    )
+
+
+def _values(found: Replication) -> str:
+    """The number of our means inside the published spread, and of our rates that are the published ones.
+
+    With three seeds a third of exact repetitions lies outside: the difference of two means, over the first one's
+    s sqrt(2/3), has Student's t with 2 degrees of freedom.
     """
-    print_flags(replication.flags, console)
-    _print_values([row for row in replication.values if not row.seed], console)
-    _print_verdicts([row for row in replication.verdicts if row.our_p is not None], console)
-    _print_costs([row for row in replication.costs if row.our_ratio is not None], console)
-    for finding in replication.findings:
-        console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
-    console.print(Text(f"tables in {', '.join(map(str, files))}"), soft_wrap=True)
+    values = found.values
+    spread = [row for row in values if row.published_std is not None]
+    judged = [row for row in spread if row.inside is not None]
+    inside = sum(row.inside is True for row in judged)
+    rates = [row.same_lr for row in {(row.arena, row.optimizer): row for row in values}.values()]
+    return (
+        f"Of {len(spread)} published means with a spread, {len(judged)} can be compared with ours; ours lies inside "
+        f"mean ± std for {inside} of these. With three seeds a third of exact repetitions lies outside by chance. "
+        f"The selected learning rate is the published one for {rates.count(True)} of {len(rates) - rates.count(None)} "
+        "arms."
+    )
 
 
-def _print_values(rows: Sequence[ValueRow], console: Console) -> None:
-    wide = console.width >= WIDE
-    for arena in dict.fromkeys(row.arena for row in rows if row.our_mean is not None):
-        shown = [row for row in rows if row.arena == arena]
-        console.print(Text(f"{arena}, {shown[0].place}", "bold"))
-        table = plain_table("metric", "optimizer")
-        rates = ("published rate", "our rate") if wide else ()
-        add_numbers(table, "published", "ours", *(("n",) if wide else ()), "difference", "inside", *rates)
-        for row in shown:
-            theirs, ours = str(row.published_mean), mean_and_deviation(row.our_mean, row.our_std)
-            theirs += f" ± {row.published_std}" if row.published_std is not None else ""
-            cells = [signed(row.difference), yes_or_no(row.inside)]
-            if wide:
-                cells = [str(row.n), *cells, str(row.published_lr or "–"), rate(row.our_lr)]
-            table.add_row(row.metric, row.optimizer, theirs, ours, *cells)
-        console.print(table)
+def _verdicts(found: Replication) -> str:
+    verdicts = found.verdicts
+    judged = [row for row in verdicts if row.agree is not None]
+    differing = [
+        f"{row.arena} {row.metric} against {row.baseline} "
+        f"(published {in_words(row.published_direction, row.published_significant)}; "
+        f"ours {in_words(row.our_direction, row.our_significant)})"
+        for row in judged
+        if not row.agree
+    ]
+    return (
+        f"Of {len(verdicts)} published comparisons, {len(judged)} can be made here; {len(judged) - len(differing)} of "
+        "these agree: both significant at 0.05 in the same direction, or neither, without any correction. Two that "
+        "are not significant agree without showing that there is no difference."
+        + (f" Differing: {', '.join(differing)}." if differing else "")
+    )
 
 
-def _print_verdicts(rows: Sequence[VerdictRow], console: Console) -> None:
-    if not rows:
-        return
-    wide = console.width >= WIDE
-    console.print(Text(f"{rows[0].optimizer} against each baseline, {rows[0].place}", "bold"))
-    p = ("Welch p",) if wide else ()
-    table = plain_table("arena", "metric", "baseline", "published", "ours", *p, "Holm", "agree")
-    for row in rows:
-        theirs = in_words(row.published_direction, row.published_significant)
-        ours = in_words(row.our_direction, row.our_significant)
-        tested = [*([p_value(row.our_p)] if wide else []), row.holm or "–"]
-        table.add_row(row.arena, row.metric, row.baseline, theirs, ours, *tested, yes_or_no(row.agree))
-    console.print(table)
+def in_words(direction: str | None, significant: bool | None) -> str:
+    """A judgement in words; a dash where there is none."""
+    return "–" if direction is None else direction if significant else f"{direction}, n.s."
 
 
-def _print_costs(rows: Sequence[CostRow], console: Console) -> None:
-    if not rows:
-        return
-    console.print(Text(f"time of {rows[0].optimizer} / {rows[0].baseline}, {rows[0].place}", "bold"))
-    table = plain_table("arena")
-    add_numbers(table, "published", "ours")
-    for row in rows:
-        table.add_row(row.arena, str(row.published_ratio), number(row.our_ratio, 3))
-    console.print(table)
+def _not_compared(found: Replication) -> str:
+    """The names that only one side has, and the comparisons that the study cannot test yet."""
+    results = found.analyses.results
+    only = gaps(found.publication, results)
+    parts = [f"{gap.kind} missing in the study: {', '.join(gap.only_published)}" for gap in only if gap.only_published]
+    parts += [f"{gap.kind} that were not published: {', '.join(gap.only_ours)}" for gap in only if gap.only_ours]
+    arms = {(arm.arena, arm.optimizer) for arm in results.arms}
+    untested: dict[str, list[str]] = {}
+    for row in found.verdicts:
+        if row.agree is None and {(row.arena, row.optimizer), (row.arena, row.baseline)} <= arms:
+            untested.setdefault(row.note, []).append(f"{row.arena} {row.metric} against {row.baseline}")
+    parts += [f"not tested, since {note}: {', '.join(where)}" for note, where in untested.items()]
+    return f"{'; '.join(parts)}." if parts else ""
 
 
-def yes_or_no(value: bool | None) -> str:
-    """A boolean as text; a dash for None."""
-    return "–" if value is None else "yes" if value else "no"
+def _divergence(found: Replication) -> str:
+    lost = [arm for arm in found.analyses.results.arms if arm.diverged or arm.count("diverged")]
+    if not lost:
+        return ""
+    names = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in lost)
+    return f"Trials diverged in {names}; our means there are of the seeds that finished, if any, and may be too good."
+
+
+def _yes_or_no(title: str, attribute: str) -> Column:
+    """A column of a boolean or None."""
+    return Column(title, lambda row: {None: NONE, True: "yes", False: "no"}[getattr(row, attribute)])
+
+
+def _published(row: ValueRow) -> str:
+    return f"{row.published_mean}" + (f" ± {row.published_std}" if row.published_std is not None else "")
+
+
+VALUE_COLUMNS = (
+    *ARM,
+    words("Metric", "metric"),
+    Column("Published", _published, lambda row: float(row.published_mean)),
+    Column("Ours", lambda row: mean_and_deviation(row.our_mean, row.our_std), lambda row: row.our_mean),
+    numbers("n", "n", str),
+    numbers("Difference", "difference", signed),
+    _yes_or_no("Inside", "inside"),
+    Column("Published rate", lambda row: str(row.published_lr or NONE), lambda row: row.published_lr),
+    numbers("Our rate", "our_lr", rate),
+)
+VERDICT_COLUMNS = (
+    words("Arena", "arena"),
+    words("Metric", "metric"),
+    words("Optimizer", "optimizer"),
+    words("Baseline", "baseline"),
+    Column("Published", lambda row: in_words(row.published_direction, row.published_significant)),
+    Column("Ours", lambda row: in_words(row.our_direction, row.our_significant)),
+    numbers("Welch p", "our_p", p_value),
+    Column("Holm", lambda row: row.holm or NONE),
+    _yes_or_no("Agree", "agree"),
+)
+COST_COLUMNS = (
+    *ARM,
+    words("Baseline", "baseline"),
+    Column("Published time ratio", lambda row: str(row.published_ratio), lambda row: row.published_ratio),
+    numbers("Ours", "our_ratio", three),
+)
+
+
+def _values_of_arms(found: Replication) -> list[ValueRow]:
+    """The rows of arenas that both sides have; values of single seeds are only in the file."""
+    arenas = {row.arena for row in found.values if row.our_mean is not None and not row.seed}
+    return [row for row in found.values if row.arena in arenas and not row.seed]
+
+
+def _sections(publication: str) -> list[Section[Replication]]:
+    """The tables, written for a publication, and the tables in sentences."""
+    file = f"comparison_{publication}"
+    outputs = (
+        Output(
+            "values",
+            rows=lambda found: found.values,
+            shown=_values_of_arms,
+            columns=VALUE_COLUMNS,
+            kind=ValueRow,
+            file=file,
+            finding=("What is compared", _basis),
+        ),
+        Output("inside", finding=("Values", _values)),
+        Output(
+            "verdicts",
+            rows=lambda found: found.verdicts,
+            shown=lambda found: [row for row in found.verdicts if row.our_p is not None],
+            columns=VERDICT_COLUMNS,
+            kind=VerdictRow,
+            file=f"{file}_verdicts",
+            finding=("Verdicts", _verdicts),
+        ),
+        Output("gaps", finding=("Not compared", _not_compared)),
+        Output(
+            "costs",
+            rows=lambda found: found.costs,
+            shown=lambda found: [row for row in found.costs if row.our_ratio is not None],
+            columns=COST_COLUMNS,
+            kind=CostRow,
+            file=f"{file}_cost",
+            finding=("Divergence", _divergence),
+        ),
+    )
+    return [Section("comparison", publication, [replace(x, always=True, in_terminal=True) for x in outputs])]

@@ -15,7 +15,8 @@ from fairbench.cli.main import main
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.resolve import decay_kind
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report.console import print_audit, print_flags
+from fairbench.report.console import print_audit
+from fairbench.report.render.terminal import print_flags
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.record import Series

@@ -10,7 +10,7 @@ from scipy import stats
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import contributions
-from fairbench.report.findings import causes
+from fairbench.report.sections.causes import causes
 
 LADDER = ["AdamW", "+GC", "+AGC", "PsiLogic"]
 SEEDS = 4

@@ -1,7 +1,6 @@
 """The interaction of optimizer and schedule against statsmodels' linear model, and whether a win survives."""
 
 import csv
-import io
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,8 +12,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison, summarized
 from fairbench.analysis.statistics.significance import holm, summarize
-from fairbench.report.tables.csv_files import csv_files
-from fairbench.report.tables.fields import fields_of
+from fairbench.report.study import study_report
+from fairbench.report.table import fields_of
 from fairbench.suites.schema import Cell
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -107,7 +106,7 @@ def test_a_row_for_each_two_schedules_and_each_pair():
             assert (advantage, verdict) == (c.advantage, c.verdict)
     assert rows[0].interaction == pytest.approx(-0.01)
     assert [x.p_holm for x in found.of(interactions)] == holm([x.p for x in found.of(interactions)])
-    (line, *_) = csv.DictReader(io.StringIO(csv_files(found)["schedules.csv"]))
+    (line, *_) = csv.DictReader(study_report(found).table("schedules").to_csv())
     assert list(line) == [field.name for field in fields_of(Interaction)]
     assert (line["arena"], float(line["interaction"])) == ("vit", found.of(interactions)[0].interaction)
 

@@ -15,7 +15,7 @@ from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.sequential import Design
-from fairbench.report.findings import find
+from fairbench.report.study import study_report
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.schedule import Schedule
 
@@ -172,7 +172,11 @@ def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
 def test_the_report_and_the_plan_name_the_looks():
     the_study = with_looks()
     look, _ = run(the_study, EASY)
-    (verdicts,) = [x.text for x in find(Analyses(history(the_study), look)) if x.topic == "Meaning of the verdicts"]
+    (verdicts,) = [
+        x.text
+        for x in study_report(Analyses(history(the_study), look)).findings
+        if x.topic == "Meaning of the verdicts"
+    ]
     assert "An arm has 3, 6 or 12 seeds" in verdicts
 
 

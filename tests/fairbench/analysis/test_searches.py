@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
@@ -15,18 +16,18 @@ from tiny import study_of
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
+from fairbench.analysis.budget import budgets, equality
 from fairbench.analysis.forecast import forecast
 from fairbench.analysis.results import collect
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report import write_report
 from fairbench.report.console import print_plan
 from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.style import styles_of
-from fairbench.report.tables.budget import budgets, equality
-from fairbench.report.tables.csv_files import lr_sweep
-from fairbench.report.tables.provenance import optimizer_table
-from fairbench.report.tables.results import rate_table
+from fairbench.report.sections.provenance import optimizer_table
+from fairbench.report.sections.rates import RATES
+from fairbench.report.sections.trials import search_table
+from fairbench.report.study import write_report
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import ResolvedSuite, arms, timing_trials
 from fairbench.study.schedule import Schedule
@@ -63,6 +64,12 @@ class Scored(Records):
 
 def near(best):
     return lambda lr, options: 1 - abs(math.log(lr / best)) / 100
+
+
+def rate_table(results):
+    """The table of selected rates."""
+    analyses = SimpleNamespace(results=results, suite=results.study.suite)
+    return RATES.outputs[-1].table_view(analyses)
 
 
 def run(the_study, score, confirmed=None):
@@ -143,8 +150,8 @@ def test_the_reported_length_selects() -> None:
     assert flags["rate at the edge"] == ("warn", ANY)  # the highest of those that were confirmed
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
     assert [row[2:4] for row in rows] == [["0.001", "0.0316"], ["0.001", "0.001"]]
-    assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses.results)] == [(10, 100), (6, 60)]
-    assert {row[5] for row in lr_sweep(analyses.results).rows} == {"sweep", "confirm"}
+    assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses)] == [(10, 100), (6, 60)]
+    assert {row.stage for row in search_table(analyses.results).rows} == {"sweep", "confirm"}
     figure = drawn(the_study, records)
     assert figure.parts[0].summary.count("AdamW, rate 0.001 was selected by the sweep.") == 1
     assert "An arrow leads from the rate that the sweep selected" in figure.caption
@@ -167,7 +174,7 @@ def test_rates_are_the_grids_times_the_scale() -> None:
     found, _ = run(the_study, near(1.0))
     assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3, 3e-2}  # beyond its own edge
     results = collect(the_study, Scored(the_study, near(1.0)))
-    added = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
+    added = {(row.optimizer, row.lr) for row in search_table(results) if row.added}
     assert added == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
     caption = rate_table(results).caption
     assert "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, then rates beyond the best" in caption
@@ -194,8 +201,8 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     flags = {flag.name: flag.evidence for flag in analyses.of(audit)}
     assert flags["untuned"] == "AdamW (lr 0.5), Lion (lr 1): final trials only."
     assert not {"rate at the edge", "unequal treatment", "incomplete"} & flags.keys()
-    assert "Untuned, without any search: AdamW, Lion." in equality(budgets(analyses.results))
-    assert [(x.search, x.settings) for x in budgets(analyses.results)][:2] == [
+    assert "Untuned, without any search: AdamW, Lion." in equality(budgets(analyses))
+    assert [(x.search, x.settings) for x in budgets(analyses)][:2] == [
         ("untuned, at 0.5", 0),
         ("untuned, at 1", 0),
     ]
@@ -216,7 +223,7 @@ def test_a_study_without_any_search() -> None:
     the_study = searching(optimizers=("AdamW", "PsiLogic"), AdamW={"lr": 1.0}, PsiLogic={"lr": 1.0})
     records = Scored(the_study, near(1.0))
     results = collect(the_study, records)
-    assert not lr_sweep(results).rows
+    assert not search_table(results).rows
     assert rate_table(results).rows
     assert drawn(the_study, records) is None
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
@@ -231,7 +238,7 @@ def drawn(the_study, records):
 
 
 def test_a_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
     the_study = searching({"extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
     records = Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
     page = write_report(history(the_study), records, tmp_path).page.read_text()
@@ -247,12 +254,12 @@ def test_an_unequal_budget_is_reported() -> None:
     """Wherever the best lies each search has its budget; it is unequal while one of them is incomplete."""
     the_study = searching({"budget": 4}, Lion={"options": {"own": True}})
     higher = Scored(the_study, lambda lr, options: near(1.0 if options.get("own") else 1e-3)(lr, options))
-    equal = budgets(collect(the_study, higher))
+    equal = budgets(Analyses(history(the_study), higher))
     assert equality(equal).startswith("The budget was equal")
     assert [(x.search, x.settings, x.sweep_trials) for x in equal] == [
         *(("0.0001 to 0.01", 4, 4), ("0.0001 to 0.1", 4, 4), ("0.0001 to 0.01", 4, 4)),
     ]
-    unequal = collect(the_study, lambda spec: None if spec.lr == 0.1 else higher(spec))
+    unequal = Analyses(history(the_study), lambda spec: None if spec.lr == 0.1 else higher(spec))
     assert equality(budgets(unequal)) == (
         "The budget of the searches was not equal, in settings: vit: AdamW 4, Lion 3, PsiLogic 4."
     )
@@ -273,10 +280,13 @@ def test_a_repeated_search_is_reported() -> None:
     assert [(run.seed, run.lr) for run in adamw.final] == [(1, 1e-3), (2, 1e-2), (3, 1e-3)]
     assert [row[2].text for row in rate_table(analyses.results).rows] == ["0.001 (2), 0.01 (1)", "0.001"]
     assert "until each search has 4; repeated for every final seed" in rate_table(analyses.results).caption
-    rows = lr_sweep(analyses.results).rows
-    selected = {(row[4], row[2]) for row in rows if row[1] == "AdamW" and row[-2]}
+    rows = search_table(analyses.results).rows
+    selected = {(row.seed, row.lr) for row in rows if row.optimizer == "AdamW" and row.selected}
     assert selected == {(10, 1e-3), (11, 1e-2), (12, 1e-3)}
-    assert {row[2] for row in rows if row[1] == "AdamW" and row[-1]} == {3.16228e-4, 0.1}  # in one search inside
+    assert {row.lr for row in rows if row.optimizer == "AdamW" and row.added} == {
+        3.16228e-4,
+        0.1,
+    }  # in one search inside
     chosen = {sentence for *_, sentence in drawn(the_study, records).parts[0].points if sentence.endswith("selected")}
     assert chosen == {
         "AdamW, rate 0.001: 0.9923, selected",
@@ -314,10 +324,10 @@ def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
     the_study = searching({"extra": {"momentum": [0.5, 0.9, 0.99]}}, optimizers=("AdamW", "PsiLogic"))
     records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["momentum"] - 0.9))
     results = collect(the_study, records)
-    table = lr_sweep(results)
+    table = search_table(results)
     assert table.columns[:6] == ("arena", "optimizer", "lr", "weight_decay", "momentum", "seed")
-    selected = [row[:6] for row in table.rows if row[-2] and row[7] == "accuracy"]
-    assert selected == [("vit", name, 1e-3, None, 0.9, 0) for name in ("AdamW", "PsiLogic")]
+    selected = [[*row.values()][:6] for row in table.to_dicts() if row["selected"] and row["metric"] == "accuracy"]
+    assert selected == [["vit", name, 1e-3, None, 0.9, 0] for name in ("AdamW", "PsiLogic")]
     assert len(table.rows) == 2 * 2 * 9
     assert [(row[3].text, row[3].value) for row in rate_table(results).rows] == [("0.9", 0.9)] * 2
     sensitivity = drawn(the_study, records)
@@ -353,7 +363,7 @@ def test_settings_of_fairbench_and_of_the_suite_have_two_columns() -> None:
     sgd = replace(the_study.optimizers["SGD"], options={"momentum": 0.5, "nesterov": True, "dampening": 0})
     suite = replace(the_study.suite, optimizers=plans)
     the_study = replace(the_study, suite=suite, optimizers={**the_study.optimizers, "SGD": sgd})
-    table = optimizer_table(collect(the_study, Scored(the_study, near(1e-3))))
+    table = optimizer_table(Analyses(history(the_study), Scored(the_study, near(1e-3))))
     assert [[cell.text for cell in row][2:] for row in table.rows] == [
         ["momentum = 0.5", "nesterov = True"],
         ["nothing", "nothing"],

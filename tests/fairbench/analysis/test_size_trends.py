@@ -12,9 +12,8 @@ from fairbench.analysis.comparison.size_trends import judge_ladders, ladder_laws
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics import trend
 from fairbench.common.errors import UsageError
-from fairbench.report.figures.all_figures import draw_figure
-from fairbench.report.findings import speed_up
-from fairbench.report.tables.results import all_tables
+from fairbench.report.sections.speedup import speed_up
+from fairbench.report.study import draw_figures, study_report
 
 SEEDS = range(1, 6)
 TRUE = {"AdamW": (1.0, 0.0), "Lion": (1.5, -0.25), "PsiLogic": (1.2, 0.0)}
@@ -66,10 +65,11 @@ def test_single_speedups_agree_with_the_law(known) -> None:
 
 
 def test_report_and_figure_have_it(known) -> None:
-    tables = all_tables(known)
+    tables = study_report(known).tables
     assert [row[-2].text for row in tables["size_trends"].rows] == ["shrinks", "holds"]
     assert tables["ladder_laws"].rows[0][0].text == "gpt"
-    (panel,) = draw_figure(known, "size_trends").parts
+    (drawing,) = draw_figures(known, name="size_trends")
+    (panel,) = drawing.parts
     assert "Lion: " in panel.summary
     assert "shrinks" in panel.summary
     assert "With size the speed-up of Lion shrinks" in speed_up(known)

@@ -14,8 +14,8 @@ from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics.speedup import reach
-from fairbench.report.findings import speed_up
-from fairbench.report.tables.speedup import speedup_text
+from fairbench.report.figures.speedup import speedup_text
+from fairbench.report.sections.speedup import speed_up
 
 HORIZONS = np.array([0.5, 0.71, 1.0, 1.41, 2.0])
 TRUE = [1.0, 1.1, 1.4, 2.0]

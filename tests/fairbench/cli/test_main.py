@@ -39,7 +39,7 @@ def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes most of a report's time; only the study of the `finished` process has figures."""
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
 
 
 HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "1"]
@@ -53,7 +53,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_tiny(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("fairbench.report.draw_figures", lambda *_: [])
+        patch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
         assert main(HERE) == 0
     return folder / "out"
 

@@ -49,7 +49,7 @@ def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     archives.write_faces(root, {"train": faces[:3], "val": faces[3:4], "test": faces[4:]})
     for dataset in ("tinystories", "cifar100", "tiny-imagenet", "celeba"):
         archives.register(monkeypatch, dataset, root)
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])  # nobody looks at them here
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])  # nobody looks at them here
     monkeypatch.chdir(tmp_path)
     return root
 

@@ -2,19 +2,18 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from fabricated import Records, finals, history, mechanism, sha, study, with_horizons
 
-from fairbench.report import write_report
-from fairbench.report.tables.csv_files import analysis_rows
-from fairbench.report.tables.fields import fields_of, meanings_of
-from fairbench.report.tables.rows import Trial
+from fairbench.report.sections import SECTIONS
+from fairbench.report.sections.trials import Trial
+from fairbench.report.study import write_report
+from fairbench.report.table import fields_of, meanings_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 VERDICTS = (DOCS / "verdicts.md").read_text()
@@ -33,7 +32,7 @@ def asked():
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairbench.report.draw_figures", lambda *_: [])
+        patch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
         write_report(history(asked()), Records(finals(asked(), **SCORES), speed=2.0), folder)
     return folder
 
@@ -108,14 +107,14 @@ def test_the_records_are_in_the_parquet_file(folder, described):
 def test_a_column_without_a_meaning_is_an_error():
     assert meanings_of(Trial)["lr"] == "learning rate; empty where the sweep has not selected one yet"
     with pytest.raises(KeyError, match="lr"):
-        fields_of(type("Undocumented", (Trial,), {"__doc__": "A row."}))
+        fields_of(make_dataclass("Undocumented", [("lr", float)]))
 
 
 def test_every_column_of_every_file_has_a_meaning():
     """Also of files that no study of the tests writes: the dictionary of a study would fail."""
-    files = analysis_rows(MagicMock())
-    assert len(files) == 13
-    assert all(field.description for kind, _ in files.values() for field in fields_of(kind))
+    kinds = [x.kind for section in SECTIONS for x in section.outputs if x.kind and x.name != "records"]
+    assert len(kinds) == 16
+    assert all(field.description for kind in kinds for field in fields_of(kind))
 
 
 @pytest.mark.parametrize("name", ["significance.csv", "tuning.csv"])

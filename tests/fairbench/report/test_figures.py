@@ -20,19 +20,18 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import contributions
 from fairbench.analysis.cost import costs
 from fairbench.common.files import write_files
-from fairbench.report.figures import all_figures
-from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
+from fairbench.report import study as report
 from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, figure_options, finished
-from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import COLORS
+from fairbench.report.figures.intervals import draw_causes, draw_leaderboard, draw_shocks
 from fairbench.report.figures.labels import separate
-from fairbench.report.figures.leaderboard import draw_leaderboard
-from fairbench.report.figures.learning_curves import draw_learning_curves
+from fairbench.report.figures.learning_curves import acted, draw_learning_curves, draw_mechanism
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.panel import log_axis
-from fairbench.report.figures.paper import NORMAL_TEXT, paper_figures
 from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
-from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
+from fairbench.report.figures.text import POINTS_PER_INCH, fit_ticks, inner_width, panel_width, text_width, thin_ticks
+from fairbench.report.output import Output, Section
+from fairbench.report.study import NORMAL_TEXT, paper_figures
 
 
 def analyses_of(the_study, **options):
@@ -113,9 +112,9 @@ def test_the_leaderboard_of_few_baselines_has_a_panel_for_each_in_margins():
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
 def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path):
-    monkeypatch.setattr(all_figures, "FIGURES", {"learning_curves": draw_learning_curves})
+    monkeypatch.setattr(report, "SECTIONS", [Section("", "", [Output("learning_curves", figure=draw_learning_curves)])])
     the_study = study(("gpt", "vit"))
-    files = paper_figures(Analyses(history(the_study), Records(finals(the_study))))
+    files = dict(paper_figures(Analyses(history(the_study), Records(finals(the_study)))))
     assert set(files) == {
         f"figures/paper/learning_curves_{part}in.{form}"
         for part in ("3.3", "5.5", "gpt_3.3", "vit_3.3")
@@ -163,14 +162,14 @@ def embedded(pdf):
 
 def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
     """Two baselines in four arenas have a panel each, and an optimizer may have any name."""
-    monkeypatch.setattr(all_figures, "FIGURES", {"leaderboard": draw_leaderboard})
+    monkeypatch.setattr(report, "SECTIONS", [Section("", "", [Output("leaderboard", figure=draw_leaderboard)])])
     monkeypatch.setattr(Drawing, "save", lambda *_: b"")
     analyses = analyses_of(study(("gpt",), ("AdamW", "../../$\\x$", "PsiLogic")))
     names = [f"gpt{i}" for i in range(4)]
     suite = replace(analyses.suite, arenas=dict.fromkeys(names, analyses.suite.arenas["gpt"]))
     analyses.comparisons = [replace(c, arena=name) for name in names for c in analyses.comparisons]
     analyses.results = replace(analyses.results, study=replace(analyses.results.study, suite=suite))
-    files = paper_figures(analyses)
+    files = dict(paper_figures(analyses))
     assert {name for name in files if name.endswith("3.3in.pdf")} == {
         f"figures/paper/leaderboard_{panel}3.3in.pdf" for panel in ("", "AdamW_", "2_")
     }

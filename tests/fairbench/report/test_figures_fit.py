@@ -9,9 +9,9 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
-from fairbench.report.figures.all_figures import FIGURES, draw_figures
 from fairbench.report.figures.canvas import figure_options, panels
-from fairbench.report.figures.paper import COLUMN, NORMAL_TEXT, TEXT
+from fairbench.report.sections import SECTIONS
+from fairbench.report.study import COLUMN, NORMAL_TEXT, TEXT, draw_figures
 
 LONG = [f"schedule_free_adamw_beta2_0.9{'9' * n}_no_decay".ljust(40, "W") for n in range(4)]
 
@@ -56,7 +56,9 @@ def texts(figure):
 @pytest.mark.parametrize("width", [COLUMN, TEXT])
 def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
     drawings = draw_figures(analyses, width, NORMAL_TEXT)
-    assert {drawing.name for drawing in drawings} == {*FIGURES}
+    assert {drawing.name for drawing in drawings} == {
+        x.name for section in SECTIONS for x in section.outputs if x.figure
+    }
     for drawing in drawings:
         figure = drawing.figure
         figure.canvas.draw()

@@ -14,11 +14,10 @@ from pages import HOSTILE, Page, everything, latex, rendered
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.optimizers.registry import OPTIMIZERS
-from fairbench.report.figures.all_figures import draw_figures
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.style import KNOWN, STYLES, style_of, styles_of
-from fairbench.report.tables.latex import to_latex
-from fairbench.report.tables.results import all_tables
+from fairbench.report.render.latex import to_latex
+from fairbench.report.study import draw_figures, study_report
 
 SECTIONS = [
     *("Verdicts", "Audit", "Results", "Learning curves", "Learning rates", "Causes", "Did the mechanism act?", "Cost"),
@@ -191,7 +190,7 @@ def test_analyses_get_their_tables(page):
 def test_it_keeps_the_latex_of_its_tables():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
     records = Records(finals(the_study))
-    tables = all_tables(Analyses(history(the_study), records))
+    tables = study_report(Analyses(history(the_study), records)).tables
     assert latex(rendered(the_study, records)) == {name: to_latex(table) for name, table in tables.items()} != {}
 
 

@@ -16,9 +16,8 @@ from rich.console import Console
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
-from fairbench.report import write_report
-from fairbench.report.console import print_verdicts
-from fairbench.report.findings import find
+from fairbench.report.render.terminal import print_report
+from fairbench.report.study import study_report, write_report
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
 TABLES, DATA = {f"{name}.csv" for name in ALWAYS}, {"records.parquet", "datapackage.json"}
@@ -46,7 +45,7 @@ def figures():
 def no_other_figures(request, monkeypatch):
     """Drawing takes most of a report's time."""
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+        monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
 
 
 def write(folder, the_study=None, scores=None, **options):
@@ -72,7 +71,7 @@ def said(report):
 
 
 def flagged(report):
-    return {flag.name: flag.text for flag in report.analyses.of(audit)}
+    return {flag.name: flag.text for flag in report.source.of(audit)}
 
 
 def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures):
@@ -122,7 +121,7 @@ def test_aggregate(tmp_path):
 
 
 def test_significance_has_the_numbers_of_the_comparison(tmp_path):
-    (comparison,) = write(tmp_path).analyses.comparisons
+    (comparison,) = write(tmp_path).source.comparisons
     (row,) = rows(tmp_path, "significance")
     assert (row["verdict"], row["arena"], row["baseline"]) == ("better", "vit", "AdamW")
     assert float(row["p_holm"]) == float(row["p"]) == comparison.p
@@ -170,7 +169,7 @@ class Watched(Records):
 
 def test_many_mechanisms_take_few_lines():
     the_study = study(("vit",), (*(f"O{i}" for i in range(1, 8)), "PsiLogic"))
-    findings = find(Analyses(history(the_study), Watched(finals(the_study))))
+    findings = study_report(Analyses(history(the_study), Watched(finals(the_study)))).findings
     found = {finding.topic: finding.text for finding in findings}
     assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
     assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
@@ -194,7 +193,7 @@ def test_incomplete_study_has_a_banner_with_counts(tmp_path):
     assert "failed, RuntimeError: no <luck>" in text
     assert "detected at step 5" in text
     assert "1 trial diverged (1 final)" in flagged(report)["diverged trials"]
-    assert report.analyses.results.failed == 1
+    assert report.source.results.failed == 1
 
 
 def test_unequal_conditions_are_named(tmp_path):
@@ -235,7 +234,7 @@ def test_tables_that_a_suite_asks_for(tmp_path):
     assert "3 comparisons of every two optimizers" in said(report)["Verdicts"]
     assert "AdamW against Lion" in " ".join(page(tmp_path).text)
     text = io.StringIO()
-    print_verdicts(report, tmp_path, Console(file=text, width=100))
+    print_report(report, tmp_path, Console(file=text, width=100))
     assert re.search(r"vit +PsiLogic +AdamW +better", text.getvalue())
     assert re.search(r"vit +AdamW +Lion +inconclusive", text.getvalue())
 
@@ -263,15 +262,15 @@ def test_missing_pieces(tmp_path, options, figures):
         options = {**options, "scores": {"PsiLogic": HIGH}}
     report = write(tmp_path, **options)
     assert set(contents(tmp_path)) >= TABLES | {"report.html"}
-    assert not [c for c in report.analyses.comparisons if c.verdict == "better" and c.p is None]
+    assert not [c for c in report.source.comparisons if c.verdict == "better" and c.p is None]
     assert "nan" not in (tmp_path / "significance.csv").read_text()
     page(tmp_path)
 
 
 def test_terminal(tmp_path):
     text = io.StringIO()
-    print_verdicts(write(tmp_path), tmp_path, Console(file=text, width=80))
-    assert re.search(r"vit +AdamW +better +\+0\.400 +< 0\.0001 +\[\+0\.\d+, \+0\.\d+\]", text.getvalue())
+    print_report(write(tmp_path), tmp_path, Console(file=text, width=80))
+    assert re.search(r"vit +AdamW +better +\+0\.400 \[\+0\.\d+, \+0\.\d+\] +< 0\.0001", text.getvalue())
     assert "report.html" in text.getvalue()
     assert "fairbench audit" not in text.getvalue()
 
@@ -306,7 +305,7 @@ def test_the_terminal_counts_notes(tmp_path):
     text = io.StringIO()
     same = {"PsiLogic": LOW, "AdamW": LOW}
     report = write(tmp_path, scores=same, sweeps={("vit", "AdamW"): {1e-4: 0.495}})
-    print_verdicts(report, tmp_path, Console(file=text, width=300))
+    print_report(report, tmp_path, Console(file=text, width=300))
     assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
     assert "AdamW (leads by 0.005, error 0.01)" in " ".join(page(tmp_path).text)
 
@@ -324,7 +323,7 @@ def test_tables_are_written_before_figures(tmp_path, monkeypatch):
     def broken(analyses):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("fairbench.report.draw_figures", broken)
+    monkeypatch.setattr("fairbench.report.study.draw_figures", broken)
     with pytest.raises(RuntimeError, match="no ink"):
         write(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*TABLES, *DATA}

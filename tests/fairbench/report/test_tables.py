@@ -19,24 +19,21 @@ from rich.style import Style
 from fairbench import report
 from fairbench.analysis.aggregates import Aggregate, aggregates
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.budget import budgets
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
-from fairbench.analysis.results import collect
+from fairbench.common.formatting import column_of_means, exact, interval, mean_and_deviation, percent, rate
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.report.tables.budget import budgets
-from fairbench.report.tables.latex import to_latex
-from fairbench.report.tables.model import Cell, Column, TableView, page_only
-from fairbench.report.tables.numbers import column_of_means, exact, interval, mean_and_deviation, percent, rate
-from fairbench.report.tables.results import all_tables, main_table
-from fairbench.report.tables.tex import ESCAPED, escape
-from fairbench.report.tables.verdict_text import VerdictText
-from fairbench.report.tables.widths import breakable
+from fairbench.report.render.latex import to_latex
+from fairbench.report.render.tex import ESCAPED, escape
+from fairbench.report.sections.results import main_table
+from fairbench.report.sections.verdicts import VerdictText
+from fairbench.report.study import study_report
+from fairbench.report.view import Cell, Column, TableView, page_only
 from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("tables")
 
-LAYOUTS = {"article": (345, 220, 8), "NeurIPS": (397.5, 397.5, 9), "IEEEtran": (516, 252, 8)}
-"""Text width and column in points, and the size of \footnotesize. Times, which two of them use, is narrower."""
 MANY = [f"schedule_free_adamw_{i:08}_no_weight_decay" for i in range(24)]
 
 
@@ -61,41 +58,27 @@ def tables(*optimizers, **fields):
         **{"PsiLogic": [0.9, 0.91, 0.92], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.6, "diverged", "failed"]},
     }
     analyses = Analyses(history(the_study), Records(finals(the_study, **scores)))
-    return all_tables(given(analyses, FOUND))
+    return study_report(given(analyses, FOUND)).tables
 
 
 @pytest.mark.xdist_group("browser")  # its worker has the small study
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
 def test_every_table_fits_a_paper(tmp_path, small_study):
-    """In each layout no line is wider than its column or the text, and no part higher than a page of 550 pt.
+    """No line is wider than the text of an article, 345 pt.
 
     The tables of a study that ran, and of studies with names that no small study has.
     """
-    printable = "".join(map(chr, range(33, 127))) + "".join(c for c in ESCAPED if c > "~")
-    (tmp_path / "printable.tex").write_text(
-        rf"\noindent\parbox{{\linewidth}}{{{breakable(printable)}}}" + "% the text width\n"
-    )
+    printable = TableView("x", "", [Column("All", str)], [[Cell("".join(c for c in ESCAPED if c > "~"))]])
     studies = [tables(HOSTILE), tables(*MANY), tables("Adam β₂, ε=1e-08", *MANY[:2], compare="all")]
     ran = [path.read_text() for path in sorted((small_study / "tables").glob("*.tex"))]
     assert len(ran) > 12
-    found = [*ran, to_latex(zoo_table()), *(to_latex(table) for views in studies for table in views.values())]
-    for i, text in enumerate(found):
-        (tmp_path / f"{i}.tex").write_text(text)
-    set_in = [
-        rf"\typeout{{{layout} {name}}}\begingroup\hsize={column if 'Fits a column' in text else whole}pt"
-        rf"\linewidth=\hsize\renewcommand\footnotesize{{\fontsize{{{size}}}{{{size + 1.5}}}\selectfont}}"
-        rf"\input{{{name}}}\par\endgroup\clearpage"
-        for layout, (whole, column, size) in LAYOUTS.items()
-        for name, text in [*enumerate(found), ("printable", "")]
-    ]
-    document = rf"""\documentclass{{article}}
-\usepackage{{array,booktabs,textcomp}}
-\textheight=550pt\topmargin=0pt\hfuzz=0.1pt\vfuzz=0.1pt
-\begin{{document}}
-{chr(10).join(set_in)}
-\end{{document}}
-"""
-    (tmp_path / "all.tex").write_text(document)
+    views = [zoo_table(), printable, *(table for found in studies for table in found.values())]
+    texts = [*ran, *map(to_latex, views)]
+    (tmp_path / "all.tex").write_text(
+        "\\documentclass{article}\n\\usepackage{array,booktabs,longtable,textcomp}\n\\hfuzz=0.1pt\n\\begin{document}\n"
+        + "\\clearpage\n".join(texts)
+        + "\\end{document}\n"
+    )
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="latin-1")
     assert done.returncode == 0, done.stdout[-2000:]
@@ -103,11 +86,10 @@ def test_every_table_fits_a_paper(tmp_path, small_study):
     assert [line for line in log.splitlines() if re.search("Overfull|Missing character|undefined", line)] == []
 
 
-def test_27_optimizers_in_four_arenas_fit_in_one_part():
+def test_means_of_27_optimizers_have_one_number_of_decimals():
     """Each column has one number of decimals, with which its deviations have about two digits."""
     table = zoo_table()
     text = to_latex(table)
-    assert text.count(r"\begin{tabular}{@{}l") == 1
     assert text.count(r"\textbf") == 4
     columns = [*zip(*table.rows, strict=True)][1:]
     decimals = [{len(x) for cell in column for x in re.findall(r"\.(\d+)", str(cell.text))} for column in columns]
@@ -120,11 +102,9 @@ def test_every_row_has_all_columns():
     for table in found.values():
         text = to_latex(table)
         assert text.isascii()
-        for part in text.split(r"\noindent")[1:]:
-            spec, *rows = part.removeprefix(r"\begin{tabular}").splitlines()
-            columns = re.sub(r"\{[^{}]*\}|[@>{}]", "", spec)
-            assert set(columns) <= set("lrp")
-            assert {len(re.split(r"(?<!\\)&", row)) for row in rows if "&" in row} <= {len(columns)}
+        rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+        assert len(rows) == 1 + len(table.rows)
+        assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(re.findall(r"p\{", text))}
 
 
 def test_only_wins_are_bold():
@@ -148,20 +128,18 @@ def test_a_table():
     assert to_latex(TableView("x", "50% of it", columns, rows)).splitlines() == [
         r"% 50\% of it",
         r"% Only in the page: x\_1.",
-        "% Needs the packages array, booktabs and textcomp.",
-        r"% Fits a column of 220 pt or more, in \footnotesize: 8 pt where the text has 10.",
-        r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}%",
-        r"\noindent\begin{tabular}{@{}lr@{}}",
+        "% Needs the packages array, booktabs, longtable and textcomp.",
+        r"\begingroup\footnotesize\setlength{\tabcolsep}{0.25em}%",
+        r"\begin{longtable}{@{}>{\raggedright\arraybackslash}p{3.96em}>{\raggedleft\arraybackslash}p{6.44em}@{}}",
         r"\toprule",
         r"A \& B & Holm $p$ \\",
         r"\midrule",
+        r"\endhead",
         r"adam\_1 & $-$1.5 $\pm$ 0.3 \\",
         r"adam\_1 & $3.75\times10^{-8}$ \\",
-        r"\midrule",
         r"$\beta$ &  \\",
         r"\bottomrule",
-        r"\end{tabular}",
-        r"\endgroup",
+        r"\end{longtable}\endgroup",
     ]
 
 
@@ -219,9 +197,8 @@ def test_metrics_on_any_scale(scores, margin, compared):
     the_study = study(("gpt",), ("AdamW", "PsiLogic"))
     arenas = {"gpt": replace(the_study.suite.arenas["gpt"], margin=margin)}
     the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas))
-    found = all_tables(
-        Analyses(history(the_study), Records(finals(the_study, PsiLogic=scores, AdamW=[x + 1210 for x in scores])))
-    )
+    records = Records(finals(the_study, PsiLogic=scores, AdamW=[x + 1210 for x in scores]))
+    found = study_report(Analyses(history(the_study), records)).tables
     cells = [cell.text for cell in found["comparisons"].rows[0]]
     assert compared[:2] == cells[4:6]
     assert cells[6].startswith(compared[2])
@@ -275,7 +252,7 @@ def test_nothing_else_in_the_report_makes_a_win_bold() -> None:
     """The class stands in one place of the code; the template has it in its style alone, and asks for no verdict."""
     folder = Path(str(report.__file__)).parent
     marked = {file.name for file in folder.rglob("*.py") if re.search(r"""class=.win""", file.read_text())}
-    assert marked == {"verdict_text.py"}
+    assert marked == {"view.py"}
     for template in (folder / "page").glob("*.j2"):
         assert not re.search(r"""class="[^"]*\bwin\b|verdict ==""", template.read_text())
 
@@ -286,7 +263,7 @@ def shares(resolved=None, plans=None, **scores):
     optimizers = {**the_study.optimizers, **(resolved or {})}
     suite = replace(the_study.suite, optimizers={**the_study.suite.optimizers, **(plans or {})})
     changed = replace(the_study, suite=suite, optimizers=optimizers)
-    return budgets(collect(changed, Records(finals(changed, **scores))))
+    return budgets(Analyses(history(changed), Records(finals(changed, **scores))))
 
 
 def test_trials_and_steps_are_those_with_a_record():

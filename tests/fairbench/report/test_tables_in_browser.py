@@ -12,7 +12,7 @@ from pages import FOUND, broken, latex
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.colors import COLORS
-from fairbench.report.tables.results import all_tables
+from fairbench.report.study import study_report
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
@@ -113,7 +113,7 @@ def test_a_table_is_downloaded(real, small_study, tmp_path):
 
 def test_a_csv_has_all_that_a_table_shows(browser):
     """Numbers in full, with the further ones that their text shows; text where it says more than numbers."""
-    tables = all_tables(given(Analyses(history(broken()[0]), broken()[1]), FOUND))
+    tables = study_report(given(Analyses(history(broken()[0]), broken()[1]), FOUND)).tables
     files = browser.execute_script(
         "return Object.fromEntries(places.map((place) => [place.dataset.table, rowsCsv(place)]))"
     )

@@ -283,7 +283,7 @@ def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(fi
     installed.parent.mkdir()
     installed.write_text("Metadata-Version: 2.1\nName: scikit-learn\nVersion: 99\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
     copy = tmp_path / "copy"
     shutil.copytree(finished.output, copy)
     command = [*finished.words, "--output-dir", str(copy), "--workers", "1"]

@@ -77,7 +77,7 @@ def test_names_from_files_reach_no_terminal_as_commands(whole, tmp_path):
 def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
     """Nor is a pickle of it executed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
     (tmp_path / "poison.py").write_text(
         "open('imported', 'w')\nclass Work: pass\nclass Signs: pass\ndef groups(): pass\n"
     )

@@ -8,7 +8,7 @@ from fabricated import Records, edited, finals, flags_of, history, study
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import mixtures
-from fairbench.report import write_report
+from fairbench.report.study import write_report
 from fairbench.study.environments import environment_differences
 from fairbench.training import environment as training_environment
 from fairbench.training.environment import environment, processor
@@ -30,12 +30,12 @@ class Elsewhere(Records):
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
 
 
 def failing(the_study, folder, there):
     records = Elsewhere(finals(the_study), there)
-    flags = write_report(history(the_study), records, folder).analyses.of(audit)
+    flags = write_report(history(the_study), records, folder).source.of(audit)
     return [flag.text for flag in flags if flag.severity == "fail"]
 
 

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
-from fairbench.report import write_report
-from fairbench.report.console import print_verdicts
+from fairbench.report.render.terminal import print_report
+from fairbench.report.study import write_report
 from fairbench.study.history import Change, History, changes, plan_digest, promise, read_history, write_history
 
 MORNING, NOON, NIGHT = "2026-11-22T08:00:00+00:00", "2026-11-22T12:00:00+00:00", "2026-11-22T22:00:00+00:00"
@@ -22,7 +22,7 @@ def changed(the_study, **fields):
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
 
 
 class Signed(Records):
@@ -53,11 +53,11 @@ def report(folder, *plans, ran=None):
 
 
 def warned(result):
-    return " ".join(flag.text for flag in result.analyses.of(audit) if flag.severity == "fail")
+    return " ".join(flag.text for flag in result.source.of(audit) if flag.severity == "fail")
 
 
 def verdicts(result):
-    return {(c.arena, c.baseline): (c.verdict, c.declared) for c in result.analyses.comparisons}
+    return {(c.arena, c.baseline): (c.verdict, c.declared) for c in result.source.comparisons}
 
 
 def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict_stays(tmp_path):
@@ -74,7 +74,7 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
     assert ",inconclusive,TRUE,TRUE\n" in (tmp_path / "significance.csv").read_text()
 
     console = Console(record=True, width=300)
-    print_verdicts(result, tmp_path, console)
+    print_report(result, tmp_path, console)
     assert console.export_text().startswith("CHANGED AFTERWARDS")
 
 
@@ -114,7 +114,7 @@ def test_comparisons_that_were_left_out_are_reported(tmp_path):
 def test_a_comparison_that_was_not_declared_says_so(tmp_path, change, new, text):
     first = study(("vit",))
     result = report(tmp_path, (MORNING, first, 0), (NOON, changed(first, **change), 9))
-    not_declared = {(c.reference, c.baseline) for c in result.analyses.comparisons if c.declared == "not declared"}
+    not_declared = {(c.reference, c.baseline) for c in result.source.comparisons if c.declared == "not declared"}
     assert not_declared == new
     assert f"Not declared then: {text}" in warned(result)
 

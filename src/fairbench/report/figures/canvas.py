@@ -25,16 +25,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from fairbench.report.figures.axis_text import LABEL_SIZE, TICK_SIZE, TITLE_SIZE, fit_text
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.panel import Box, DrawnPanel, Panel
-from fairbench.report.figures.text_size import (
+from fairbench.report.figures.text import (
+    LABEL_SIZE,
     LEFT,
     POINTS_PER_INCH,
     REPORT_TEXT,
     RIGHT,
+    TICK_SIZE,
+    TITLE_SIZE,
     columns,
     figure_width,
+    fit_text,
     in_lines,
     scale,
 )
@@ -104,6 +107,10 @@ class Drawing:
         head = f"<title>{escape(self.title)}</title>"
         text = self.save("svg").decode()
         return text.replace(head, f"{head}\n <desc>{escape(self.caption)}</desc>", 1)
+
+    def content(self, form: Literal["svg", "pdf", "png"], panel: DrawnPanel | None = None) -> str | bytes:
+        """What a file of the figure, or of a panel, has."""
+        return self.svg if form == "svg" and panel is None else self.save(form, panel)
 
     def save(self, form: Literal["svg", "pdf", "png"], panel: DrawnPanel | None = None) -> bytes:
         """The figure, or a panel if a row has one, without date and version, which would change in each run."""

@@ -1,4 +1,4 @@
-"""Values with their intervals, a row for each: the figures of causes, shocks and the leaderboard."""
+"""Values with their intervals, a row for each: the figures of the leaderboard, causes and shocks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from fairbench.report.figures.axis_text import thin_ticks
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.controls import WHOLE, contributions
+from fairbench.analysis.comparison.shocks import shock_costs
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.common.formatting import interval
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import name_rows, width_for
+from fairbench.report.figures.labels import LABEL_HEIGHT, name_rows, width_for
 from fairbench.report.figures.panel import Panel, Point, mark
-from fairbench.report.figures.style import ArmStyle
-from fairbench.report.tables.numbers import interval
+from fairbench.report.figures.style import ArmStyle, ArmStyles, marked_names, seeds_mark, short_names
+from fairbench.report.figures.text import thin_ticks
 
 ROW = 0.3
 """The height in inches of a row."""
@@ -105,3 +109,75 @@ def _draw_margin(axes: Axes, margin: float) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_major_locator(FixedLocator(thin_ticks(axes, ticks)))
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
+    """Every optimizer against the reference: a panel for each arena, or for each optimizer if they are far fewer."""
+    suite = analyses.suite
+    shown = [c for c in analyses.comparisons if c.reference == suite.reference and c.advantage is not None]
+    by_baseline = 2 * len({c.baseline for c in shown}) <= len({c.arena for c in shown})
+    arenas = short_names([*suite.arenas])
+    rows: dict[str, list[Interval]] = {}
+    for c in shown:
+        style = styles[c.baseline]
+        if by_baseline:
+            row = _row(c, arenas[c.arena], f"{c.baseline}, {c.arena}, in margins", style, suite.arenas[c.arena].margin)
+            rows.setdefault(style.label, []).append(row)
+        else:
+            rows.setdefault(c.arena, []).append(_row(c, style.label, c.baseline, style, 1.0))
+    margins = {name: 1.0 if by_baseline else suite.arenas[name].margin for name in rows}
+    axis = f"gain over {styles[suite.reference].label}{', in margins' if by_baseline else ''} (right is better)"
+    caption = (
+        f"Leaderboard: the gain of each optimizer over {suite.reference} on the test split, to the right where it is "
+        f"better{', in multiples of the margin of each arena' if by_baseline else ''}; the tables have its opposite, "
+        f"the advantage of {suite.reference}. Mean over the seeds "
+        "with its 95% confidence interval, not corrected. Filled: the verdict is better or worse. The band is the "
+        "margin, within which differences do not matter; beyond it the axis is logarithmic. Arms of which a seed "
+        "diverged are left out."
+    )
+    ranked = {panel: sorted(of_panel, key=lambda row: -row.value) for panel, of_panel in rows.items()}
+    return draw_intervals(ranked, "leaderboard", "Leaderboard", axis, caption, LABEL_HEIGHT, margins)
+
+
+def _row(c: Comparison, label: str, name: str, style: ArmStyle, unit: float) -> Interval:
+    """The gain of a baseline over the reference, divided by a unit."""
+    assert c.advantage is not None
+    same = c.verdict in ("identical", "identical values")  # no seed differs: Welch's interval is not about that
+    low, high = (None, None) if same or c.ci_low is None or c.ci_high is None else (-c.ci_high / unit, -c.ci_low / unit)
+    return Interval(label, name, style, 0.0 - c.advantage / unit, low, high, c.verdict in ("better", "worse"))
+
+
+def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
+    """The contribution of each rung of the control ladder in each arena."""
+    rows: dict[str, list[Interval]] = {}
+    for x in analyses.of(contributions):
+        if x.contribution is not None:
+            style = styles[x.optimizer]
+            names = ("the whole", "the whole") if x.part == WHOLE else (style.label, x.optimizer)
+            row = Interval(*names, style, x.contribution, x.ci_low, x.ci_high)
+            rows.setdefault(x.arena, []).append(row)
+    caption = (
+        "Causes: the contribution of each rung of the control ladder to the primary metric on the test split, to the "
+        "right where it is better; mean over the seeds with its 95% confidence interval, paired by seed."
+    )
+    return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
+
+
+def draw_shocks(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
+    """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
+    rows: dict[str, list[Interval]] = {}
+    drawn = [(x, x.lost) for x in analyses.of(shock_costs) if x.lost is not None]
+    planned = len(analyses.suite.final.seeds)
+    for arena in dict.fromkeys(x.arena for x, _ in drawn):
+        of_arena = [(x, lost) for x, lost in drawn if x.arena == arena]
+        labels = marked_names({x.optimizer: seeds_mark(planned - x.diverged, planned) for x, _ in of_arena})
+        for x, lost in of_arena:
+            name = x.optimizer + (f" ({x.diverged} diverged)" if x.diverged else "")
+            row = Interval(labels[x.optimizer], name, styles[x.optimizer], lost, x.lost_low, x.lost_high)
+            rows.setdefault(arena, []).append(row)
+    caption = (
+        "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the left "
+        "where it is worse; mean over the seeds with its 95% confidence interval. †: seeds that did not diverge, where "
+        "some did. Arms of which every seed diverged are left out."
+    )
+    return draw_intervals(rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)

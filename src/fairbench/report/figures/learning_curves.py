@@ -1,4 +1,4 @@
-"""Learning curves and training loss: means over the final seeds."""
+"""Lines over the training: learning curves, training loss, and the activity of mechanisms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,9 @@ from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.curves import Curve, curves, mean_curve
+from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
+from fairbench.common.formatting import mean_and_deviation, percent
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.labels import (
     MOST_LABELS,
@@ -17,7 +19,6 @@ from fairbench.report.figures.labels import (
 )
 from fairbench.report.figures.panel import Panel, draw_band, draw_line
 from fairbench.report.figures.style import ArmStyles, arm_labels, axis_label, no_line, reference_first
-from fairbench.report.tables.numbers import mean_and_deviation
 from fairbench.suites.schema import Suite
 
 MOST_POINTS = 20
@@ -112,3 +113,40 @@ def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], style
             low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
             draw_band(panel, styles[arm.optimizer], steps, low, high)
         panel.summary.append(f"{texts[-1]}.")
+
+
+def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
+    """The share of the pairs of tensor and step in which each mechanism acted, over the training."""
+    watched = [(arm, shares) for arm in analyses.results.arms if (shares := acted(arm))]
+    curves = [(arm, shares) for arm, shares in watched if any(share for _, share in shares)]
+    arenas = list(dict.fromkeys(arm.arena for arm, _ in curves))
+    if not arenas:
+        return None
+    drawn = [style for name, style in styles.items() if name in {arm.optimizer for arm, _ in curves}]
+    figure, by_arena = panels(titles(analyses.suite, arenas), lines_height(len(drawn)), **label_space(drawn))
+    draw_legend(figure, drawn)
+    for arena, panel in by_arena.items():
+        panel.axes.set_xlabel("training step")
+        panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        panel.axes.set_ylabel("acted, % of tensor steps")
+        ends = {}
+        for arm, shares in curves:
+            if arm.arena == arena:
+                steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
+                texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
+                draw_line(panel, styles[arm.optimizer], steps, values, texts)
+                ends[styles[arm.optimizer].end] = styles[arm.optimizer], (steps[-1], values[-1])
+                panel.summary.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
+        label_ends(panel, ends)
+    caption = (
+        "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
+        f"changed something, in each window of logged steps, {over_seeds(analyses.suite)}. A missing line: it never "
+        "acted."
+    )
+    return finished(figure, by_arena, "mechanism", "When mechanisms acted", caption)
+
+
+def acted(arm: ArmResults) -> list[tuple[int, float]]:
+    """By logged step, the share of the pairs of tensor and step in which an arm's mechanism acted."""
+    pairs = dict(quantity_curve(arm, "tensor_steps"))
+    return [(step, count / pairs[step]) for step, count in quantity_curve(arm, "acted") if pairs.get(step)]

@@ -7,12 +7,12 @@ from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
+from fairbench.common.formatting import number, rate
 from fairbench.report.figures.canvas import Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.panel import Panel, Point, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles, axis_label, no_line, reference_first
-from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 from matplotlib.transforms import Transform
 
 from fairbench.report.figures.style import ArmStyle
-from fairbench.report.figures.text_size import points_per_pixel, scale
+from fairbench.report.figures.text import points_per_pixel, scale
 
 
 class Box(NamedTuple):
@@ -114,7 +114,7 @@ class Panel:
 
 
 def log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Make the x axis logarithmic, with plain numbers at its ticks, some of them even within a decade."""
+    """Make the x axis logarithmic, with plain numbers at its ticks; a range below one decade has ticks too."""
     axes.set_xscale("log")
     wide = max(values) >= 10 * min(values)
     parts = (1, 2, 5) if max(values) < 100 * min(values) else (1,)

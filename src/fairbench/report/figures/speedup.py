@@ -1,18 +1,34 @@
-"""How a speed-up comes about: the reference's curve over horizons, and the distance from each arm to it."""
+"""Speed-ups: the reference's curve over horizons with the distance from each arm to it, and their trends over size."""
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, curve_arenas, speedups
 from fairbench.analysis.results import ArmResults
+from fairbench.common.formatting import NONE, measured, three
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels
+from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles
-from fairbench.report.tables.numbers import measured
-from fairbench.report.tables.speedup import speedup_text
+
+POINTS = 9
+"""The points of a line over size, which is straight on two logarithmic axes."""
+
+
+def speedup_text(row: Speedup) -> str:
+    """A speed-up with its interval, such as "1.38 [1.21, ≥ 2.00]"; an end beyond the horizons is a bound."""
+    if row.n == 0:
+        return NONE
+    bounds = {"at least": f"≥ {three(row.longest)}", "at most": f"≤ {three(row.shortest)}"}
+    middle = bounds[row.beyond] if row.speedup is None else three(row.speedup)
+    low = bounds["at most"] if row.ci_low is None else three(row.ci_low)
+    high = bounds["at least"] if row.ci_high is None else three(row.ci_high)
+    return f"{middle} [{low}, {high}]"
 
 
 def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
@@ -84,3 +100,54 @@ def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmSty
     mark(panel, style, *panel.axes.plot(interval, [height, height], **wide))
     panel.summary.append(f"{row.optimizer}, {row.steps} steps: speed-up {speedup_text(row)}.")
     return max(reached, row.steps), height
+
+
+def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
+    """A panel for each ladder whose law is known, with a line for each optimizer."""
+    suite = analyses.suite
+    known = suite.ladders
+    trends: dict[str, list[SizeTrend]] = {}
+    for row in analyses.of(size_trends):
+        if row.speedup is not None:
+            trends.setdefault(row.arena, []).append(row)
+    if not trends:
+        return None
+    titles = {name: f"{name}: {suite.facts(known[name][0]).title}" for name in trends}
+    figure, by_ladder = panels(titles, lines_height(len(styles)), **label_space(styles.values()))
+    draw_legend(figure, styles.values())
+    for name, panel in by_ladder.items():
+        sizes = {x: plan.cell.parameters for x in known[name] if (plan := suite.arenas[x]).cell}
+        panel.axes.set_xlabel("parameters")
+        panel.axes.set_ylabel(f"speed-up over {styles[suite.reference].label}")
+        panel.axes.axhline(1, color=LIGHT["edge"], linewidth=1)
+        ends = {}
+        for row in trends[name]:
+            style = styles[row.optimizer]
+            ends[style.end] = style, _draw_trend(panel, row, sizes, style)
+        for single in analyses.of(speedups):
+            if single.arena in sizes and single.speedup is not None:
+                size, style = sizes[single.arena], styles[single.optimizer]
+                text = f"{single.optimizer}, {size} parameters, {single.steps} steps: {three(single.speedup)}"
+                draw_values(panel, style, [size], [single.speedup], [text])
+        log_axis(panel.axes, [*sizes.values()])
+        label_ends(panel, ends)
+    caption = (
+        f"Speed-up over {suite.reference} by the size of the model. Lines: by the law of all sizes, horizons and "
+        "optimizers together. Points: of single sizes and horizons, where they lie within the horizons of "
+        f"{suite.reference}."
+    )
+    return finished(figure, by_ladder, "size_trends", "Speed-up over size", caption)
+
+
+def _draw_trend(panel: Panel, row: SizeTrend, sizes: dict[str, int], style: ArmStyle) -> tuple[float, float]:
+    """Draw the line of an optimizer; returns its last point."""
+    assert row.smallest is not None
+    assert row.largest is not None
+    low, high, share = math.log(min(sizes.values())), math.log(max(sizes.values())), POINTS - 1
+    along = [i / share for i in range(POINTS)]
+    at = [math.exp(low + x * (high - low)) for x in along]
+    values = [row.smallest * (row.largest / row.smallest) ** x for x in along]
+    texts = [f"{row.optimizer}, {size:.0f} parameters: {three(value)}" for size, value in zip(at, values, strict=True)]
+    draw_line(panel, style, at, values, texts, markersize=0)
+    panel.summary.append(f"{row.optimizer}: {three(row.smallest)} to {three(row.largest)}; {row.verdict}.")
+    return at[-1], values[-1]

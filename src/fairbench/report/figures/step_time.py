@@ -8,7 +8,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost, costs
-from fairbench.report.figures.axis_text import inner_width
+from fairbench.common.formatting import number
 from fairbench.report.figures.canvas import TOP, Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
@@ -18,8 +18,7 @@ from fairbench.report.figures.labels import (
 )
 from fairbench.report.figures.panel import Panel, Point, mark
 from fairbench.report.figures.style import ArmStyles
-from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
-from fairbench.report.tables.numbers import number
+from fairbench.report.figures.text import POINTS_PER_INCH, inner_width, panel_width, text_width
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.text_size import (
+from fairbench.report.figures.text import (
     LEFT,
     POINTS_PER_INCH,
     RIGHT,

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.common.formatting import merged
+from fairbench.common.formatting import NONE, exact, merged, rate
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
-from fairbench.report.tables.numbers import NONE, exact, rate
 from fairbench.study.plan import ResolvedSuite
 
 BY_PRESET = "by the preset"
@@ -51,9 +51,9 @@ class Budget:
     tuned: bool
 
 
-def budgets(results: Results) -> list[Budget]:
+def budgets(analyses: Analyses) -> list[Budget]:
     """The budget and the treatment of every arm, in the order of the suite."""
-    return [_budget(results, arm) for arm in results.arms]
+    return [_budget(analyses.results, arm) for arm in analyses.results.arms]
 
 
 def _budget(results: Results, arm: ArmResults) -> Budget:

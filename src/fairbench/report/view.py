@@ -1,15 +1,43 @@
-"""Tables independent of their layout by the page and LaTeX: the text and the sort value of each cell."""
+"""Tables of text, independent of the page, LaTeX and terminals that lay them out."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
-from fairbench.report.tables.numbers import interval
-from fairbench.report.tables.verdict_text import Emphasized
+from markupsafe import Markup, escape
+from rich.text import Text
+
+from fairbench.common.formatting import interval
 
 Row = Any
 """The object that a row shows."""
+
+
+class Emphasized:
+    """Text for pages, terminals and LaTeX, bold only if it is a win; no other code makes text bold."""
+
+    __slots__ = ("_text", "is_win")
+
+    def __init__(self, text: str, is_win: bool) -> None:
+        self._text, self.is_win = text, is_win
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __html__(self) -> str:
+        """The text for a template, already escaped."""
+        text = escape(self._text)
+        return Markup('<strong class="win">{}</strong>').format(text) if self.is_win else text
+
+    def latex(self, source: str) -> str:
+        """The text, given as LaTeX source."""
+        return rf"\textbf{{{source}}}" if self.is_win else source
+
+    def __rich__(self) -> Text:
+        return Text(self._text, "bold" if self.is_win else "")
 
 
 @dataclass(frozen=True)
@@ -28,14 +56,14 @@ class Column:
     Attributes:
         show: returns the text for a row.
         value: returns the number that the text shows; a column with it is aligned right.
-        in_latex: whether the table in LaTeX has it, which is narrower than the page.
+        narrow: whether LaTeX and terminals have it too, which are narrower than the page.
         more: returns further numbers that the text shows, by their names; a CSV has them in full.
     """
 
     title: str
     show: Callable[[Row], str | Emphasized]
     value: Callable[[Row], float | None] | None = None
-    in_latex: bool = True
+    narrow: bool = True
     more: Mapping[str, Callable[[Row], float | None]] = field(default_factory=dict)
 
     def cell(self, row: Row) -> Cell:
@@ -57,6 +85,13 @@ class TableView:
     def grouped(self) -> bool:
         """Whether several rows have the same subject."""
         return len({row[0].text for row in self.rows}) < len(self.rows)
+
+    @property
+    def narrow(self) -> TableView:
+        """The table without the columns that only the page has."""
+        kept = [i for i, column in enumerate(self.columns) if column.narrow]
+        columns, rows = [self.columns[i] for i in kept], [[row[i] for i in kept] for row in self.rows]
+        return replace(self, columns=columns, rows=rows)
 
 
 def words(title: str, attribute: str) -> Column:
@@ -82,8 +117,8 @@ def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high
 
 
 def page_only(*columns: Column) -> tuple[Column, ...]:
-    """Columns that the table in LaTeX leaves out."""
-    return tuple(replace(column, in_latex=False) for column in columns)
+    """Columns that LaTeX and terminals leave out."""
+    return tuple(replace(column, narrow=False) for column in columns)
 
 
 ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))

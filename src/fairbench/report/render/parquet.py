@@ -4,12 +4,12 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
 from fairbench.analysis.results import Results, Run
-from fairbench.report.tables.fields import Field
+from fairbench.report.table import Field, Table
 from fairbench.study.record import plain_values
 
 RECORDS = "records.parquet"
@@ -30,11 +30,6 @@ class Column:
 
 
 Columns = Sequence[Column]
-
-
-def recorded(results: Results) -> list[Run]:
-    """The trials that have a record, arm by arm."""
-    return [run for arm in results.arms for run in (*arm.trials, *arm.timing) if run.record]
 
 
 Fact = tuple[str, str, Value, str]
@@ -199,33 +194,67 @@ def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
     return run.metric("val", metric) if split == "test" else None
 
 
-def rows_of(columns: Columns, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """The values of each trial by the names of the columns."""
-    readers = [(x.field.name, x.value) for x in columns]
-    for run in runs:
-        yield {name: value(run) for name, value in readers}
+class _Rows(Sequence[dict[str, Any]]):
+    """The values of each trial by the names of the columns, read when they are asked for."""
+
+    def __init__(self, columns: Columns, runs: Sequence[Run]) -> None:
+        self._columns, self._runs = columns, runs
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """A row, or some."""
+        if isinstance(index, slice):
+            return [*map(self._row, self._runs[index])]
+        return self._row(self._runs[index])
+
+    def _row(self, run: Run) -> dict[str, Any]:
+        return {column.field.name: column.value(run) for column in self._columns}
 
 
-def to_parquet(columns: Columns, runs: Sequence[Run]) -> bytes:
-    """The file; the same records give the same bytes."""
-    import pyarrow  # here, since only a report needs it
-    import pyarrow.parquet
+@dataclass(frozen=True, repr=False)
+class RecordTable(Table[dict[str, Any]]):
+    """All records, a row for each trial."""
 
-    plain = {"string": pyarrow.string(), "integer": pyarrow.int64(), "number": pyarrow.float64()}
-    plain["boolean"] = pyarrow.bool_()
-    types = {x.field.name: pyarrow.list_(plain[x.field.item]) if x.field.item else plain[x.field.type] for x in columns}
-    file, schema = io.BytesIO(), pyarrow.schema([*types.items()])
-    with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for start in range(0, len(runs), GROUP):
-            writer.write_table(_table(columns, runs[start : start + GROUP], schema))
-    return file.getvalue()
+    of_records: Columns = ()
+
+    @property
+    def fields(self) -> list[Field]:
+        """Type and meaning of each column."""
+        return [column.field for column in self.of_records]
+
+    def content(self) -> bytes:
+        """The Parquet file; the same records give the same bytes."""
+        import pyarrow  # here, since only a report needs it
+        import pyarrow.parquet
+
+        plain = {"string": pyarrow.string(), "integer": pyarrow.int64(), "number": pyarrow.float64()}
+        plain["boolean"] = pyarrow.bool_()
+        types = {x.name: pyarrow.list_(plain[x.item]) if x.item else plain[x.type] for x in self.fields}
+        file, schema = io.BytesIO(), pyarrow.schema([*types.items()])
+        with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+            for start in range(0, len(self), GROUP):
+                writer.write_table(_table(self.rows[start : start + GROUP], schema))
+        return file.getvalue()
 
 
-def _table(columns: Columns, runs: Sequence[Run], schema: Any) -> Any:
+def record_table(results: Results) -> RecordTable:
+    """The trials that have a record, arm by arm."""
+    runs = [run for arm in results.arms for run in (*arm.trials, *arm.timing) if run.record]
+    found = columns(results, runs)
+    return RecordTable(_Rows(found, runs), tuple(column.field.name for column in found), None, RecordTable, found)
+
+
+def _table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
     """The rows of some trials, by way of JSON: pyarrow would import pandas, in a second, to convert Python's values."""
     import pyarrow.json
 
-    rows = b"\n".join(map(msgspec.json.encode, rows_of(columns, runs)))
-    reading = pyarrow.json.ReadOptions(block_size=len(rows) + 1, use_threads=False)
+    lines = b"\n".join(map(msgspec.json.encode, rows))
+    reading = pyarrow.json.ReadOptions(block_size=len(lines) + 1, use_threads=False)
     parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    return pyarrow.json.read_json(io.BytesIO(rows), reading, parsing)
+    return pyarrow.json.read_json(io.BytesIO(lines), reading, parsing)

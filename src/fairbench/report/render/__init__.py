@@ -1,0 +1,1 @@
+"""The report for each medium but the page."""

@@ -1,0 +1,141 @@
+"""The budget and the treatment of each arm, and whether all trials had the same start and data."""
+
+from collections.abc import Callable
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.budget import budgets, equality
+from fairbench.analysis.comparability import HashCheck, hash_checks
+from fairbench.analysis.tuning import ALL, DEFAULT, Tuning, tuning
+from fairbench.common.formatting import NONE, exact, number, percent, plural, rate, signed
+from fairbench.report.output import Output, Section
+from fairbench.report.view import ARM, Column, TableView, integers, numbers, page_only, table_view, words
+
+SMALL_BUDGETS = ("1", "2", "4", "8")
+"""The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
+
+
+def _budget_columns(analyses: Analyses) -> tuple[Column, ...]:
+    confirms = any(arm.confirm_trials for arm in analyses.of(budgets))
+    return (
+        *ARM,
+        words("Rates", "search"),
+        integers("Settings", "settings"),
+        integers("Search, trials", "sweep_trials"),
+        integers("Search, steps", "sweep_steps"),
+        *(integers(f"Confirmation, {x}", f"confirm_{x}") for x in ("trials", "steps") if confirms),
+        integers("Final, trials", "final_trials"),
+        integers("Final, steps", "final_steps"),
+    )
+
+
+def tuning_table(analyses: Analyses) -> TableView:
+    """What each arm reaches at its default, with few settings and with all of its search."""
+    caption = (
+        f"What tuning costs, by the values of the search: {analyses.suite.selection_name} split, end of the sweep "
+        "trials. Default: the tried setting nearest to the optimizer’s own, or the middle of the grid if it has none; "
+        "a dash if its own is outside the tried ones. Best of 2: expected for 2 settings that are drawn at random, "
+        "with replacement, from those tried. In parentheses: the rank in the arena. Gain: of the best over the "
+        "default; it includes the luck of the selection. A setting that diverged counts as the worst value with which "
+        "one finished in the arena."
+    )
+    rows = analyses.of(tuning)
+    found = {(row.arena, row.optimizer, row.drawn): row for row in rows}
+
+    def reached(title: str, drawn: str) -> Column:
+        def at(row: Tuning) -> Tuning | None:
+            return found.get((row.arena, row.optimizer, drawn))
+
+        value, rank = (lambda row, of=of: getattr(at(row), of, None) for of in ("value", "rank"))
+        return Column(title, lambda row: _with_rank(at(row)), value, more={"rank": rank})
+
+    def lost(row: Tuning) -> float:
+        return found[row.arena, row.optimizer, "1"].p_diverged
+
+    every = [row for row in rows if row.drawn == ALL]
+    few = [k for k in SMALL_BUDGETS if any(row.drawn == k and row.rank for row in rows)]
+    columns = (
+        *ARM,
+        *page_only(words("Metric", "metric")),
+        numbers("Default rate", "default_lr", rate),
+        reached("At the default", DEFAULT),
+        *(reached(f"Best of {k}", k) for k in few),
+        reached("Best of all", ALL),
+        *page_only(integers("Settings", "settings")),
+        *([Column("Diverged", lambda row: percent(lost(row)), lost)] if any(map(lost, every)) else []),
+        numbers("Gain", "gain", signed),
+    )
+    return table_view("tuning", caption, columns, every)
+
+
+def _with_rank(row: Tuning | None) -> str:
+    if row is None:
+        return NONE
+    return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({exact(row.rank)})" if row.rank else "")
+
+
+def _agreement(title: str, of: Callable[[HashCheck], bool]) -> Column:
+    return Column(title, lambda check: "agree" if of(check) else "DIFFER")
+
+
+def _equal_conditions(analyses: Analyses) -> str:
+    checks = analyses.of(hash_checks)
+    if not checks or not all(check.agrees for check in checks):
+        return ""
+    groups = f"{'all ' if checks[1:] else ''}{plural(len(checks), 'group')}"
+    return (
+        f"In {groups} of trials that share arena, stage and seed, the sha256 agree: of the initial weights (those of a "
+        "process without an optimizer), and of batch order and noise of the trials that finished."
+    )
+
+
+BUDGET = Section[Analyses](
+    "budget",
+    "Budget and treatment",
+    (
+        Output(
+            "budget",
+            "Trials and steps",
+            lambda a: a.of(budgets),
+            _budget_columns,
+            lambda a: (
+                "Search and training of each arm: trials with a record, and their steps. Extensions of a grid count. "
+                f"{equality(a.of(budgets))}"
+            ),
+        ),
+        Output("tuning", "What tuning costs", lambda a: a.of(tuning), view=tuning_table, kind=Tuning, always=True),
+        Output(
+            "treatment",
+            "Treatment",
+            lambda a: a.of(budgets),
+            (
+                *ARM,
+                *page_only(words("From", "factory")),
+                *(words(x.capitalize(), x) for x in ("clipping", "centralization")),
+                words("AGC", "adaptive_clipping"),
+                *(words(x.capitalize(), x) for x in ("groups", "schedule")),
+                words("Weight decay", "decay"),
+                *page_only(words("Set by the suite", "options")),
+            ),
+            "Treatment of each arm by the options that built it: clipping of the gradients’ global norm, "
+            "gradient centralization, adaptive gradient clipping (AGC), parameter groups, the schedule of the rate, "
+            "weight decay and whether it is coupled to the gradient.",
+        ),
+        Output(
+            "conditions",
+            "Conditions",
+            lambda a: a.of(hash_checks),
+            (
+                words("Arena", "arena"),
+                words("Stage", "stage"),
+                integers("Seed", "seed"),
+                integers("Trials", "trials"),
+                _agreement("Initial weights", lambda check: check.initial_weights),
+                _agreement("Batch order", lambda check: check.batches),
+                _agreement("Noise", lambda check: check.noise),
+            ),
+            "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a "
+            "process without an optimizer, batch order and noise among the trials that finished.",
+            finding=("Same start, same data", _equal_conditions),
+        ),
+    ),
+)

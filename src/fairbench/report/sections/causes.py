@@ -1,0 +1,86 @@
+"""The causes of a gain: the contributions of a control ladder, and the cost of shocks."""
+
+from collections.abc import Sequence
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
+from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
+from fairbench.common.formatting import exact, interval, percent, three
+from fairbench.report.figures.intervals import draw_causes, draw_shocks
+from fairbench.report.output import Output, Section
+from fairbench.report.view import ARM, Column, integers, intervals, numbers, words
+
+
+def causes(analyses: Analyses) -> str:
+    """The contribution of each rung in each arena, and the intervals without 0; empty without a control ladder."""
+    if not analyses.of(contributions):
+        return ""
+    arenas = dict.fromkeys(x.arena for x in analyses.of(contributions))
+    sentences = [_arena([x for x in analyses.of(contributions) if x.arena == arena]) for arena in arenas]
+    return (
+        f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, "
+        "positive where the later one is better, with 95% intervals that are paired by seed and not corrected. They "
+        "show the source of a gain; the verdicts decide whether there is a gain."
+    )
+
+
+def _arena(rows: Sequence[Contribution]) -> str:
+    rungs, whole = [row for row in rows if row.part != WHOLE], rows[-1]
+    parts = ", ".join(f"{row.optimizer} {_size(row)}" for row in rungs)
+    clear = [row.optimizer for row in rungs if row.ci_low and row.ci_high and row.ci_low * row.ci_high > 0]
+    outside = f"; 0 lies outside the interval of {', '.join(clear)}" if clear else ""
+    return f"{whole.arena}: {parts}; the whole {_size(whole)}{outside}."
+
+
+def _size(row: Contribution) -> str:
+    if row.contribution is None:
+        return f"unknown ({row.note})"
+    size = interval(row.contribution, row.ci_low, row.ci_high)
+    return f"{size} ({row.note})" if row.ci_low is None else size
+
+
+CAUSES = Section[Analyses](
+    "causes",
+    "Causes",
+    (
+        Output(
+            "causes",
+            "Contributions",
+            lambda a: a.of(contributions),
+            (
+                words("Arena", "arena"),
+                Column("Rung", lambda c: f"{c.before} → {c.optimizer}" + (" (the whole)" if c.part == WHOLE else "")),
+                words("Metric", "metric"),
+                intervals("Contribution", "contribution"),
+                integers("Seeds", "n"),
+                words("Note", "note"),
+            ),
+            "The contribution of each rung of the control ladder to the primary metric, positive where it is better; "
+            "mean over the seeds and its 95% confidence interval, paired by seed, not corrected. The rungs of an arena "
+            "sum to the whole.",
+            kind=Contribution,
+            figure=draw_causes,
+            finding=("Causes", causes),
+        ),
+        Output(
+            "shocks",
+            "Cost of the shocks",
+            lambda a: a.of(shock_costs),
+            (
+                *ARM,
+                integers("Seeds", "n"),
+                integers("Diverged", "diverged"),
+                numbers("Excess loss, sum", "excess", three),
+                numbers("Steps to recover", "recovery", exact),
+                numbers("Shocks overcome", "recovered", percent),
+                intervals("Lost", "lost", "lost_low", "lost_high"),
+                words("Note", "note"),
+            ),
+            "The cost of the shocks of a disturbed arena, each seed against its undisturbed twin: the excess of the "
+            "training loss, summed over the steps; steps until it is within 5% again, median; how much worse the final "
+            "test metric is, with a 95% confidence interval, paired by seed, that is not corrected.",
+            kind=ShockCost,
+            figure=draw_shocks,
+        ),
+    ),
+)

@@ -1,0 +1,66 @@
+"""The time and memory of training."""
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.curves import equal_times
+from fairbench.common.formatting import number, three
+from fairbench.report.figures.step_time import draw_step_time
+from fairbench.report.output import Output, Section
+from fairbench.report.view import ARM, integers, numbers, page_only, words
+
+PHASES = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
+
+
+def _at_equal_time(analyses: Analyses) -> str:
+    return (
+        "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
+        f"not counted: steps times the milliseconds of a step. {analyses.suite.selection_name.capitalize()} split, "
+        "mean over the final seeds, linear between evaluations. A slower arm is then not at the end of its schedule; "
+        "with one for that time it would do better."
+    )
+
+
+COST = Section[Analyses](
+    "cost",
+    "Cost",
+    (
+        Output("step_time", figure=draw_step_time),
+        Output(
+            "cost",
+            "Time and memory",
+            lambda a: a.of(costs),
+            (
+                *ARM,
+                *page_only(words("Source", "source"), integers("Trials", "trials")),
+                numbers("Training step, ms", "train_ms", three),
+                *(numbers(f"{title}, ms", f"{phase}_ms", three) for title, phase in PHASES),
+                *page_only(
+                    numbers("Evaluation, s", "eval_s", three),
+                    numbers("Trial, s", "trial_s", three),
+                    numbers("All trials, s", "total_s", three),
+                ),
+                numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
+            ),
+            "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there "
+            "are none (source); all trials: those of the search too, summed. A training step is data, forward, "
+            "backward and optimizer; the optimizer’s part is clipping, step and schedule. Repeated timings differ; on "
+            "a CPU, trials may share the machine.",
+            kind=Cost,
+            always=True,
+        ),
+        Output(
+            "equal_time",
+            "At equal time",
+            lambda a: a.of(equal_times),
+            (
+                *ARM,
+                words("Metric", "metric"),
+                numbers("Training time, s", "seconds", three),
+                numbers("Steps by then", "steps", "{:.0f}".format),
+                numbers("Value then", "value", number),
+                numbers("Value at its end", "final", number),
+            ),
+            _at_equal_time,
+        ),
+    ),
+)

@@ -1,0 +1,279 @@
+"""The results: Table 1, every comparison with its statistics, ranks, schedules, and every metric."""
+
+from collections.abc import Sequence
+
+from fairbench.analysis.aggregates import Aggregate, aggregates
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.leaderboard import Standing, leaderboard
+from fairbench.analysis.comparison.ranking import Rank, ranking
+from fairbench.analysis.comparison.schedules import Interaction, interactions
+from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
+from fairbench.common.formatting import column_of_means, exact, measured, number, p_value, signed, three
+from fairbench.report.output import Output, Section
+from fairbench.report.sections.verdicts import VerdictText
+from fairbench.report.view import (
+    ARM,
+    Column,
+    Emphasized,
+    TableView,
+    integers,
+    intervals,
+    numbers,
+    page_only,
+    table_view,
+    words,
+)
+from fairbench.suites.schema import Suite
+
+
+class MeanText(Emphasized):
+    """The mean of an optimizer, a win if the verdict on it is better in each of its comparisons."""
+
+    def __init__(self, text: str, optimizer: str, comparisons: Sequence[Comparison]) -> None:
+        won = [c.is_win if c.reference == optimizer else c.verdict == "worse" for c in comparisons]
+        super().__init__(text, bool(won) and all(won))
+
+    def latex(self, source: str) -> str:
+        """The text, in which the mean may be bold: a bold deviation would say nothing."""
+        mean, *deviation = source.partition("~")
+        return super().latex(mean) + "".join(deviation)
+
+
+def main_table(analyses: Analyses) -> TableView:
+    """Table 1 of a paper: the primary metric of every optimizer in every arena."""
+    suite = analyses.suite
+    found = {(a.arena, a.optimizer): a for a in analyses.of(aggregates) if a.metric == suite.arenas[a.arena].metric}
+    compared: dict[tuple[str, str], list[Comparison]] = {}
+    for c in analyses.comparisons:
+        for name in (c.reference, c.baseline):
+            compared.setdefault((c.arena, name), []).append(c)
+
+    def column(arena: str) -> Column:
+        of_arena = {name: found[arena, name] for name in suite.optimizers}
+        texts = column_of_means([(a.mean, a.std) for a in of_arena.values()])
+        shown = {name: f"{_lost(of_arena[name])}{text}" for name, text in zip(of_arena, texts, strict=True)}
+
+        def mean(optimizer: str) -> MeanText:
+            return MeanText(shown[optimizer], optimizer, compared.get((arena, optimizer), ()))
+
+        deviation = {"std": lambda optimizer: of_arena[optimizer].std}
+        return Column(_metric(suite, arena), mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
+
+    whom = (
+        "every other" if suite.compare == "all" else f"{suite.reference}, or {suite.reference} better than every other"
+    )
+    caption = (
+        f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
+        f"is that an optimizer is better than {whom}."
+    )
+    if any(map(_lost, found.values())):
+        caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
+    columns = Column("Optimizer", str), *map(column, suite.compared_arenas)
+    return table_view("main", caption, columns, suite.optimizers)
+
+
+def _metric(suite: Suite, arena: str) -> str:
+    return f"{arena}: {suite.arenas[arena].metric}\N{NO-BREAK SPACE}{'↓' if suite.direction(arena) == 'min' else '↑'}"
+
+
+def _lost(a: Aggregate) -> str:
+    return "†" if a.diverged or a.failed or a.missing else ""
+
+
+def _pair_columns(analyses: Analyses, attribute: str = "reference") -> tuple[Column, ...]:
+    """The columns that name a pair; the first optimizer only where all pairs are compared."""
+    first = [words("Optimizer", attribute)] if analyses.suite.compare == "all" else []
+    return words("Arena", "arena"), *first, words("Baseline", "baseline")
+
+
+def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
+    """Every comparison with its tests."""
+    reference = "the optimizer" if analyses.suite.compare == "all" else analyses.suite.reference
+    return (
+        *_pair_columns(analyses),
+        Column("Verdict", VerdictText),
+        *page_only(
+            Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
+            Column(
+                f"Mean of {reference}",
+                lambda c: measured(c.mean_reference, c.std_reference),
+                lambda c: c.mean_reference,
+            ),
+            Column(
+                "Mean of the baseline", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline
+            ),
+        ),
+        intervals("Advantage", "advantage"),
+        *page_only(
+            numbers("Margin", "margin", exact),
+            numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
+            numbers("Welch p", "p", p_value),
+        ),
+        numbers("Holm p", "p_holm", p_value),
+        numbers("TOST p", "p_equivalence", p_value),
+    )
+
+
+def _comparison_caption(analyses: Analyses) -> str:
+    suite = analyses.suite
+    caption = (
+        "Final value of each arena’s primary metric on the test split. Advantage, interval and g are positive where "
+        f"{'the optimizer' if suite.compare == 'all' else suite.reference} is better. Only “better” is a win. "
+        f"Alpha {exact(suite.alpha)}; the interval is not corrected for the number of comparisons, Holm p is."
+    )
+    if suite.final.looks:
+        caption += " Intervals, Holm p and TOST p are corrected for the looks, Welch p is not."
+    return caption
+
+
+def _leaderboard_columns(analyses: Analyses) -> tuple[Column, ...]:
+    faster = numbers("Speed-up", "speedup", three), *page_only(numbers("Faster in", "faster", exact))
+    return (
+        words("Optimizer", "optimizer"),
+        numbers("Mean rank", "mean_rank", three),
+        *page_only(words("Groups", "groups")),
+        *(numbers(verdict.capitalize(), verdict, exact) for verdict in FROM_BASELINE),
+        *page_only(numbers("Undecided", "undecided", exact)),
+        numbers("Step time", "step_ratio", three),
+        numbers("Training time", "train_ratio", three),
+        *(faster if any(x.faster is not None for x in analyses.of(leaderboard)) else ()),
+        *page_only(Column("State", _state), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
+    )
+
+
+def _leaderboard_caption(analyses: Analyses) -> str:
+    reference = analyses.suite.reference
+    known = (x.critical_difference for x in analyses.of(leaderboard))
+    difference = next((x for x in known if x is not None), None)
+    separation = (
+        "There are too few arenas to separate mean ranks."
+        if difference is None
+        else f"Mean ranks that differ by less than {three(difference)} are not separated (Nemenyi): they share a group."
+    )
+    return (
+        "Every optimizer over all arenas, by its mean rank, with the number of arenas in which it is better than "
+        f"{reference}, equivalent to it, worse, or undecided. {separation} Times are multiples of {reference}’s; state "
+        "is the number of values for each weight."
+    )
+
+
+def _state(standing: Standing) -> str:
+    """What an optimizer keeps for each weight, and its further state, in words."""
+    known = "" if standing.state is None else str(standing.state)
+    return f"{known}, and {standing.further_state}" if standing.further_state else known
+
+
+def _metric_columns(analyses: Analyses) -> tuple[Column, ...]:
+    arenas = analyses.suite.arenas
+    return (
+        words("Arena", "arena"),
+        Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
+        words("Optimizer", "optimizer"),
+        Column("Mean", lambda a: measured(a.mean, a.std), lambda a: a.mean),
+        numbers("Std", "std", lambda std: number(std, 2)),
+        integers("Finished", "n"),
+        integers("Diverged", "diverged"),
+        *page_only(integers("Failed", "failed"), integers("Missing", "missing")),
+    )
+
+
+def _by_metric(analyses: Analyses) -> list[Aggregate]:
+    metrics = analyses.results.metrics
+    order = {pair: i for i, pair in enumerate((x, metric) for x in analyses.suite.arenas for metric in metrics[x])}
+    return sorted(analyses.of(aggregates), key=lambda a: order[a.arena, a.metric])
+
+
+RESULTS = Section[Analyses](
+    "results",
+    "Results",
+    (
+        Output("main", "Table 1", view=main_table, open_up_to=8),
+        Output(
+            "comparisons",
+            "Every comparison",
+            lambda a: a.comparisons,
+            _comparison_columns,
+            _comparison_caption,
+            kind=Comparison,
+            file="significance",
+            always=True,
+            in_terminal=True,
+        ),
+        Output(
+            "leaderboard",
+            "Leaderboard",
+            lambda a: a.of(leaderboard),
+            _leaderboard_columns,
+            _leaderboard_caption,
+            kind=Standing,
+        ),
+        Output(
+            "statistics",
+            "Further statistics",
+            lambda a: a.comparisons,
+            lambda a: (
+                *_pair_columns(a),
+                numbers("Paired p", "p_paired", p_value),
+                *page_only(numbers("Correlation", "seed_correlation", lambda r: number(r, 2))),
+                numbers("Spread p", "p_spread", p_value),
+                intervals("Hedges’ g", "hedges_g", "g_low", "g_high"),
+                numbers("Seeds needed", "seeds_needed", exact),
+            ),
+            "Further statistics, not corrected; no verdict depends on them: the t-test paired by seed and the "
+            "correlation of the arms over seeds, the test of equal spread, the 95% interval of g, and the seeds "
+            "needed to find a difference of the margin.",
+        ),
+        Output(
+            "schedules",
+            "Does the win survive the other schedule?",
+            lambda a: a.of(interactions),
+            lambda a: (
+                *_pair_columns(a, "optimizer"),
+                words("A", "schedule_a"),
+                words("B", "schedule_b"),
+                words("Under A", "verdict_a"),
+                words("Under B", "verdict_b"),
+                words("Survives", "survives"),
+                *page_only(
+                    numbers("Advantage, A", "advantage_a", signed), numbers("Advantage, B", "advantage_b", signed)
+                ),
+                intervals("Interaction", "interaction"),
+                numbers("Holm p", "p_holm", p_value),
+                *page_only(words("Note", "note")),
+            ),
+            "Whether a win survives another learning-rate schedule: the verdicts of a pair under schedules A and B. "
+            "Interaction: the advantage under B minus that under A, with a 95% confidence interval by the pooled "
+            "variance of the four arms. Holm p is corrected for all rows, the interval is not.",
+            kind=Interaction,
+        ),
+        Output(
+            "ranking",
+            "Ranks",
+            lambda a: a.of(ranking),
+            (
+                *ARM,
+                numbers("Mean", "mean", number),
+                numbers("Rank", "rank", exact),
+                numbers("At best", "rank_low", exact),
+                numbers("At worst", "rank_high", exact),
+                words("Groups", "groups"),
+                words("Separated by", "method"),
+            ),
+            "Ranks by the primary metric, 1 is best, with the best and the worst rank that is not ruled out. "
+            "Optimizers that share a group are not separated.",
+            kind=Rank,
+        ),
+        Output(
+            "metrics",
+            "Every metric",
+            lambda a: a.of(aggregates),
+            _metric_columns,
+            "Test split, mean and standard deviation over the finished seeds. Where seeds diverged, failed or are "
+            "missing, the mean is that of the finished ones and is not compared.",
+            shown=_by_metric,
+            kind=Aggregate,
+            file="aggregate",
+            always=True,
+        ),
+    ),
+)

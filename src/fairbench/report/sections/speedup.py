@@ -1,0 +1,133 @@
+"""The speed-up over the reference, and its trend over size."""
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend, ladder_laws, size_trends
+from fairbench.analysis.comparison.speedups import Speedup, speedups
+from fairbench.common.formatting import NONE, exact, interval, p_value, percent, plural, some, three
+from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
+from fairbench.report.output import Output, Section
+from fairbench.report.view import ARM, Column, integers, intervals, numbers, page_only, words
+
+
+def speed_up(analyses: Analyses) -> str:
+    """Which arms are faster than the reference; empty without its curve over horizons."""
+    rows = analyses.of(speedups)
+    if not rows:
+        return ""
+    reference, faster = rows[0].reference, [row for row in rows if row.claimed]
+    named = some([f"{row.arena}, {row.optimizer}: {speedup_text(row)}" for row in faster], "; ")
+    return (
+        f"{len(faster)} of {plural(len(rows), 'arm')} {'is' if len(faster) == 1 else 'are'} faster than {reference}, "
+        f"which needs a verdict of better and an interval above 1{f'. {named}' if named else ''}. A speed-up is the "
+        f"steps that {reference} needs for the same final value, over the arm’s own; ≥ and ≤ are beyond its horizons."
+        + "".join(map(_trend, analyses.of(size_trends)))
+    )
+
+
+def _trend(row: SizeTrend) -> str:
+    size = "" if row.trend is None else f" (trend {interval(row.trend, row.trend_low, row.trend_high)})"
+    if row.verdict in ("grows", "shrinks", "holds"):
+        return f" With size the speed-up of {row.optimizer} {row.verdict} in {row.arena}{size}."
+    return f" Whether the speed-up of {row.optimizer} changes with size in {row.arena} cannot be told{size}."
+
+
+def _speedup_caption(analyses: Analyses) -> str:
+    reference = analyses.suite.reference
+    return (
+        f"Speed-up: the steps that {reference} needs to reach an arm’s final value on the test split, over the arm’s "
+        f"own, by trainings of {reference} with other numbers of steps, each with its own schedule and search. An end "
+        "with ≥ or ≤ is beyond them. Faster: the verdict on the arm is better, and the interval, which is not "
+        "corrected, lies above 1."
+    )
+
+
+def _time_text(row: Speedup) -> str:
+    if row.time_speedup is None:
+        return NONE
+    low, high = ("open" if end is None else three(end) for end in (row.time_low, row.time_high))
+    return f"{three(row.time_speedup)} [{low}, {high}]"
+
+
+def _trend_caption(analyses: Analyses) -> str:
+    return (
+        f"Whether the speed-up over {analyses.suite.reference} changes with size, by one law for all sizes, horizons "
+        "and optimizers. Speed-up: at the middle of the sizes, with its 95% interval, and at their ends. Trend: "
+        f"exponent of the size. Holds: the trend is within the margin of {exact(analyses.suite.trend_margin)}."
+    )
+
+
+def _ratio_text(row: SizeTrend) -> str:
+    if row.speedup is None or row.ci_low is None or row.ci_high is None:
+        return three(row.speedup)
+    return f"{three(row.speedup)} [{three(row.ci_low)}, {three(row.ci_high)}]"
+
+
+ENDS = {"low": lambda row: row.ci_low, "high": lambda row: row.ci_high}
+
+SPEEDUP = Section[Analyses](
+    "speedup",
+    "Speed-up",
+    (
+        Output(
+            "speedup",
+            "Speed-up over the reference",
+            lambda a: a.of(speedups),
+            (
+                *ARM,
+                integers("Steps", "steps"),
+                Column("Speed-up [95% CI]", speedup_text, lambda row: row.speedup, more=ENDS),
+                Column(
+                    "In time [95% CI]",
+                    _time_text,
+                    lambda row: row.time_speedup,
+                    more={"low": lambda row: row.time_low, "high": lambda row: row.time_high},
+                ),
+                words("Verdict", "verdict"),
+                Column("Faster", lambda row: "yes" if row.claimed else "no"),
+                *page_only(integers("Seeds", "n"), words("Note", "note")),
+            ),
+            _speedup_caption,
+            kind=Speedup,
+            figure=draw_speedup,
+            finding=("Speed-up", speed_up),
+        ),
+        Output(
+            "size_trends",
+            "Does it change with size?",
+            lambda a: a.of(size_trends),
+            (
+                *ARM,
+                Column("Speed-up [95% CI]", _ratio_text, lambda row: row.speedup, more=ENDS),
+                *page_only(numbers("Smallest", "smallest", three), numbers("Largest", "largest", three)),
+                intervals("Trend", "trend", "trend_low", "trend_high"),
+                numbers("Holm p", "p_holm", p_value),
+                words("Trend over size", "verdict"),
+                *page_only(words("Note", "note")),
+            ),
+            _trend_caption,
+            kind=SizeTrend,
+            figure=draw_size_trends,
+        ),
+        Output(
+            "ladder_laws",
+            "The law",
+            lambda a: a.of(ladder_laws),
+            (
+                words("Arena", "arena"),
+                *(numbers(title, name, three) for title, name in (("E", "E"), ("A", "A"), ("α", "alpha"), ("B", "B"))),
+                numbers("β", "beta", three),
+                integers("Cells", "cells"),
+                integers("Seeds", "n"),
+                numbers("Seeds differ by", "spread", three),
+                numbers("Misfit", "misfit", three),
+                numbers("Error", "error", percent),
+                numbers("Left out", "left_out_error", percent),
+            ),
+            "The law of a ladder: loss = E + A size^−α + B (r steps)^−β, where r is the speed-up of the optimizer. "
+            "Error: mean over its cells, relative to the loss. Misfit: mean square of the residuals over what seeds "
+            "explain, about 1 for a law that describes the cells. Left out: the error at the largest size, by the law "
+            "of the others.",
+            kind=LadderLaw,
+        ),
+    ),
+)

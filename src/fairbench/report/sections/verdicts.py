@@ -1,0 +1,180 @@
+"""The verdicts as a grid and in sentences, and the flags of the audit."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
+from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
+from fairbench.common.checks import Flag
+from fairbench.common.formatting import interval, p_value, plural, some
+from fairbench.report.figures.intervals import draw_leaderboard
+from fairbench.report.output import Output, Section
+from fairbench.report.table import Audit, names_of
+from fairbench.report.view import Column, Emphasized, Row, TableView, table_view, words
+
+ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
+"""The verdicts as a sorted grid has them."""
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
+"""A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
+NUMBERS = {"advantage": "advantage", "low": "ci_low", "high": "ci_high"}
+"""The numbers that a cell shows, by their names."""
+
+
+class VerdictText(Emphasized):
+    """The verdict of a comparison with its notes."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__(comparison.statement, comparison.is_win)
+
+
+class GridText(Emphasized):
+    """The verdict of a comparison and its advantage, for a grid of verdicts.
+
+    Attributes:
+        rank: of the verdict in a sorted grid.
+        style: the classes of its cell in a page.
+    """
+
+    __slots__ = ("_advantage", "_sign", "_statement", "rank", "style")
+
+    def __init__(self, c: Comparison, rank: int, mark: str = "") -> None:
+        self._statement, self._advantage = VerdictText(c), interval(c.advantage, c.ci_low, c.ci_high)
+        super().__init__(f"{self._statement} {self._advantage}", c.is_win)
+        self._sign = SIGNS.get(c.verdict, "?")
+        self.rank, self.style = rank, f"{c.verdict.replace(' ', '-')} {mark}".rstrip()
+
+    def __html__(self) -> str:
+        """The sign, the verdict, and the advantage in small text."""
+        return Markup('<span><span aria-hidden="true">{} </span>{}</span> <small>{}</small>').format(
+            self._sign, self._statement, self._advantage
+        )
+
+    def latex(self, source: str) -> str:
+        """The text, in which only the verdict is bold."""
+        return source.replace("better", super().latex("better"), 1)
+
+
+def verdict_grid(analyses: Analyses) -> TableView:
+    """The verdicts by arena and pair; the rows are the arenas or the pairs, whichever are more.
+
+    The rank of a cell among all is that of better ones first, then of the larger advantage.
+    """
+    suite, comparisons = analyses.suite, analyses.comparisons
+    every = suite.compare == "all"
+    best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.advantage or 0)))
+    found = {(c.arena, _pair(c, every)): (c, rank) for rank, c in enumerate(best_first)}
+    arenas = list(dict.fromkeys(c.arena for c in comparisons))
+    pairs = list(dict.fromkeys(_pair(c, every) for c in comparisons))
+    by_arena = len(arenas) >= len(pairs)
+
+    def column(title: str) -> Column:
+        def at(row: str) -> tuple[Comparison, int]:
+            return found[(row, title) if by_arena else (title, row)]
+
+        return grid_column(title, lambda row: at(row)[0], lambda row: GridText(*at(row)))
+
+    head, rows, titles = ("Arena", arenas, pairs) if by_arena else ("Pair" if every else "Baseline", pairs, arenas)
+    whole = "Each pair in each arena" if every else f"{suite.reference} in each arena against each baseline"
+    caption = (
+        f"{whole}: verdict, advantage with its 95% confidence interval, positive where "
+        f"{'the first' if every else suite.reference} is better. Only “better” is a win."
+    )
+    return table_view("verdicts", caption, (Column(head, str), *map(column, titles)), rows)
+
+
+def _pair(c: Comparison, every: bool) -> str:
+    return f"{c.reference} against {c.baseline}" if every else c.baseline
+
+
+def grid_column(title: str, of: Callable[[Row], Comparison], show: Callable[[Row], GridText]) -> Column:
+    """A column of a grid, with the comparison of a row and its text."""
+
+    def number(attribute: str) -> Callable[[Row], float | None]:
+        return lambda row: getattr(of(row), attribute)
+
+    return Column(title, show, more={name: number(attribute) for name, attribute in NUMBERS.items()})
+
+
+def _frozen(analyses: Analyses) -> str:
+    history = analyses.history
+    if not history.frozen:
+        return ""
+    when = history.plans[-1].declared
+    return f"Declared {when} and frozen before the first final trial had a record; sha256 {history.frozen}."
+
+
+def _counts(analyses: Analyses) -> str:
+    """How often each verdict was made; the table of verdicts has the pairs."""
+    suite, comparisons = analyses.suite, analyses.comparisons
+    if not comparisons:
+        return "There is no baseline, so nothing is compared."
+    counts = Counter(c.verdict for c in comparisons)
+    parts = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if counts[verdict] or verdict == "better"]
+    compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
+    return f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is {', '.join(parts)}."
+
+
+def _meaning(analyses: Analyses) -> str:
+    """What the verdicts need, if one was decided."""
+    suite, final = analyses.suite, analyses.suite.final
+    if not any(c.verdict in ("better", "worse", "equivalent", "inconclusive") for c in analyses.comparisons):
+        return ""
+    looks = f"An arm has {final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
+    return (
+        f"Only better is a win. {looks if final.looks else ''}"
+        f"Better and worse need a Holm-corrected p below {suite.alpha:g}; "
+        f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
+        "inconclusive means that these seeds cannot decide, not that there is no difference."
+    )
+
+
+def _lost_to_correction(analyses: Analyses) -> str:
+    comparisons, alpha = analyses.comparisons, analyses.suite.alpha
+    tested = [(c, c.p_repeated, c.p_holm) for c in comparisons if c.p_repeated is not None and c.p_holm is not None]
+    lost = [
+        f"{analyses.title(c)} (p {p_value(p)}, Holm p {p_value(p_holm)})"
+        for c, p, p_holm in tested
+        if p < alpha <= p_holm
+    ]
+    if not lost:
+        return ""
+    return (
+        f"{plural(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: "
+        f"{some(lost)}. A family of {len(comparisons)} can give such values by chance; they do not count."
+    )
+
+
+VERDICT_SECTION = Section[Analyses](
+    "verdicts",
+    "Verdicts",
+    (
+        Output("frozen", finding=("Frozen plan", _frozen)),
+        Output("verdicts", "Verdicts", view=verdict_grid, finding=("Verdicts", _counts)),
+        Output("leaderboard", figure=draw_leaderboard),
+        Output("meaning", finding=("Meaning of the verdicts", _meaning)),
+        Output("correction", finding=("Before correction", _lost_to_correction)),
+    ),
+    always=True,
+)
+
+FLAG_COLUMNS = (
+    *(words(title.capitalize(), title) for title in ("name", "severity", "evidence")),
+    Column("Advice", lambda flag: flag.advice.replace("`", "")),
+)
+
+
+def flag_table(flags: Sequence[Flag]) -> Audit:
+    """The flags of an audit, or the results of other checks."""
+    caption = "The flags of the audit, with their evidence and advice."
+    return Audit(flags, names_of(Flag), table_view("audit", caption, FLAG_COLUMNS, flags))
+
+
+AUDIT = Section[Analyses](
+    "audit",
+    "Audit",
+    (Output("audit", "Flags", view=lambda a: flag_table(a.of(audit)).view, open_up_to=8),),
+    always=True,
+)

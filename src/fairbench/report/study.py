@@ -1,0 +1,120 @@
+"""The report of a study: all of its derived files, made from its records alone."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
+from fairbench.common.files import Content, remove, write_files
+from fairbench.common.reading import read_text
+from fairbench.report.document import Document
+from fairbench.report.figures.canvas import Drawing, figure_options
+from fairbench.report.figures.panel import DrawnPanel
+from fairbench.report.figures.style import styles_of
+from fairbench.report.page import render_page
+from fairbench.report.render.dictionary import data_package
+from fairbench.report.render.latex import to_latex
+from fairbench.report.sections import SECTIONS
+from fairbench.study.folder import LISTING, PAGE
+from fairbench.study.history import History
+from fairbench.study.plan import Lookup
+
+MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
+"""The names of files that some reports have and others do not; no other file is ever removed."""
+DICTIONARY = "datapackage.json"
+FEW = 8
+"""The most baselines that the first sentences name."""
+COLUMN, TEXT = 3.3, 5.5
+"""Inches of a column of two in a paper, and of text in a single column."""
+NORMAL_TEXT = 8.75
+"""Points of normal text in a paper, with which the smallest has 7."""
+PLAIN = re.compile(r"\w[\w.-]*")
+"""What may stand in the name of a file; a panel with another name has its number instead."""
+
+
+def study_report(analyses: Analyses) -> Document[Analyses]:
+    """The report of a study, without figures."""
+    styles, failed = styles_of(analyses.suite), analyses.results.failed
+    name = analyses.suite.name
+    return Document(
+        analyses, SECTIONS, name, _lead(analyses), analyses.of(audit), (), styles, failed=failed, page_name=PAGE
+    )
+
+
+def _lead(analyses: Analyses) -> str:
+    """The study in a few sentences."""
+    suite = analyses.suite
+    about = f"{suite.description[:1].upper()}{suite.description[1:]}"
+    others = [name for name in suite.optimizers if name != suite.reference]
+    every = ", ".join(suite.optimizers) if len(others) <= FEW else f"{len(suite.optimizers)} optimizers"
+    compared = f"every pair of {every}"
+    baselines = ", ".join(others) if len(others) <= FEW else f"{len(others)} baselines"
+    compared = compared if suite.compare == "all" else f"{suite.reference} against {baselines}"
+    seeds = f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"
+    return f"{about}. {f'Compared: {compared}; ' if others else ''}{seeds}."
+
+
+def write_report(history: History, lookup: Lookup, directory: Path, for_paper: bool = False) -> Document[Analyses]:
+    """Write every table, figure and the HTML page; an incomplete study gives an incomplete report that says so.
+
+    The same plans and records give the same bytes. Files of an earlier report that this one does not have are removed.
+
+    Args:
+        history: the plans of the study, the last of which is reported.
+        lookup: returns the record of a trial, or None; always the same one.
+        directory: where the files go; figures into `figures/` below it.
+        for_paper: whether to draw the figures in the sizes of a paper too, into `figures/paper/`.
+
+    Raises:
+        UsageError: the directory cannot be written.
+    """
+    report = study_report(Analyses(history, lookup))
+    data = report.write_data(directory)  # before the figures, which take longer
+    write_files(directory, {DICTIONARY: data_package(report.source.suite, data)})
+    report.files.append(directory / DICTIONARY)
+    report.figures = draw_figures(report.source)
+    shown: dict[str, Content] = {f"tables/{name}.tex": to_latex(table) for name, table in report.tables.items()}
+    for figure in report.figures:
+        shown |= {f"figures/{figure.name}.{form}": figure.content(form) for form in ("svg", "pdf", "png")}
+    shown |= dict(paper_figures(report.source)) if for_paper else {}
+    earlier = _earlier(directory)
+    shown[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *shown, LISTING, PAGE))
+    shown[PAGE] = render_page(report)
+    write_files(directory, shown)
+    for name in earlier - {*data, *shown}:
+        remove(directory / name)
+    report.files += [directory / name for name in shown]
+    return report
+
+
+def _earlier(directory: Path) -> set[str]:
+    """The names of the files that the last report wrote."""
+    listing = read_text(directory / LISTING)
+    return {name for name in listing.splitlines() if MADE.fullmatch(name)} if isinstance(listing, str) else set()
+
+
+def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:
+    """All figures that have data, or the one with a name.
+
+    Args:
+        size: inches of their width and points of their text, see `figure_options`.
+    """
+    with figure_options(*size):
+        styles = styles_of(analyses.suite)
+        draw = {x.name: x.figure for section in SECTIONS for x in section.outputs if x.figure}
+        drawings = [of(analyses, styles) for of in ([draw[name]] if name else draw.values())]
+    return [drawing for drawing in drawings if drawing is not None]
+
+
+def paper_figures(analyses: Analyses) -> Iterator[tuple[str, Content]]:
+    """Each figure at both widths as PDF and SVG, and its panels at the width of a column, by the name of the file."""
+    for width in (COLUMN, TEXT):
+        for figure in draw_figures(analyses, width, NORMAL_TEXT):
+            parts: list[tuple[str, DrawnPanel | None]] = [(figure.name, None)]
+            if width == COLUMN and len(figure.parts) > 1:
+                named = (x.arena if PLAIN.fullmatch(x.arena) else i for i, x in enumerate(figure.parts, 1))
+                parts += [(f"{figure.name}_{name}", part) for name, part in zip(named, figure.parts, strict=True)]
+            for name, part in parts:
+                yield f"figures/paper/{name}_{width}in.svg", figure.content("svg", part)
+                yield f"figures/paper/{name}_{width}in.pdf", figure.content("pdf", part)
