@@ -10,7 +10,7 @@ from tiny import study_of
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.cli.suite_options import preview_suite
-from fairbench.contract import CONTRACT_CHECKS
+from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preview import rates, run_preview
