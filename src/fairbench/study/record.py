@@ -177,9 +177,8 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         wanted = ("error",) if self.status == "failed" else ("result", "cost", "environment")
         for part in ("result", "error", "cost", "environment"):
             if (getattr(self, part) is None) == (part in wanted):
-                raise ValueError(
-                    f"it is {self.status}, and its {part} {'is missing' if part in wanted else 'is there'}"
-                )
+                odd = "is missing" if part in wanted else "is there"
+                raise ValueError(f"it is {self.status}, and its {part} {odd}")
         if self.status == "finished" and not (self.result and self.result.final and self.result.final.get("val")):
             raise ValueError("it is finished, and its final metrics are missing")
 
