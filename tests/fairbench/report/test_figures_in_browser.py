@@ -74,7 +74,7 @@ def test_a_csv_of_a_figure_names_its_columns(browser):
 
 
 def test_the_pointer_tells_the_values_of_all_arms(real):
-    """The best first; they stay after a tap. The value of a lost rate is at its cross, of a phase at its bar."""
+    """The best first; they stay after a tap. A rate that diverged has its value at its cross, a phase at its bar."""
     points = real.execute_script(PLACES, "learning_curves")["values"]
     x, y, *_ = points[1]
     mouse(real, ("Moved", x + 3, y - 2))
