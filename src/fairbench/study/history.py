@@ -4,13 +4,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
-from fairbench.common.files import write_atomically
+from fairbench.common.files import stamp, write_atomically
 from fairbench.common.hashing import digest, without_defaults
 from fairbench.common.reading import Damaged, read_json, read_text
 from fairbench.study.folder import CONFIG
@@ -182,11 +183,21 @@ def read_history(directory: Path) -> History:
     if directory.is_file():
         raise UsageError(f"{directory} is a file, not the directory of a study; give another path")
     path = directory / CONFIG
-    read = read_json(path, lambda value, _: History.from_json(value, str(path)))
+    try:
+        state = tuple(stamp(path.stat()))
+    except OSError:  # the file is absent, or reading it gives the reason
+        state = ()
+    read = _parsed(path, state)
     if isinstance(read, Damaged):
         remedy = "move it away and run the same suite again: finished trials are kept"
         raise UsageError(read.text("configuration", remedy))
     return read or History()
+
+
+@lru_cache(maxsize=1)
+def _parsed(path: Path, state: tuple[int, ...]) -> History | Damaged | None:
+    """The history in a file, parsed once for each state of the file: many parts of a run ask for it."""
+    return read_json(path, lambda value, _: History.from_json(value, str(path)))
 
 
 def write_history(directory: Path, history: History) -> None:

@@ -199,6 +199,19 @@ def test_final_trials_of_another_plan_are_found(tmp_path, plans, ran, evidence):
     assert evidence in found
 
 
+def test_a_history_is_parsed_again_once_its_file_has_changed(tmp_path, monkeypatch):
+    first = History().declare(study(), MORNING, 0)
+    write_history(tmp_path, first)
+    parse, parsed = History.from_json, list[str]()
+    monkeypatch.setattr(History, "from_json", lambda value, where: parsed.append(where) or parse(value, where))
+    assert read_history(tmp_path) == read_history(tmp_path) == first
+    write_history(tmp_path, second := first.declare(study(alpha=0.1), NOON, 0))
+    assert read_history(tmp_path) == second
+    assert len(parsed) == 2
+    (tmp_path / "config.json").unlink()
+    assert not read_history(tmp_path).plans
+
+
 def test_the_digest_of_a_plan_stays_when_a_suite_gets_another_key(tmp_path):
     """What has its default is no part of it; it is the same after the plan was written and read."""
     write_history(tmp_path, History().declare(study(), MORNING, 0))
