@@ -56,9 +56,6 @@ def with_dashes(app: Sphinx, document: nodes.document) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive and the check."""
-    catalog, package = import_module("fairbench.api.catalog"), import_module("fairbench")
-    for name in ("arenas", "optimizers", "suites"):
-        setattr(package, name, getattr(catalog, name))  # modules that can be called; autodoc documents functions
     app.add_directive("api", Api)
     app.connect("doctree-read", with_dashes)
     app.connect("env-check-consistency", check_names)

@@ -12,20 +12,20 @@
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from fairbench.common.errors import FairbenchError, UsageError
 from fairbench.common.installation import check_installation, version, warn_of_another
 
 if TYPE_CHECKING:
-    from fairbench.api.catalog import arenas, optimizers, suites
+    from fairbench.api.catalog import list_arenas, list_optimizers, list_suites
     from fairbench.api.comparing import Compared, Replicated, compare
     from fairbench.api.plan import Estimate
+    from fairbench.api.preview import preview
     from fairbench.api.published import verdicts
-    from fairbench.api.running import check, run, try_
+    from fairbench.api.running import check, run
     from fairbench.api.study import Figure, Page, Study, open
     from fairbench.api.suite import Suite
-    from fairbench.common.errors import FairbenchError, UsageError
     from fairbench.report.table import Audit, Table
 
     __version__: str
@@ -43,38 +43,26 @@ __all__ = [
     "Table",
     "UsageError",
     "__version__",
-    "arenas",
     "check",
     "compare",
+    "list_arenas",
+    "list_optimizers",
+    "list_suites",
     "open",
-    "optimizers",
+    "preview",
     "run",
-    "suites",
-    "try_",
     "verdicts",
 ]
-_PLACES = {
-    "catalog": ("arenas", "optimizers", "suites"),
+_MODULES = {
+    "catalog": ("list_arenas", "list_optimizers", "list_suites"),
     "comparing": ("Compared", "Replicated", "compare"),
     "plan": ("Estimate",),
+    "preview": ("preview",),
     "published": ("verdicts",),
-    "running": ("check", "run", "try_"),
+    "running": ("check", "run"),
     "study": ("Audit", "Figure", "Page", "Study", "Table", "open"),
     "suite": ("Suite",),
 }
-
-
-class _Callable(ModuleType):
-    """A folder of fairbench that is also a function of that name."""
-
-    def __call__(self, *arguments: Any) -> Any:
-        return getattr(import_module("fairbench.api.catalog"), self.__name__.rpartition(".")[2])(*arguments)
-
-
-# Records and suites name classes below `fairbench.optimizers` and `fairbench.arenas`, so these folders keep their
-# names. Importing anything in one binds it here, where `fb.optimizers()` looks: so each of them is made callable.
-for _name in _PLACES["catalog"]:
-    import_module(f"{__name__}.{_name}").__class__ = _Callable
 
 warn_of_another("fairbench")  # psilogic-fairbench and fairbench may be two distributions
 
@@ -84,9 +72,7 @@ def __getattr__(name: str) -> Any:
     check_installation()
     if name == "__version__":
         return version()
-    if name in ("FairbenchError", "UsageError"):
-        return getattr(import_module("fairbench.common.errors"), name)
-    for module, names in _PLACES.items():
+    for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"fairbench.api.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import torch
 
-from fairbench.cli.arguments import refuse_empty
 from fairbench.cli.main import main
+from fairbench.cli.options import Parser, refuse_empty
 from fairbench.cli.parser import command_names, parser
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +71,14 @@ def examples(page: Path) -> Iterator[Example]:
             shell = found["shell"]
             given = textwrap.dedent(shell) if shell else found["inline"]
             yield Example(page, place, "sh" if shell else "inline", given)
+
+
+def every_command(command: Parser) -> Iterator[Parser]:
+    """The parsers of all commands, also of `suite show`."""
+    for action in command._actions:
+        for each in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield each
+            yield from every_command(each)
 
 
 def listed(heading: str) -> list[Path]:

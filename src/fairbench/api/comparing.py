@@ -78,7 +78,7 @@ class Compared:
         >>> fb.compare(study, study).report("compared").path.name
         'compare.html'
         """
-        return Page(self.document.write(Path(directory))[-1])
+        return Page(self.document.write(Path(directory))[-1], self.document)
 
     def __repr__(self) -> str:
         return f"<{self.document.title}: {self.summary}>"

@@ -6,11 +6,13 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 
 from fairbench.analysis.forecast import Forecast, forecast
-from fairbench.report.console import print_plan
+from fairbench.common.console import whole
+from fairbench.report.console import plan_view
 from fairbench.report.table import Table, table_of
 from fairbench.runner.run_options import cores
 from fairbench.runner.run_study import plan_study
@@ -36,6 +38,7 @@ class Estimate:
         directory: of the study.
         workers: trials at a time.
         damaged: messages on damaged records.
+        device: how the device was chosen, in a line; empty if it was given.
 
     >>> plan = fb.Suite.load("tiny.toml").plan()
     >>> plan.trials, plan.arenas[0].final_trials
@@ -48,6 +51,7 @@ class Estimate:
     directory: Path
     workers: int
     damaged: list[str]
+    device: str = ""
 
     @property
     def trials(self) -> int:
@@ -60,20 +64,37 @@ class Estimate:
         return sum(x.seconds for x in self.arenas) / self.workers / 60
 
     @property
-    def megabytes(self) -> float:
-        """Disk space of the study."""
-        return sum(x.disk for x in self.arenas) / 1e6
-
-    @property
     def frozen(self) -> str:
         """The sha256 of the frozen plan of the directory; empty without one."""
         return self.history.frozen
 
+    def to_json(self) -> dict[str, Any]:
+        """The plan without its sentences.
+
+        >>> fb.Suite.load("tiny.toml").plan().to_json()["trials"]
+        10
+        """
+        return {
+            "suite": self.study.suite.name,
+            "directory": str(self.directory),
+            "trials": self.trials,
+            "seconds": 60 * self.minutes,
+            "workers": self.workers,
+            "frozen": self.frozen,
+            "arenas": self.arenas.to_dicts(),
+            "damaged": self.damaged,
+        }
+
+    def __rich__(self) -> Group:
+        """The plan in sentences."""
+        notes = [whole(self.device, "dim")] if self.device else []
+        plan = plan_view(self.study, self.arenas.rows, self.workers, self.history, self.directory)
+        return Group(plan, *notes, *(whole(message, "yellow") for message in self.damaged))
+
     def __repr__(self) -> str:
-        """The plan in sentences, as `fairbench plan` prints it."""
         text = io.StringIO()
         console = Console(file=text, width=WIDTH, force_jupyter=False)  # in a notebook it would show the text at once
-        print_plan(self.study, self.arenas.rows, self.workers, self.history, self.directory, console)
+        console.print(self, highlight=False)
         return text.getvalue().rstrip()
 
 

@@ -1,27 +1,31 @@
-"""Runs, checks and previews for Python."""
+"""Runs and checks for Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Group
 
 from fairbench.api.optimizer import Given, user_optimizer
-from fairbench.api.places import places
 from fairbench.api.study import Study
-from fairbench.api.suite import Suite
+from fairbench.api.suite import Suite, as_suite
 from fairbench.common.console import Terminal
 from fairbench.contract.run_checks import check_all
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.report.console import checks_view
 from fairbench.report.sections.verdicts import flag_table
-from fairbench.report.table import Audit, Table, table_of
+from fairbench.report.table import Audit
+from fairbench.runner.devices import device_kind, places
 from fairbench.runner.executors.local import call_each
-from fairbench.runner.preview import Preview, run_preview
 from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
-from fairbench.suites.loader import changed
-from fairbench.suites.overrides import Overrides
+from fairbench.study.history import check_directory
+from fairbench.suites.settings import change
 
 
 def run(
@@ -55,17 +59,20 @@ def run(
     >>> fb.run(fb.Suite.load("tiny.toml"), "results/mine", workers=2, progress=False)
     <Study results/mine of suite tiny: 10 of 10 trials>
     """
-    chosen, folder = (suite if isinstance(suite, Suite) else Suite.load(suite)), Path(directory)
-    options = RunOptions(places(device, workers, data_root, folder), timing=timing)
+    chosen, folder = as_suite(suite), Path(directory)
+    kind = device_kind(device, check_directory(chosen.content, folder))
+    options = RunOptions(places(kind, workers, str(data_root)), timing=timing)
     run_study(chosen.placed(folder), folder, options, [LiveProgress(Terminal(quiet=not progress))])
     return Study(folder)
 
 
-def check(optimizer: Given) -> Audit:
+def check(optimizer: Given, suite: Suite | str | None = None, settings: Mapping[str, Any] | None = None) -> Audit:
     """Check whether an optimizer keeps the contract that a training relies on.
 
     Args:
         optimizer: a name, `module:Class`, `path/to/file.py:Class`, or a class, which may be defined in a notebook.
+        suite: has the options of the optimizer, if it is the name of a table in it.
+        settings: options by dotted keys, as {"AdamW.weight_decay": 0.1}.
 
     Returns:
         The result of every check; `ok` if none failed.
@@ -76,71 +83,19 @@ def check(optimizer: Given) -> Audit:
     >>> fb.check("AdamW").ok
     True
     """
-    own = user_optimizer(optimizer)
+    own = user_optimizer(optimizer, known=as_suite(suite).content.optimizers if suite else {})
     with TemporaryDirectory() as folder:
-        flags = check_all(own.name, own.placed(Path(folder)), call_each)
-    return flag_table(flags)
+        tables = {"optimizers": {own.name: asdict(own.placed(Path(folder)))}}
+        for key, value in (settings or {}).items():
+            change(tables, key, value)
+        flags = check_all(own.name, OptimizerPlan(**tables["optimizers"][own.name]), call_each)
+    found = flag_table(flags)
+    return Checks(found.rows, found.columns, found.report_view)
 
 
-@dataclass(frozen=True)
-class PreviewRow:
-    """A trial of a preview.
+class Checks(Audit):
+    """The result of every check of an optimizer."""
 
-    Attributes:
-        value: the primary metric on the validation split; None unless the trial finished.
-        status: "finished", "diverged" or "failed".
-        error: why it failed; otherwise empty.
-    """
-
-    optimizer: str
-    lr: float
-    metric: str
-    value: float | None
-    status: str
-    error: str
-
-
-def try_(
-    optimizer: Given,
-    against: Sequence[str] = ("AdamW",),
-    suite: Suite | str = "mini",
-    arena: str | None = None,
-    lr: Sequence[float] = (),
-    workers: int | None = None,
-) -> Table[PreviewRow]:
-    """Preview an optimizer: a few short trials in one arena, and no result.
-
-    Args:
-        optimizer: as for `fb.check`.
-        against: the optimizers that it is shown with.
-        suite: has the arena and the settings.
-        arena: the arena; None for the first one of the suite.
-        lr: learning rates; empty takes three of the suite's grid.
-        workers: trials at a time, see `fb.run`.
-
-    Returns:
-        A row for each trial.
-
-    Raises:
-        UsageError: an optimizer or data are missing.
-
-    >>> rows = fb.try_("own_optimizers.py:Signs", suite="tiny.toml", lr=[0.001], workers=2)
-    >>> [(row.optimizer, row.status) for row in rows]
-    [('AdamW', 'finished'), ('Signs', 'finished')]
-    """
-    chosen = suite if isinstance(suite, Suite) else Suite.load(suite)
-    own = user_optimizer(optimizer, known=chosen.content.optimizers)
-    with TemporaryDirectory() as folder:
-        content = chosen.placed(Path(folder))
-        content = replace(content, optimizers={**content.optimizers, own.name: own.placed(Path(folder))})
-        compared = [*(name for name in against if name != own.name), own.name]
-        overrides = Overrides(arenas=[arena] if arena else None, optimizers=compared, preview=True)
-        preview = run_preview(changed(content, overrides), lr, places("cpu", workers, "data", Path(folder)))
-    return table_of(PreviewRow, [*_rows(preview)])
-
-
-def _rows(preview: Preview) -> Iterator[PreviewRow]:
-    for name, of_rate in preview.records.items():
-        for rate, record in of_rate.items():
-            error = record.error.message if record.error else ""
-            yield PreviewRow(name, rate, preview.metric, preview.value(name, rate), record.status, error)
+    def __rich__(self) -> Group:
+        """Every result with its advice, and the number of each severity."""
+        return checks_view(self.rows)

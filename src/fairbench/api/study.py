@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -21,6 +21,7 @@ from fairbench.analysis.mechanism import Quantity
 from fairbench.analysis.statistics.scaling_law import Prediction
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.files import write_atomically
+from fairbench.report.document import Document
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trials import CurveValue, curve_table
@@ -75,12 +76,22 @@ class Page:
 
     Attributes:
         path: the HTML file.
+        document: what it shows.
 
     >>> os.fspath(fb.open("results/mine").report())
     'results/mine/report.html'
     """
 
     path: Path
+    document: Document[Any] = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no trial failed."""
+        return not self.document.failed
+
+    def __rich__(self) -> Document[Any]:
+        return self.document
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -263,11 +274,12 @@ class Study:
             raise UsageError(f"{self.directory} has no data for the figure {name!r}; others are: {others}")
         return Figure(drawings[0])
 
-    def report(self, directory: str | Path | None = None) -> Page:
+    def report(self, directory: str | Path | None = None, for_paper: bool = False) -> Page:
         """Write every table, figure and the page.
 
         Args:
             directory: where they go; None for the directory of the study.
+            for_paper: whether to draw the figures in the sizes of a paper too, into `figures/paper/`.
 
         Returns:
             The page.
@@ -278,7 +290,8 @@ class Study:
         >>> fb.open("results/mine").report("elsewhere").path.name
         'report.html'
         """
-        return Page(write_report(self._history, self._records, Path(directory or self.directory)).page)
+        report = write_report(self._history, self._records, Path(directory or self.directory), for_paper)
+        return Page(report.page, report)
 
     def __repr__(self) -> str:
         return f"<Study {self.directory} of suite {self._history.study.suite.name}: {self.status.summary}>"

@@ -12,12 +12,13 @@ import tomli_w
 from markupsafe import Markup
 
 from fairbench.api.optimizer import Given, UserOptimizer, user_optimizer
-from fairbench.api.places import places
 from fairbench.api.plan import Estimate, planned
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural, some
 from fairbench.report.table import Table
+from fairbench.runner.devices import device_kind, places
+from fairbench.study.history import check_directory
 from fairbench.suites import schema
 from fairbench.suites.loader import changed, load_suite, suite_names
 from fairbench.suites.overrides import Overrides
@@ -178,7 +179,8 @@ class Suite:
         """
         with TemporaryDirectory() as folder:
             study = Path(directory or f"{folder}/none")
-            where = places(device, workers, data_root, study)
+            kind = device_kind(device, check_directory(self.content, study))
+            where = places(kind, workers, str(data_root))
             return planned(self.placed(Path(directory or folder)), study, where)
 
     def _repr_html_(self) -> str:
@@ -192,6 +194,11 @@ class Suite:
         optimizers = f"{plural(len(suite.optimizers), 'optimizer')} ({some([*suite.optimizers])})"
         arenas = f"{plural(len(suite.arenas), 'arena')} ({some([*suite.arenas])})"
         return f"<Suite {self.name}: {optimizers} in {arenas}, {suite.final.in_words}>"
+
+
+def as_suite(suite: Suite | str) -> Suite:
+    """A suite that is given itself, or by its name or file."""
+    return suite if isinstance(suite, Suite) else Suite.load(suite)
 
 
 def _given(value: Any) -> Any:

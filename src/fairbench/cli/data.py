@@ -1,7 +1,9 @@
 """The `fairbench data` command."""
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes
@@ -11,20 +13,6 @@ from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
 INTACT = "intact"
-
-
-def run_data(options: argparse.Namespace) -> int:
-    """`fairbench data`.
-
-    Returns:
-        0; 1 when arrays differ from their manifest; 130 after Ctrl-C.
-    """
-    verbs = {"list": list_datasets, "download": prepare_datasets, "prepare": prepare_datasets, "verify": verify}
-    try:
-        return verbs[options.verb](options)
-    except KeyboardInterrupt:
-        say("\nfairbench: stopped; finished files are kept, the same command resumes", is_error=True)
-        return 130
 
 
 def prepare_user_data(suite: Suite, data_root: Path) -> None:
@@ -122,21 +110,35 @@ def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
     return f"{INTACT}, but not verified; {config.by_hand(root)}"
 
 
-def list_datasets(options: argparse.Namespace) -> int:
-    """`fairbench data list`."""
-    configs = chosen_configs(options)
-    for config in configs:
-        say(f"{config.label}\n  {config.info.title}\n  license:  {config.info.license}")
-        if config.info.fault:
-            say(f"  fault:    {config.info.fault}")
-        if config.info.repository:
-            say(f"  archives: {'; '.join(_archive_lines(config, options.data_root))}")
-            say(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")
-        say(f"  prepared: {prepared_line(config.folder(options.data_root))}")
-    if not (options.suite or options.dataset):
-        for name in (name for name in PREPARED if name not in {config.dataset for config in configs}):
-            say(f"{name}\n  {PREPARED[name].title}; options: {', '.join(PREPARED[name].options)}")
-    return 0
+@dataclass(frozen=True)
+class Datasets:
+    """The datasets that the options choose, their licenses and the local files."""
+
+    options: argparse.Namespace
+
+    def to_json(self) -> dict[str, Any]:
+        """What each is, and the state of its prepared folder."""
+        return {"datasets": [self._facts(config) for config in chosen_configs(self.options)]}
+
+    def _facts(self, config: DatasetConfig) -> dict[str, Any]:
+        about = {key: getattr(config.info, key) for key in ("title", "license", "repository")}
+        prepared = prepared_line(config.folder(self.options.data_root))
+        return {"name": config.dataset, "label": config.label, **about, "prepared": prepared}
+
+    def __str__(self) -> str:
+        configs, root, lines = chosen_configs(self.options), self.options.data_root, list[str]()
+        for config in configs:
+            lines.append(f"{config.label}\n  {config.info.title}\n  license:  {config.info.license}")
+            if config.info.fault:
+                lines.append(f"  fault:    {config.info.fault}")
+            if config.info.repository:
+                lines.append(f"  archives: {'; '.join(_archive_lines(config, root))}")
+                lines.append(f"  hub:      {_hub_line(config, root / 'hub')}")
+            lines.append(f"  prepared: {prepared_line(config.folder(root))}")
+        known = {config.dataset for config in configs}
+        others = [] if self.options.suite or self.options.dataset else [x for x in PREPARED if x not in known]
+        lines += [f"{x}\n  {PREPARED[x].title}; options: {', '.join(PREPARED[x].options)}" for x in others]
+        return "\n".join(lines)
 
 
 def _archive_lines(config: DatasetConfig, data_root: Path) -> list[str]:

@@ -1,7 +1,7 @@
 """`fairbench explain`: the identity of a trial, and the differences between two."""
 
 import argparse
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,10 @@ from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 from fairbench.common.reading import Damaged, read_file
-from fairbench.common.terminal import say
 from fairbench.study.folder import TRIALS
 from fairbench.study.history import changes
 from fairbench.study.plan import arms
-from fairbench.study.record import Record, decode
+from fairbench.study.record import Record, decode, plain_values
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
 
@@ -24,30 +23,39 @@ class ShownRecord(Record, frozen=True, kw_only=True):
     spec: dict[str, Any]
 
 
-def explain(options: argparse.Namespace) -> int:
-    """Print what identifies a trial, or how two trials differ."""
-    say("\n".join(explained(options.trials, options.output_dir)[1]))
-    return 0
+@dataclass(frozen=True)
+class Explained:
+    """The records of one trial or two, and lines on its place in the plan, or on their differences."""
+
+    records: list[ShownRecord]
+    lines: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """What identifies each trial, and the lines."""
+        keys = ("id", "status", "spec", "error", "environment")
+        return {
+            "trials": [{key: record[key] for key in keys} for record in map(plain_values, self.records)],
+            "text": self.lines,
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
-def explained(names: Sequence[str], directory: Path | None) -> tuple[list[ShownRecord], list[str]]:
-    """The records of one trial or two, and lines on its place in the plan, or on their differences.
-
-    Args:
-        names: one or two trials, as record files or beginnings of ids.
-        directory: the output directory with their records; None searches all of `results/`.
+def explain(options: argparse.Namespace) -> Explained:
+    """What identifies a trial, or how two trials differ.
 
     Raises:
         UsageError: a trial is missing or its name is ambiguous, or there are more than two names.
     """
-    if len(names) > 2:
-        raise UsageError(f"one trial is explained, or the difference between two; got {len(names)}")
-    files = [_record_file(name, directory) for name in names]
+    if len(options.trials) > 2:
+        raise UsageError(f"one trial is explained, or the difference between two; got {len(options.trials)}")
+    files = [_record_file(name, options.output_dir) for name in options.trials]
     records = [_read(file) for file in files]
     lines = [line for file, record in zip(files, records, strict=True) for line in _describe(file, record)]
     if len(records) == 1:
-        return records, [*lines, *_compare_with_plan(files[0].parent.parent, records[0])]
-    return records, [*lines, *_differences(records[0].spec, records[1].spec)]
+        return Explained(records, [*lines, *_compare_with_plan(files[0].parent.parent, records[0])])
+    return Explained(records, [*lines, *_differences(records[0].spec, records[1].spec)])
 
 
 def _record_file(name: str, directory: Path | None) -> Path:

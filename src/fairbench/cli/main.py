@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
-import importlib
 import io
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Any
 
-from fairbench.cli.arguments import refuse_empty
+from fairbench.cli.options import refuse_empty
 from fairbench.cli.parser import command_names, parser
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.common.extras import missing_extra
@@ -20,7 +21,9 @@ from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 
 READERS = ("status", "audit", "report", "compare")
 """Commands that read the records of a study once, and end."""
-KEPT = "finished trials are kept, the same command resumes"
+SCHEMA = 1
+"""Of what `--json` prints; rises when a key is removed or changes its meaning, and keys may be added at any time."""
+KEPT = "finished {} are kept, the same command resumes"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"fairbench: {missing_extra(error, 'data' if words[0] == 'data' else 'bench')}", is_error=True)
         return 2
     except Preempted as error:
-        say(f"\nfairbench: {error}, to be continued; {KEPT}", is_error=True)
+        say(f"\nfairbench: {error}, to be continued; {KEPT.format('trials')}", is_error=True)
         return TO_BE_CONTINUED
     except KeyboardInterrupt:
-        say(f"\nfairbench: stopped; {KEPT}", is_error=True)
+        say(f"\nfairbench: stopped; {KEPT.format('files' if words[0] == 'data' else 'trials')}", is_error=True)
         return 130
 
 
@@ -73,7 +76,28 @@ def _run(words: Sequence[str]) -> int:
     options = top.parse_args(words if words[0] in (*known, "-h", "-V") else ["run", *words])
     if options.command in READERS:
         gc.disable()  # everything that is read is needed until the end
-    module, _, function = options.do.partition(":")
     with preemptible() if options.command == "run" else nullcontext():
-        code: int = getattr(importlib.import_module(f"fairbench.cli.{module}"), function)(options)
-    return code
+        return _show(options.do(options), options)
+
+
+def _show(shown: Any, options: argparse.Namespace) -> int:
+    """Show what a command returns: a text, something that rich prints, or JSON of it; a number has been shown already.
+
+    Returns:
+        The exit code: the number, or whether what is shown is not as it must be.
+    """
+    if isinstance(shown, int):
+        return shown
+    if vars(options).get("json"):
+        import msgspec
+
+        command = " ".join(filter(None, (options.command, vars(options).get("verb"))))
+        values = {"schema": SCHEMA, "command": command, **shown.to_json()}
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(values, enc_hook=str), indent=2).decode() + "\n")
+    elif hasattr(shown, "__rich__"):
+        from fairbench.common.console import Terminal
+
+        Terminal().print(shown, highlight=False, crop=False)
+    else:
+        say(str(shown))
+    return int(not getattr(shown, options.required, True))

@@ -1,23 +1,29 @@
-"""The commands of `fairbench`, their arguments, and the functions that run them."""
+"""The commands of `fairbench`, their arguments, and what they return: mostly a value of the API, which `main` shows."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fairbench.cli.arguments import Parser, Version
-from fairbench.cli.json_option import add_json
-from fairbench.cli.run_arguments import (
+import fairbench as fb
+from fairbench.cli.options import (
     DEFAULT_SUITE,
     OPTIMIZER,
+    Parser,
+    Version,
     add_run_options,
     add_sbatch_options,
     add_setting,
     add_suite_options,
+    names,
+    settings,
 )
 
 Commands = argparse._SubParsersAction
+Command = Callable[[argparse.Namespace], Any]
 RUNS = "0 done; 1 a trial failed; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
 DONE = "0 done; 2 the user must change something"
 
@@ -44,35 +50,43 @@ def command_names(top: Parser) -> list[str]:
     return [name for action in top._actions if isinstance(action, Commands) for name in action.choices]
 
 
+def _in(function: str) -> Command:
+    """A function of `fairbench.cli`, as "module:function"; it is loaded when it is called."""
+    module, _, name = function.partition(":")
+    return lambda options: getattr(import_module(f"fairbench.cli.{module}"), name)(options)
+
+
 def _add(
-    commands: Commands[Parser], name: str, text: str, do: str, example: str, codes: str = DONE, **options: Any
+    commands: Commands[Parser], name: str, text: str, do: Command, example: str, codes: str = DONE, json: bool = False
 ) -> Parser:
     """A command.
 
     Args:
-        do: the function that runs it, as "module:function" in `fairbench.cli`.
+        do: returns what it shows, see `main`.
         example: its arguments in an example.
         codes: its exit codes.
+        json: whether what it shows has `to_json`.
     """
     prefix = commands._prog_prefix
     epilog = f"example: {prefix} {name} {example}".rstrip() + f"\nexit codes: {codes}"
-    command: Parser = commands.add_parser(name, help=text, description=f"{text}.", epilog=epilog, **options)
-    command.set_defaults(do=do)
-    add_json(command)
+    command: Parser = commands.add_parser(name, help=text, description=f"{text}.", epilog=epilog)
+    command.set_defaults(do=do, required="ok")
+    if json:
+        command.add_argument("--json", action="store_true", help="print JSON for programs (docs/json.md)")
     return command
 
 
 def _add_running(commands: Commands[Parser]) -> None:
     """The commands that run or plan studies."""
     example = "mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_rule"
-    add_run_options(_add(commands, "run", "run or resume a suite, and report", "running:run", example, RUNS))
-    text, do = "show the trials of a run and the differences it can detect; run nothing", "running:plan"
-    plan = _add(commands, "plan", text, do, "mini --seeds 10")
+    add_run_options(_add(commands, "run", "run or resume a suite, and report", _in("running:run"), example, RUNS))
+    text, do = "show the trials of a run and the differences it can detect; run nothing", _in("running:plan")
+    plan = _add(commands, "plan", text, do, "mini --seeds 10", json=True)
     add_suite_options(plan)
     frozen = "also lock the plan: its directory accepts no other"
     plan.add_argument_group("how").add_argument("--freeze", action="store_true", help=frozen)
     text = "write a job for sbatch: drivers that share a study, with the options of `run`"
-    slurm = _add(commands, "slurm", text, "slurm:slurm", "paper --array 4 --gres gpu:1 --time 4:00:00 > job.sh")
+    slurm = _add(commands, "slurm", text, _in("slurm:slurm"), "paper --array 4 --gres gpu:1 --time 4:00:00 > job.sh")
     add_sbatch_options(slurm)
     add_run_options(slurm)
     slurm.set_defaults(device=None)  # implied by --gres
@@ -82,47 +96,68 @@ def _add_reading(commands: Commands[Parser]) -> None:
     """The commands that read studies and published results."""
     text = "show the progress of a study, also while it runs"
     codes = f"{DONE}; with --exit-code, 1 if the study is not complete"
-    status = _add_of_study(commands, "status", text, "progress:status", codes=codes)
-    status.add_argument("--exit-code", action="store_true", help="return 0 if the study is complete, otherwise 1")
+    status = _add_of_study(commands, "status", text, _in("studies:status"), codes=codes, json=True)
+    code = "return 0 if the study is complete, otherwise 1"
+    status.add_argument("--exit-code", dest="required", action="store_const", const="complete", default="", help=code)
     text = "show the progress live, from any terminal, until the study is complete"
-    _add_of_study(commands, "watch", text, "progress:watch")
+    _add_of_study(commands, "watch", text, _in("studies:watch"))
     text, codes = "show every flag of a study, with evidence and advice", "0 no fail; 1 a fail; 2 no such study"
-    _add_of_study(commands, "audit", text, "studies:audit", codes=codes)
-    text, codes = (
+    _add_of_study(commands, "audit", text, lambda o: fb.open(o.directory).audit(), codes=codes, json=True)
+    text, output = (
         "write all tables, figures and the page again from the records",
-        "0 done; 1 a trial failed; 2 no such study",
+        "directory of the report (default: DIR)",
     )
-    output = "directory of the report (default: DIR)"
-    report = _add_of_study(commands, "report", text, "studies:report", codes=codes, output=output)
+    report = _add_of_study(
+        commands,
+        "report",
+        text,
+        lambda o: fb.open(o.directory).report(o.output_dir, o.figures == "paper"),
+        output,
+        codes="0 done; 1 a trial failed; 2 no such study",
+    )
     figures = "draw figures in the sizes of a paper too: 3.3 and 5.5 inches wide"
     report.add_argument("--figures", choices=["paper"], help=figures)
     text = "show the page of a study in a browser; write it first if there is none"
-    _add_of_study(commands, "open", text, "page:open_page", codes="0 shown; 1 there is no browser; 2 no such study")
+    codes = "0 shown; 1 there is no browser; 2 no such study"
+    _add_of_study(commands, "open", text, _in("studies:open_page"), codes=codes)
     text = "compare a study with another study, or with a publication"
     output = "directory of the tables and the page (default: DIR)"
-    compare = _add_of_study(commands, "compare", text, "compare:compare", " results/again", output=output)
+    compare = _add_of_study(
+        commands, "compare", text, _in("studies:compare"), output, example="results/mini results/again"
+    )
     other = "directory of the other study, or name of a publication (default: paper)"
     compare.add_argument("other", nargs="?", default="paper", metavar="OTHER", help=other)
 
-    text, do = "show what identifies a trial, or how two trials differ", "explain:explain"
-    explain = _add(commands, "explain", text, do, "3f9a -o results/mini")
+    text = "show what identifies a trial, or how two trials differ"
+    explain = _add(commands, "explain", text, _in("explain:explain"), "3f9a -o results/mini", json=True)
     explain.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
     where = "directory of the study (default: all in results/)"
     explain.add_argument("-o", "--output-dir", type=Path, metavar="DIR", help=where)
     text = "judge published results, or those of a table, by the same rules as a study's"
-    verdicts = _add(commands, "verdicts", text, "verdicts:verdicts", "my_table.csv --reference MyRule")
+    verdicts = _add(
+        commands,
+        "verdicts",
+        text,
+        lambda o: fb.verdicts(o.results, o.reference, o.better, names("--baselines", o.baselines) or ()),
+        "my_table.csv --reference MyRule",
+        json=True,
+    )
     table = "CSV file with arena, optimizer, seed and value, or name of a publication (default: paper)"
     verdicts.add_argument("results", nargs="?", default="paper", metavar="TABLE", help=table)
-    verdicts.add_argument("--reference", metavar="NAME", help="the optimizer of a CSV file to compare with all others")
-    verdicts.add_argument("--better", choices=("lower", "higher"), help="which values of a CSV file are better")
+    verdicts.add_argument(
+        "--reference", default="", metavar="NAME", help="the optimizer of a CSV file to compare with all others"
+    )
+    verdicts.add_argument(
+        "--better", default="", choices=("lower", "higher"), help="which values of a CSV file are better"
+    )
     verdicts.add_argument("--baselines", metavar="A,B,...", help="only against these: a smaller family of tests")
 
 
 def _add_of_study(
-    commands: Commands[Parser], name: str, text: str, do: str, more: str = "", codes: str = DONE, output: str = ""
+    commands: Commands[Parser], name: str, text: str, do: Command, output: str = "", **options: Any
 ) -> Parser:
     """A command for the directory of a study, with an output directory where there is a help text for it."""
-    command = _add(commands, name, text, do, f"results/mini{more}", codes)
+    command = _add(commands, name, text, do, **{"example": "results/mini", **options})
     command.add_argument("directory", type=Path, metavar="DIR", help="directory of a study, as results/mini")
     if output:
         command.add_argument("-o", "--output-dir", type=Path, metavar="OUT", help=output)
@@ -131,27 +166,30 @@ def _add_of_study(
 
 def _add_describing(commands: Commands[Parser]) -> None:
     """The commands that show what there is."""
-    _add(commands, "list", "show suites, arenas, data and optimizers", "listing:list_", "")
+    _add(commands, "list", "show suites, arenas, data and optimizers", _in("catalog:list_all"), "", json=True)
     text = "show or check a suite file"
     verbs = commands.add_parser("suite", help=text, description=f"{text}.").add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=Parser
     )
     text = "print the TOML of a suite, to be copied and changed"
-    show = _add(verbs, "show", text, "suite_files:show", "mini > my.toml")
-    check = _add(verbs, "check", "check a suite file", "suite_files:check", "my.toml", "0 valid; 2 not")
+    show = _add(verbs, "show", text, _in("catalog:show_suite"), "mini > my.toml")
+    check = _add(verbs, "check", "check a suite file", _in("catalog:check_suite"), "my.toml", "0 valid; 2 not")
     for command in (show, check):
         command.add_argument("suite", metavar="SUITE", help="name or TOML file")
-    _add(commands, "env", "show versions and machine, for a report of a bug", "machine:env", "")
+    _add(commands, "env", "show versions and machine, for a report of a bug", _in("catalog:env"), "")
 
 
 def _add_own_code(commands: Commands[Parser]) -> None:
     """The commands for a user's optimizer or arena."""
     text, example = "check that an optimizer keeps its contract", "my_rule.py:MyRule"
-    check = _add(commands, "check", text, "check:check", example, "0 no fail; 1 a fail; 2 no such optimizer")
+    codes = "0 no fail; 1 a fail; 2 no such optimizer"
+    check = _add(
+        commands, "check", text, lambda o: fb.check(o.optimizer, o.suite, settings(o)), example, codes, json=True
+    )
     check.add_argument("optimizer", metavar="O", help=OPTIMIZER)
     check.add_argument("--suite", metavar="S", help="the suite with O's options, if O is the name of a table in it")
     text, codes = "preview an optimizer in a minute; not a result", "0 done; 1 a trial failed; 2 a wrong argument"
-    preview = _add(commands, "try", text, "user_optimizer:try_", example, codes)
+    preview = _add(commands, "try", text, _in("running:preview"), example, codes)
     preview.add_argument("optimizer", metavar="O", help=OPTIMIZER)
     preview.add_argument("--against", metavar="A,B,...", help="compare with these (default: AdamW)")
     suite = f"name or TOML file of the suite with the arena (default: {DEFAULT_SUITE})"
@@ -162,7 +200,7 @@ def _add_own_code(commands: Commands[Parser]) -> None:
         add_setting(command.add_argument)
     for kind in ("optimizer", "arena"):
         text = f"write a template of an {kind}, which works unchanged"
-        new = _add(commands, f"new-{kind}", text, f"listing:new_{kind}", f"my_{kind}")
+        new = _add(commands, f"new-{kind}", text, _in(f"new_files:new_{kind}"), f"my_{kind}")
         new.add_argument("name", metavar="NAME", help="of the file NAME.py")
 
 
@@ -179,7 +217,8 @@ def _add_data(commands: Commands[Parser]) -> None:
     choices = data.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb, text in verbs.items():
         codes = f"{DONE}; 1 arrays differ" if verb == "verify" else DONE
-        command = _add(choices, verb, text, "data:run_data", "--suite paper", codes)
+        do = {"list": "Datasets", "verify": "verify"}.get(verb, "prepare_datasets")
+        command = _add(choices, verb, text, _in(f"data:{do}"), "--suite paper", codes, json=verb == "list")
         command.add_argument("--suite", metavar="S", help="the datasets of this suite (default: every dataset)")
         command.add_argument("--dataset", nargs="+", metavar="D", help="only these")
         root = "folder of all data (default: data)"

@@ -1,68 +1,132 @@
-"""`fairbench run` and `fairbench plan`; libraries that are slow to import are loaded after the options are checked."""
+"""`fairbench run`, `plan` and `try`; libraries that are slow to import are loaded after the options are checked."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbench.cli.places import choice, places
-from fairbench.cli.suite_options import chosen_suite
+import fairbench as fb
+from fairbench.cli.options import chosen_suite, names, settings
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
+from fairbench.runner.devices import device_kind, gpus_here, places
 from fairbench.runner.run_options import RunOptions
 from fairbench.study.folder import TENSORBOARD
+from fairbench.study.history import History, check_directory
 from fairbench.suites.schema import Suite
+from fairbench.training.place import Place
 
 if TYPE_CHECKING:
-    from fairbench.common.console import Terminal
+    from fairbench.api.preview import Previewed
     from fairbench.runner.observers import Observer
 
+AGAINST = "AdamW"
+"""The optimizer with which a preview compares, unless it is the previewed one."""
 
-def run(options: argparse.Namespace) -> int:
-    """Run or resume a suite, and show its report; 1 if a trial failed."""
+
+@dataclass(frozen=True)
+class Target:
+    """What a command runs, and where: settled once, from its options and the plans of the directory.
+
+    Attributes:
+        places: one for each concurrent trial.
+        device: how the device was chosen, in a line; empty if it was given.
+    """
+
+    suite: Suite
+    directory: Path
+    places: list[Place]
+    device: str
+
+
+def target(options: argparse.Namespace) -> Target:
+    """What the options of run, plan and slurm choose.
+
+    Raises:
+        UsageError: an option is out of range, or has no effect; or the directory holds another suite.
+    """
     suite = chosen_suite(options)
-    directory = output_directory(options, suite)
-    run_options = chosen_run_options(options, directory)
-    prepare_own_data(options, suite)
+    directory = Path(options.output_dir or Path("results") / suite.name)
+    history = check_directory(suite, directory)
+    kind = device_kind(options.device, history)
+    chosen = _places(
+        options, kind, f"{directory} has trials of the CPU" if history.plans else "torch finds no GPU here"
+    )
+    return Target(suite, directory, chosen, _choice(options, history, chosen) if options.device == "auto" else "")
+
+
+def _places(options: argparse.Namespace, kind: str, reason: str) -> list[Place]:
+    """One place per worker on the CPU, or `--trials-per-gpu` on each GPU; a reason why `--device auto` is the CPU."""
+    root = str(options.data_root or "data")
+    if kind == "cpu":
+        for option, given in (("--gpus", options.gpus), ("--trials-per-gpu", options.trials_per_gpu)):
+            if given is not None:
+                why = reason if options.device == "auto" else f"--device is {options.device}"
+                raise UsageError(f"{option} {given} has no effect, {why}; leave it out")
+        return places(kind, options.workers, root)
+    if options.workers is not None:
+        raise UsageError(f"--workers {options.workers} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
+    if options.trials_per_gpu is not None and options.trials_per_gpu < 1:
+        raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
+    return places(kind, options.trials_per_gpu, root, _numbers(options.gpus))
+
+
+def _numbers(text: str | None) -> list[int]:
+    """The numbers of the GPUs to use; the first one of a machine without GPUs, which the preflight reports."""
+    if text == "all":
+        return [*range(max(gpus_here(), 1))]
+    words = ["0"] if text is None else names("--gpus", text) or []
+    if wrong := [word for word in words if not word.isdecimal()]:
+        raise UsageError(f"--gpus takes numbers of GPUs, as in 0,1, or all; got {wrong[0]!r}")
+    return [int(word) for word in dict.fromkeys(words)]
+
+
+def _choice(options: argparse.Namespace, history: History, chosen: list[Place]) -> str:
+    """What `--device auto` took."""
+    count = gpus_here()
+    found = f"{plural(count, 'GPU')} here" if count else "no GPU here"
+    kept = "the device of this study; " if history.plans else ""
+    others = "; --gpus all uses all of them" if chosen[0].kind == "cuda" and count > 1 and options.gpus is None else ""
+    return f"device: {', '.join(dict.fromkeys(place.device for place in chosen))} ({kept}{found}{others})"
+
+
+def run(options: argparse.Namespace) -> fb.Page:
+    """Run or resume a suite, and write its report."""
+    run_options = chosen_run_options(options)
+    chosen = target(options)
+    prepare_own_data(options, chosen.suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
 
-    from fairbench.cli.studies import show_report
     from fairbench.common.console import Terminal
+    from fairbench.runner.progress.live import LiveProgress
     from fairbench.runner.run_study import run_study
 
     console = Terminal(quiet=options.quiet)
-    if chosen := choice(options, directory, run_options.places):
-        console.print(chosen, style="dim", highlight=False)
-    run_study(suite, directory, run_options, _observers(options, suite, directory, console))
-    return show_report(directory, directory, quiet=options.quiet)
-
-
-def _observers(options: argparse.Namespace, suite: Suite, directory: Path, console: Terminal) -> list[Observer]:
-    from fairbench.runner.progress.live import LiveProgress
-
+    if chosen.device:
+        console.print(chosen.device, style="dim", highlight=False)
     observers: list[Observer] = [LiveProgress(console, verbose=options.verbose)]
     if options.tensorboard:
         from fairbench.runner.progress.tensorboard import TensorBoard
 
-        observers.append(TensorBoard(directory / TENSORBOARD, suite.sweep.extra))
-    return observers
+        observers.append(TensorBoard(chosen.directory / TENSORBOARD, chosen.suite.sweep.extra))
+    run_study(chosen.suite, chosen.directory, replace(run_options, places=chosen.places), observers)
+    page = fb.open(chosen.directory).report()
+    page.document.brief = options.quiet
+    return page
 
 
-def output_directory(options: argparse.Namespace, suite: Suite) -> Path:
-    """The directory of the study."""
-    return Path(options.output_dir or Path("results") / suite.name)
-
-
-def chosen_run_options(options: argparse.Namespace, directory: Path) -> RunOptions:
-    """The options of `fairbench run` on which no result depends.
+def chosen_run_options(options: argparse.Namespace) -> RunOptions:
+    """The options of `fairbench run` on which no result depends, still without places.
 
     Raises:
-        UsageError: an option is out of range, has no effect, or conflicts with another one.
+        UsageError: an option is out of range, or conflicts with another one.
     """
     every, limit = options.checkpoint_every, options.trial_timeout
     if limit is not None and not 0 < limit < float("inf"):
@@ -75,7 +139,7 @@ def chosen_run_options(options: argparse.Namespace, directory: Path) -> RunOptio
         if options.ray is not None and value is not None:
             raise UsageError(f"--ray runs as many trials as the cluster has resources for; leave out {option} {value}")
     return RunOptions(
-        places(options, directory),
+        places=(),
         trial_timeout=limit or 0.0,
         checkpoint_every=every,
         timing=options.timing,
@@ -107,22 +171,35 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
             raise UsageError(f"{said}: {error}") from error
 
 
-def plan(options: argparse.Namespace) -> int:
-    """Show the trials of a run and what they can detect."""
-    suite = chosen_suite(options)
-    directory = output_directory(options, suite)
-    where = places(options, directory)
-    prepare_own_data(options, suite)
+def plan(options: argparse.Namespace) -> fb.Estimate:
+    """The trials of a run, and what they can detect."""
+    chosen = target(options)
+    prepare_own_data(options, chosen.suite)
 
     from fairbench.api.plan import planned
-    from fairbench.common.console import Terminal
-    from fairbench.report.console import print_plan
 
-    console = Terminal()
-    found = planned(suite, directory, where, options.freeze, partial(say, is_error=True))
-    print_plan(found.study, found.arenas.rows, found.workers, found.history, directory, console)
-    if chosen := choice(options, directory, where):
-        console.print(chosen, style="dim", highlight=False)
-    for message in found.damaged:
-        console.print(message, style="yellow", highlight=False, soft_wrap=True)
-    return 0
+    found = planned(chosen.suite, chosen.directory, chosen.places, options.freeze, partial(say, is_error=True))
+    return replace(found, device=chosen.device)
+
+
+def preview(options: argparse.Namespace) -> Previewed:
+    """Preview an optimizer, with the command for a study of it."""
+    default = [] if options.optimizer == AGAINST else [AGAINST]
+    others = default if options.against is None else names("--against", options.against) or []
+
+    from fairbench.runner.preview import read_rates
+
+    previewed = fb.preview(
+        options.optimizer,
+        others,
+        options.suite,
+        options.arena,
+        read_rates(options.lr),
+        settings=settings(options),
+        progress=True,
+    )
+    arena = f" --arenas {options.arena}" if options.arena else ""
+    changes = "".join(f" --set '{text}'" for text in options.set)
+    compared = f"--only-optimizers {','.join(others)} --add-optimizer {options.optimizer} " if others else ""
+    reference = f"--reference {previewed.rows[-1].optimizer}"
+    return replace(previewed, command=f"fairbench run --suite {options.suite}{arena} {compared}{reference}{changes}")

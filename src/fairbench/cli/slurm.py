@@ -6,13 +6,10 @@ import sys
 from pathlib import Path
 
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_run_options, output_directory, prepare_own_data
-from fairbench.cli.suite_options import chosen_suite
+from fairbench.cli.running import chosen_run_options, prepare_own_data, target
 from fairbench.common.errors import UsageError
-from fairbench.common.terminal import say
 from fairbench.runner.preemption import TO_BE_CONTINUED
 from fairbench.study.folder import LOGS
-from fairbench.suites.schema import Suite
 
 WARNING = 180
 """Seconds before the time limit at which Slurm signals a driver to write checkpoints."""
@@ -48,34 +45,28 @@ GPUS = "--gpus all"
 """The GPUs that Slurm shows to the job."""
 
 
-def slurm(options: argparse.Namespace) -> int:
-    """Print the script for sbatch."""
-    options.device = device_of(options)
-    suite = chosen_suite(options)
-    chosen_run_options(options, output_directory(options, suite))
-    prepare_own_data(options, suite)
-
-    from fairbench.runner.run_study import check_data  # slow to import
-
-    check_data(suite, str(options.data_root or "data"))
-    say(prepared_job(options, suite).removesuffix("\n"))
-    return 0
-
-
-def prepared_job(options: argparse.Namespace, suite: Suite) -> str:
+def slurm(options: argparse.Namespace) -> str:
     """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not.
 
     Raises:
-        UsageError: an option for sbatch is wrong, or the folder cannot be made.
+        UsageError: an option of `run` or for sbatch is wrong, or the folder cannot be made.
     """
+    options.device = device_of(options)
+    chosen_run_options(options)
+    chosen = target(options)
+    prepare_own_data(options, chosen.suite)
+
+    from fairbench.runner.run_study import check_data  # slow to import
+
+    check_data(chosen.suite, str(options.data_root or "data"))
     options.offline = True  # a run needs no network, and the nodes of many clusters have none
-    directory = Path.cwd() / output_directory(options, suite)
-    script = _script(options, suite.name, directory)
+    directory = Path.cwd() / chosen.directory
+    script = _script(options, chosen.suite.name, directory)
     try:
         (directory / LOGS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make {directory / LOGS}: {error.strerror}; choose another --output-dir") from error
-    return script
+    return script.removesuffix("\n")
 
 
 def _script(options: argparse.Namespace, name: str, directory: Path) -> str:

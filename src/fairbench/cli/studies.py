@@ -1,35 +1,45 @@
-"""The commands that read a study: audit and report."""
+"""The commands that read a study and do more than to show it."""
 
 import argparse
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit import audit as raised
+import fairbench as fb
 from fairbench.common.console import Terminal
-from fairbench.report.console import print_audit
-from fairbench.report.render.terminal import print_place, print_report
-from fairbench.report.study import write_report
-from fairbench.study.snapshot import open_study
+from fairbench.common.terminal import say
+from fairbench.runner.progress.watch import Preparation, StudyStatus, Watcher, watch_study
+from fairbench.study.folder import PAGE
 
 
-def audit(options: argparse.Namespace) -> int:
-    """Show every flag of a study; 1 on a fail."""
-    flags = Analyses(*open_study(options.directory)).of(raised)
-    print_audit(flags, Terminal())
-    return int(any(flag.severity == "fail" for flag in flags))
+def status(options: argparse.Namespace) -> StudyStatus | Preparation:
+    """The progress of a study, without the libraries that `fb.open` loads."""
+    return Watcher(options.directory).status()
 
 
-def report(options: argparse.Namespace) -> int:
-    """Write all derived files of a study again; 1 if a trial failed."""
-    return show_report(options.directory, options.output_dir or options.directory, options.figures == "paper")
+def watch(options: argparse.Namespace) -> int:
+    """Show the progress of a study until it is complete; Ctrl-C ends it normally."""
+    with suppress(KeyboardInterrupt):
+        watch_study(options.directory, Terminal())
+    return 0
 
 
-def show_report(directory: Path, output: Path, for_paper: bool = False, quiet: bool = False) -> int:
-    """Write all derived files of a study and print the verdict table, or only its place; 1 when a trial failed."""
-    history, lookup = open_study(directory)
-    result = write_report(history, lookup, output, for_paper)
-    if quiet:
-        print_place(result, output, Terminal())
-    else:
-        print_report(result, output, Terminal())
-    return int(result.failed > 0)
+def compare(options: argparse.Namespace) -> Any:
+    """Write the comparison of a study with another study, or with a publication."""
+    document = fb.compare(options.directory, options.other).document
+    document.write(options.output_dir or options.directory)
+    return document
+
+
+def open_page(options: argparse.Namespace) -> int:
+    """Show the page of a study in a browser; write the report first if there is none. 1 without a browser."""
+    page: Path = options.directory / PAGE
+    if not page.is_file():
+        written = fb.open(options.directory).report()
+        written.document.brief = True
+        Terminal().print(written, highlight=False, crop=False)
+    if webbrowser.open(page.resolve().as_uri()):
+        return 0
+    say(f"fairbench: no browser can be started here; open {page} in one", is_error=True)
+    return 1

@@ -1,6 +1,6 @@
 """The console for tables, colors and progress; slow to import."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import IO, Any
 
@@ -69,6 +69,28 @@ class Terminal(Console):
         sizes = [Measurement.get(self, options, cell) for cell in (column.header, *column.cells)]
         inner = max((size.maximum if column.no_wrap else size.minimum for size in sizes), default=0)
         return max(inner, column.min_width or 0) + sum(table.padding[1::2])
+
+
+def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Table:
+    """A table without lines.
+
+    Args:
+        columns: the title of each, and whether it holds numbers; these are aligned right, and neither they nor the
+            first column are wrapped. Without any title there is no header.
+        rows: the cells of each.
+    """
+    header = any(title for title, _ in columns)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=header)
+    for i, (title, is_number) in enumerate(columns):
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=i == 0 or is_number)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def whole(text: str, style: str = "") -> Text:
+    """A line that only the terminal itself wraps, so that a path in it can be copied."""
+    return Text(text, style, no_wrap=True, overflow="ignore")
 
 
 def _visible(segments: Iterable[Segment]) -> Iterator[Segment]:

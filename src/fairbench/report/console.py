@@ -1,17 +1,16 @@
-"""Verdicts, flags and the state of a study for a terminal."""
+"""Plans, verdicts, flags and previews for a terminal."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.verdicts import PublishedComparison
-from fairbench.common.checks import SEVERITIES, STYLES, Flag
+from fairbench.common.checks import SEVERITIES, STYLES, Flag, Severity
+from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import NONE, duration, interval, number, p_value, percent, plain, plural
 from fairbench.report.sections.verdicts import VerdictText
 from fairbench.study.history import History
@@ -19,105 +18,118 @@ from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.schema import ArenaPlan
 
 
-def plain_table(*names: str, **options: Any) -> Table:
-    """A table without lines whose first columns hold names."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in names:
-        table.add_column(name, **options)
-    return table
-
-
-def add_numbers(table: Table, *titles: str, **options: Any) -> None:
-    """Add columns of numbers."""
-    for title in titles:
-        table.add_column(title, justify="right", **options)
-
-
-def _verdict_table(comparisons: Sequence[Comparison]) -> Table:
+def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     """A row for each comparison; a narrow terminal leaves out the last columns."""
     several = len({c.reference for c in comparisons}) > 1
-    table = plain_table("arena", *(("optimizer",) if several else ()), "baseline", no_wrap=True)
-    table.add_column("verdict", min_width=12)
-    add_numbers(table, "advantage", "Holm p", "95% CI", no_wrap=True)
+    names = ["arena", *(["optimizer"] if several else []), "baseline", "verdict"]
+    rows = []
     for c in comparisons:
         advantage, _, ends = interval(c.advantage, c.ci_low, c.ci_high).partition(" ")
-        names = [c.arena, *([c.reference] if several else []), c.baseline]
-        table.add_row(*names, VerdictText(c), advantage, p_value(c.p_holm), ends or NONE)
-    return table
+        arms = [c.arena, *([c.reference] if several else []), c.baseline]
+        rows.append([*arms, VerdictText(c), advantage, p_value(c.p_holm), ends or NONE])
+    numbers = ("advantage", "Holm p", "95% CI")
+    return text_table([*((name, False) for name in names), *((name, True) for name in numbers)], rows)
 
 
-def print_table_verdicts(comparisons: Sequence[Comparison], alpha: float, console: Console) -> None:
-    """Print a row for each comparison of a user's table, as that of a study, and how they were judged."""
-    console.print(_verdict_table(comparisons))
+def verdicts_view(comparisons: Sequence[Comparison], alpha: float) -> Group:
+    """The comparisons of a user's table, as a study's are shown, and how they were judged."""
     wins = sum(c.is_win for c in comparisons)
-    console.print(
+    return Group(
+        verdict_table(comparisons),
         f"{comparisons[0].reference} is better in {wins} of {len(comparisons)} comparisons at {alpha:g}: Welch's test, "
         "Holm's correction; nothing can be equivalent, since a table has no margin.",
-        highlight=False,
     )
 
 
-def print_audit(flags: Sequence[Flag], console: Console) -> None:
-    """Print every flag with its advice, and their number by severity."""
+def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Group:
+    """The comparisons of a publication, and what the columns mean; alpha is the family-wise error rate."""
+    numbers = (judged[0].comparison.reference, "baseline", "g", "p", "Holm p", "printed p", "Holm p")
+    titles = [*((name, False) for name in ("arena", "metric", "baseline", "verdict")), *((x, True) for x in numbers)]
+    rows = []
+    for row in judged:
+        c = row.comparison
+        measured = number(c.mean_reference), number(c.mean_baseline), number(c.hedges_g, 2)
+        tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
+        rows.append([c.arena, c.metric, c.baseline, VerdictText(c), *measured, *tested])
+    wins = sum(row.comparison.is_win for row in judged)
+    return Group(
+        text_table(titles, rows),
+        f"{wins} of {len(judged)} better at {alpha:g}. p: Welch's test of the printed means and standard deviations of "
+        f"{judged[0].comparison.seeds} seeds; Holm p: corrected for these {len(judged)} comparisons.",
+    )
+
+
+def audit_view(flags: Sequence[Flag]) -> Group:
+    """Every flag with its advice, and the number of each severity."""
+    lines = []
     for flag in flags:
-        console.print(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
-        console.print(Text(f"      {flag.advice}", "dim"))
-    counts = (f"{sum(flag.severity == x for flag in flags)} {x}" for x in SEVERITIES if x != "pass")
-    console.print(", ".join(counts), highlight=False)
+        lines.append(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
+        lines.append(Text(f"      {flag.advice}", "dim"))
+    return Group(*lines, _counts(flags, SEVERITIES[:-1]))
 
 
-def print_plan(
-    study: ResolvedSuite,
-    forecasts: Sequence[Forecast],
-    workers: int,
-    history: History,
-    directory: Path,
-    console: Console,
-) -> None:
-    """Print the trials of a study, the time and disk space that they take, and the differences that they can detect.
+def checks_view(flags: Sequence[Flag]) -> Group:
+    """The result and the advice of every check, and the number of each severity."""
+    rows = (
+        (Text(x.severity, STYLES[x.severity]), x.name, x.evidence + (f"\n-> {x.advice}" if x.advice else ""))
+        for x in flags
+    )
+    return Group(text_table([("", False)] * 3, rows), _counts(flags, SEVERITIES))
+
+
+def _counts(flags: Sequence[Flag], severities: Sequence[Severity]) -> str:
+    return ", ".join(f"{sum(flag.severity == x for flag in flags)} {x}" for x in severities)
+
+
+def plan_view(
+    study: ResolvedSuite, forecasts: Sequence[Forecast], workers: int, history: History, directory: Path
+) -> Group:
+    """The trials of a study, the time and disk space that they take, and the differences that they can detect.
 
     Args:
         workers: trials at a time.
         history: the plans of its directory, this one the last.
     """
-    suite = study.suite
+    suite, lines = study.suite, list[str]()
     for f in forecasts:
         arena, names = suite.arenas[f.arena], suite.optimizers_of(f.arena)
         arms, searched = len(names), max(sum(map(study.tuned, names)), 1)
         searching = _searching(f, arena, searched)
-        console.print(
+        lines.append(
             f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
             f"{arena.steps}{_at_most(f.more_final_trials // arms)}; {arena.metric}, margin {arena.margin:g}\n"
-            f"  {_detects(f, arena.margin)}",
-            highlight=False,
+            f"  {_detects(f, arena.margin)}"
         )
     for ladder, arenas in suite.ladders.items():
         first = next(f for f in forecasts if f.arena in arenas)
-        console.print(f"ladder {ladder}: {_finds(first, suite.trend_margin)}", highlight=False)
+        lines.append(f"ladder {ladder}: {_finds(first, suite.trend_margin)}")
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
-        console.print(f"untuned, without sweep trials: {', '.join(untuned)}", highlight=False)
-    family = len(suite.compared)
+        lines.append(f"untuned, without sweep trials: {', '.join(untuned)}")
     compared = suite.reference if suite.compare == "reference" else "all pairs"
-    console.print(f"{compared} in {plural(family, 'comparison')} at {suite.alpha:g}", highlight=False)
+    lines.append(f"{compared} in {plural(len(suite.compared), 'comparison')} at {suite.alpha:g}")
     if suite.final.looks:
         of_each = (f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items())
         expected = f"expected, by the difference in standard deviations between seeds: {', '.join(of_each)}"
-        console.print(f"an arm has {suite.final.in_words}; {expected}", highlight=False)
+        lines.append(f"an arm has {suite.final.in_words}; {expected}")
+    lines.append(_needs(forecasts, workers))
+    changed = (
+        Text(f"changed after {plan.final_trials} final trials: {'; '.join(map(str, differing))}", "yellow")
+        for plan, differing in history.late
+    )
+    frozen = [whole(f"frozen in {directory}: sha256 {history.frozen}")] if history.frozen else []
+    return Group(*lines, *changed, *frozen)
+
+
+def _needs(forecasts: Sequence[Forecast], workers: int) -> str:
+    """The trials, and the time and disk space that they need."""
     trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
     more = sum(f.more_confirm_trials + f.more_final_trials for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     at_most = [f", at most {x}" if more else "" for x in (f"{more} more", duration(most))]
-    console.print(
+    return (
         f"{plural(trials, 'trial')}{at_most[0]}; about {duration(usual)} of training and evaluation{at_most[1]}, "
-        f"with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk",
-        highlight=False,
+        f"with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk"
     )
-    for plan, differing in history.late:
-        console.print(
-            Text(f"changed after {plan.final_trials} final trials: {'; '.join(map(str, differing))}", "yellow")
-        )
-    if history.frozen:
-        console.print(f"frozen in {directory}: sha256 {history.frozen}", highlight=False, soft_wrap=True)
 
 
 def _searching(f: Forecast, arena: ArenaPlan, searched: int) -> str:
@@ -153,23 +165,4 @@ def _finds(f: Forecast, margin: float) -> str:
     share = percent(f.trend_spread)
     return (
         f"finds a trend over size of {margin:g} with 90% power if seeds differ by {share} of what twice the steps gain"
-    )
-
-
-def print_publication_verdicts(judged: Sequence[PublishedComparison], alpha: float, console: Console) -> None:
-    """Print a row for each comparison, and explain the columns; alpha is the family-wise error rate."""
-    table = plain_table("arena", "metric", "baseline", "verdict", no_wrap=True)
-    numbers = (judged[0].comparison.reference, "baseline", "g", "p", "Holm p", "printed p", "Holm p")
-    add_numbers(table, *numbers, no_wrap=True)
-    for row in judged:
-        c = row.comparison
-        measured = number(c.mean_reference), number(c.mean_baseline), number(c.hedges_g, 2)
-        tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
-        table.add_row(c.arena, c.metric, c.baseline, VerdictText(c), *measured, *tested)
-    console.print(table)
-    wins = sum(row.comparison.is_win for row in judged)
-    console.print(
-        f"{wins} of {len(judged)} better at {alpha:g}. p: Welch's test of the printed means and standard deviations of "
-        f"{judged[0].comparison.seeds} seeds; Holm p: corrected for these {len(judged)} comparisons.",
-        highlight=False,
     )

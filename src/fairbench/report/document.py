@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from fairbench.common.checks import Flag
 from fairbench.common.errors import unknown
@@ -17,6 +17,9 @@ from fairbench.report.output import Output, Section, SourceT
 from fairbench.report.page import render_page
 from fairbench.report.table import Table
 from fairbench.report.view import TableView
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Document(Generic[SourceT]):
         files: those that were written, the page last.
         failed: number of trials that failed.
         page_name: the name of the page's file; empty without a page.
+        brief: whether a terminal shows only where the files are.
     """
 
     source: SourceT
@@ -51,6 +55,17 @@ class Document(Generic[SourceT]):
     files: list[Path] = field(default_factory=list)
     failed: int = 0
     page_name: str = ""
+    brief: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether no trial failed."""
+        return not self.failed
+
+    def __rich__(self) -> Group:
+        from fairbench.report.render.terminal import place_view, report_view
+
+        return place_view(self) if self.brief else report_view(self)
 
     @property
     def page(self) -> Path:

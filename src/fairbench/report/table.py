@@ -23,6 +23,7 @@ from fairbench.report.view import Cell, Column, TableView, table_view
 
 if TYPE_CHECKING:
     import pandas
+    from rich.console import Group
 
 RowT = TypeVar("RowT")
 IN_TERMINAL, IN_NOTEBOOK = 20, 100
@@ -258,6 +259,19 @@ class Audit(Table[Flag]):
     def ok(self) -> bool:
         """Whether no flag is a fail."""
         return not any(flag.severity == "fail" for flag in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """The flags, and whether none is a fail.
+
+        >>> [*fb.open("results/mine").audit().to_json()]
+        ['ok', 'flags']
+        """
+        return {"ok": self.ok, "flags": self.to_dicts()}
+
+    def __rich__(self) -> Group:
+        from fairbench.report.console import audit_view  # slow to import
+
+        return audit_view(self.rows)
 
 
 def table_of(kind: type, rows: Sequence[RowT], view: TableView | None = None) -> Table[RowT]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
-from rich.text import Text
 
 from fairbench.common.formatting import interval
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Row = Any
 """The object that a row shows."""
@@ -37,6 +39,8 @@ class Emphasized:
         return rf"\textbf{{{source}}}" if self.is_win else source
 
     def __rich__(self) -> Text:
+        from rich.text import Text  # slow to import
+
         return Text(self._text, "bold" if self.is_win else "")
 
 

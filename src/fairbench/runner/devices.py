@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairbench.common.errors import UsageError
 from fairbench.runner.run_options import cores
-from fairbench.study.history import read_history
+from fairbench.study.history import History
 from fairbench.training.place import Place
 
 DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
@@ -20,34 +21,30 @@ def gpus_here() -> int:
     return torch.cuda.device_count()
 
 
-def device_of_study(directory: Path) -> str:
-    """The kind of device of the study in a directory; empty if there is none yet.
-
-    Raises:
-        UsageError: its configuration is damaged.
-    """
-    plans = read_history(directory).plans
-    return plans[-1].study.device if plans else ""
+def device_kind(device: str, history: History) -> str:
+    """The kind of device for "auto": that of the study so far, otherwise "cuda" if there is a GPU."""
+    study = history.study.device if history.plans else ""
+    return (study or ("cuda" if gpus_here() else "cpu")) if device == "auto" else device
 
 
-def automatic(directory: Path) -> str:
-    """The kind of device for `auto`: that of the study in a directory, otherwise "cuda" if there is a GPU.
-
-    Raises:
-        UsageError: the configuration of the study is damaged.
-    """
-    return device_of_study(directory) or ("cuda" if gpus_here() else "cpu")
-
-
-def places_on(kind: str, data_root: str, count: int, gpus: Sequence[int] = (0,)) -> list[Place]:
+def places(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[Place]:
     """The places of concurrent trials.
 
     Args:
-        kind: "cpu" or "cuda".
+        device: "cpu", "cuda", or a GPU as "cuda:1".
+        workers: trials at a time, on the CPU or on each GPU; None for one on each core of the CPU, or one on a GPU.
         data_root: folder of the prepared data.
-        count: trials at a time, on the CPU or on each GPU.
-        gpus: numbers of the GPUs.
+        gpus: numbers of the GPUs, if the device does not have one; empty for the first.
+
+    Raises:
+        UsageError: the number of workers is not positive, or the device is unknown.
     """
+    kind, _, number = device.partition(":")
+    if kind not in ("cpu", "cuda") or (number and (kind == "cpu" or not number.isdecimal())):
+        raise UsageError(f"device must be 'auto', 'cpu', 'cuda' or a GPU as 'cuda:1'; got {device!r}")
+    count = workers if workers is not None else cores() if kind == "cpu" else 1
+    if count < 1:
+        raise UsageError(f"--workers must be at least 1, got {count}")
     if kind == "cpu":
         return [Place("cpu", data_root, alone=count <= cores())] * count
-    return [Place(f"cuda:{number}", data_root, alone=count == 1) for number in gpus] * count
+    return [Place(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in gpus or [int(number or 0)]] * count

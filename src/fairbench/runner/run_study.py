@@ -24,7 +24,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
-from fairbench.study.history import History, check_directory, declare, write_history
+from fairbench.study.history import History, declare, write_history
 from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
@@ -48,6 +48,8 @@ With the first one, also on Linux, this machine is 127.0.0.1, and the cluster li
 def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Sequence[Observer]) -> None:
     """Run every trial of a suite that has no record yet; the observers show its progress.
 
+    The plans of the directory are read before, by `check_directory`, and again when this driver may change them.
+
     Raises:
         UsageError: the directory holds another suite, a different plan that is running, a damaged record, or records of
             a different environment; it cannot be written; or trials that share a GPU do not fit on it.
@@ -55,7 +57,6 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
         Preempted: a signal stopped it, likewise.
     """
     check_data(suite, options.places[0].data_root)
-    check_directory(suite, directory)
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
@@ -123,7 +124,6 @@ def plan_study(
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
     """
     check_data(suite, place.data_root)
-    check_directory(suite, directory)
     with ProcessExecutor([place], preload=preload(suite)) as executor:
         preflight = run_preflight(suite, place, executor.call, say)
     if not freeze:

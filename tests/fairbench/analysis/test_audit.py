@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from fabricated import Records, edited, finals, flags_of, history, study
-from rich.console import Console
+from rich.console import Console, Group
 
 from fairbench.analysis.audit import AUDIT_CHECKS
 from fairbench.cli.main import main
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.resolve import decay_kind
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report.console import print_audit
-from fairbench.report.render.terminal import print_flags
+from fairbench.report.console import audit_view
+from fairbench.report.render.terminal import flag_lines
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.record import Series
@@ -259,11 +259,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_terminal() -> None:
     flags = [Flag("at odds", severity, f"says {severity}", "do something") for severity in SEVERITIES[:3]]
     console = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
-    print_flags(flags, console)
+    console.print(Group(*flag_lines(flags)))
     assert console.export_text(clear=False) == "AT ODDS: says fail\nAt odds: says warn\n"
     assert "\x1b[1;31mAT ODDS" in (styled := console.export_text(styles=True))
     assert "\x1b[33mAt odds" in styled
-    print_audit(flags, console)
+    console.print(audit_view(flags))
     shown = console.export_text()
     assert "note  At odds: says note\n      do something\n" in shown
     assert shown.endswith("1 fail, 1 warn, 1 note\n")

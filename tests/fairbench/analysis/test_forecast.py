@@ -13,7 +13,7 @@ from rich.console import Console
 from tiny import Finished, here
 
 from fairbench.analysis.forecast import ROW_BYTES, forecast, losses, record_bytes
-from fairbench.report.console import print_plan
+from fairbench.report.console import plan_view
 from fairbench.runner import preflight as rehearsals
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.measured import LEAST_LIMIT, LIMIT_RATIO, Preflight, time_limits, trial_seconds
@@ -177,7 +177,7 @@ def test_the_spread_is_that_of_the_seeds_on_record() -> None:
 def shown(the_study, records=nothing, workers=2) -> str:
     console = Console(file=io.StringIO(), width=300)
     forecasts = forecast(rehearsed(the_study), records)
-    print_plan(the_study, forecasts, workers, history(the_study), Path("out"), console)
+    console.print(plan_view(the_study, forecasts, workers, history(the_study), Path("out")))
     return console.file.getvalue()
 
 

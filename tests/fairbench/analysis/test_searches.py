@@ -20,7 +20,7 @@ from fairbench.analysis.budget import budgets, equality
 from fairbench.analysis.forecast import forecast
 from fairbench.analysis.results import collect
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report.console import print_plan
+from fairbench.report.console import plan_view
 from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.style import styles_of
@@ -210,7 +210,7 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     assert rows[0] == ["vit", "AdamW", "0.5", "–", "untuned: none was searched", "0", "–", "–"]
     console = Console(file=io.StringIO(), width=300)
     console.print(status_table(arm_statuses(untuned, records)))
-    print_plan(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out"), console)
+    console.print(plan_view(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out")))
     shown = console.file.getvalue()
     assert "untuned, without sweep trials: AdamW, Lion" in shown
     assert "3 optimizers, each 9 sweep trials of 10 steps and 3 final ones of 10" in shown
@@ -228,7 +228,7 @@ def test_a_study_without_any_search() -> None:
     assert drawn(the_study, records) is None
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
     assert (f.sweep_trials, f.final_trials) == (0, 6)
-    print_plan(the_study, [f], 1, history(the_study), Path("out"), Console(file=io.StringIO()))
+    plan_view(the_study, [f], 1, history(the_study), Path("out"))
 
 
 def drawn(the_study, records):

@@ -14,10 +14,8 @@ pytestmark = pytest.mark.xdist_group("servers")
 
 def public():
     """The public objects by their names."""
-    from fairbench.api import catalog
-
     for name in fb.__all__:
-        value = getattr(catalog, name, None) or getattr(fb, name)
+        value = getattr(fb, name)
         if not isinstance(value, str):
             yield name, value
         for member, defined in vars(value).items() if inspect.isclass(value) else ():

@@ -68,7 +68,7 @@ def test_what_a_notebook_shows_is_the_reports(study, written):
 
 
 def test_every_repr_fits_a_screen(study, here):
-    tables = [study.verdicts(), study.trials(), study.curves("vit", "loss"), study.audit(), fb.suites()]
+    tables = [study.verdicts(), study.trials(), study.curves("vit", "loss"), study.audit(), fb.list_suites()]
     others = [study, study.status, study.analyses, study.analyses.results, study.analyses.history]
     others += [fb.Suite.load("mini"), fb.compare(study, study)]
     for shown in map(repr, tables):

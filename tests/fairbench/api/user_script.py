@@ -12,9 +12,9 @@ from fairbench.api.catalog import ArenaEntry, OptimizerEntry, SuiteEntry
 
 def use(rule: type[torch.optim.Optimizer]) -> None:
     """Every call of the documentation."""
-    assert_type(fb.suites(), fb.Table[SuiteEntry])
-    assert_type(fb.optimizers(), fb.Table[OptimizerEntry])
-    assert_type(fb.arenas(), fb.Table[ArenaEntry])
+    assert_type(fb.list_suites(), fb.Table[SuiteEntry])
+    assert_type(fb.list_optimizers(), fb.Table[OptimizerEntry])
+    assert_type(fb.list_arenas(), fb.Table[ArenaEntry])
     assert_type(fb.__version__, str)
     suite = fb.Suite.load("mini").replace(seeds=range(10)).with_optimizer(rule)
     assert_type(suite.plan(), fb.Estimate)
@@ -30,4 +30,4 @@ def use(rule: type[torch.optim.Optimizer]) -> None:
     assert_type(fb.compare(study, "paper"), fb.Replicated)
     assert_type(fb.check(rule), fb.Audit)
     assert_type(fb.verdicts("table.csv")[0], Comparison)
-    fb.try_(rule)
+    fb.preview(rule)

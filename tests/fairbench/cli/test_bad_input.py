@@ -135,7 +135,7 @@ MISTAKES = [
     ("slurm tiny.toml --sbatch account=physics", "--sbatch takes an option"),
     ("slurm tiny.toml --mem '16G\n#SBATCH --x'", "options of sbatch are single lines"),
     ("slurm tiny.toml --gres gpu:1 --device cpu", "--device cpu would leave idle"),
-    ("slurm tiny.toml --output-dir tiny.toml", "choose another --output-dir"),
+    ("slurm tiny.toml --output-dir tiny.toml", "tiny.toml is a file, not the directory of a study"),
 ]  # fmt: skip
 
 

@@ -21,10 +21,9 @@ from fabricated import stored
 from tiny import TINY, run_here
 
 import fairbench
+from fairbench.cli import running
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_run_options, output_directory
-from fairbench.cli.suite_options import chosen_suite
 from fairbench.runner.executors.starting import SERVERS
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides, overridden
@@ -69,8 +68,8 @@ PAGES = [*FIRST, ROOT / "Makefile", *sorted({*DOCS.rglob("*.md")} - {*FIRST})]
 def run_options(options: argparse.Namespace) -> None:
     """Everything that `run`, `plan` and `slurm` do before they read data and begin to train."""
     options.device = options.device or "cuda"  # implied by slurm's --gres
-    directory = output_directory(options, chosen_suite(options))
-    chosen_run_options(argparse.Namespace(**{**vars(parser().parse_args(["run"])), **vars(options)}), directory)
+    running.chosen_run_options(argparse.Namespace(**{**vars(parser().parse_args(["run"])), **vars(options)}))
+    running.target(options)
 
 
 FOLLOWED: dict[str, tuple[Callable[[argparse.Namespace], Any], str]] = {

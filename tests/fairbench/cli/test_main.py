@@ -8,20 +8,20 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from documented import every_command
 from fabricated import sealed, stored
 from tiny import Finished, write_tiny
 
-from fairbench.api.places import places as api_places
-from fairbench.cli.arguments import Parser
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
-from fairbench.cli.places import choice, places
+from fairbench.cli.running import target
 from fairbench.common.errors import UsageError
+from fairbench.runner.devices import device_kind
+from fairbench.study.history import read_history
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 
@@ -127,9 +127,9 @@ def test_impossible_suites_are_refused_before_any_trial(
 
 def test_trials_use_the_requested_gpus() -> None:
     words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
-    shared = places(parser().parse_args(words), Path("none"))
+    shared = target(parser().parse_args(words)).places
     assert shared == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
-    assert places(parser().parse_args(words[:5]), Path("none")) == [Place(device) for device in ("cuda:0", "cuda:2")]
+    assert target(parser().parse_args(words[:5])).places == [Place(device) for device in ("cuda:0", "cuda:2")]
 
 
 def test_names_are_no_markup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,14 +186,6 @@ def test_env_shows_the_versions_of_a_record(finished: Finished, capsys: pytest.C
     assert capsys.readouterr().out == f"fairbench {facts['psilogic']}\n"
 
 
-def every_command(command: Parser) -> Iterator[Parser]:
-    """The parsers of all commands, also of `suite show`."""
-    for action in command._actions:
-        for each in action.choices.values() if isinstance(action.choices, dict) else ():
-            yield each
-            yield from every_command(each)
-
-
 def test_the_help_of_every_command_has_an_example_and_exit_codes() -> None:
     for command in every_command(parser()):
         unexplained = [action.dest for action in command._actions if not action.help and action.dest != "verb"]
@@ -206,10 +198,12 @@ def test_the_help_of_every_command_has_an_example_and_exit_codes() -> None:
 
 def test_a_device_is_chosen_and_named(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(gpus: int, *words: str, directory: Path = Path("none")) -> tuple[list[str], str]:
-        monkeypatch.setattr("fairbench.runner.devices.gpus_here", lambda: gpus)
-        options = parser().parse_args(["run", *words])
-        where = places(options, directory)
-        return [place.device for place in where], choice(options, directory, where)
+        for module in ("runner.devices", "cli.running"):
+            monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
+        found = target(parser().parse_args(["run", *suite, *words, "-o", str(directory)]))
+        return [place.device for place in found.places], found.device
+
+    suite = [str(finished.folder / "tiny.toml")]
 
     assert chosen(0, "-j", "2") == (["cpu", "cpu"], "device: cpu (no GPU here)")
     assert chosen(0, "--device", "cpu", "-j", "1") == (["cpu"], "")
@@ -223,8 +217,7 @@ def test_a_device_is_chosen_and_named(finished: Finished, monkeypatch: pytest.Mo
     assert chosen(2, "--device", "cuda", directory=begun) == (["cuda:0"], "")
     with pytest.raises(UsageError, match=r"--gpus 1 has no effect, .*/out has trials of the CPU; leave it out"):
         chosen(2, "--gpus", "1", directory=begun)
-    assert [place.device for place in api_places("auto", 1, "data", begun)] == ["cpu"]
-    assert [place.device for place in api_places("auto", None, "data", Path("none"))] == ["cuda:0"]
+    assert [device_kind("auto", read_history(x)) for x in (begun, Path("none"))] == ["cpu", "cuda"]
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fairbench.cli.options import chosen_suite
 from fairbench.cli.parser import parser
-from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan

@@ -8,8 +8,6 @@ import pytest
 from tiny import study_of
 
 from fairbench.cli.main import main
-from fairbench.cli.parser import parser
-from fairbench.cli.suite_options import preview_suite
 from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
@@ -61,10 +59,13 @@ def test_a_preview_ends_with_the_command_of_its_study(folder: Path, capsys: pyte
     ) in capsys.readouterr().out
 
 
-def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone() -> None:
-    words = {"AdamW": ["AdamW"], "Lion": ["AdamW", "Lion"]}
-    for name, compared in words.items():
-        assert list(preview_suite(parser().parse_args(["try", name])).optimizers) == compared
+def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["try", "AdamW", *SUITE, "--lr", "1e-3"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split() for line in shown.splitlines() if line.startswith("lr")] == [["lr", "AdamW"]]
+    assert shown.endswith("\n    fairbench run --suite tiny.toml --reference AdamW\n")
 
 
 def test_the_rates_of_a_preview() -> None:

@@ -26,7 +26,6 @@ from fairbench.analysis.published.replication import (
 )
 from fairbench.analysis.results import collect
 from fairbench.cli.main import main
-from fairbench.report.render.terminal import print_report
 from fairbench.report.replication import replicated
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Sweep
@@ -218,7 +217,7 @@ def test_terminal(tmp_path, width):
     replication = replicated(PAPER, Analyses(history(the_study), Records(finals(the_study))))
     text = io.StringIO()
     replication.write(tmp_path)
-    print_report(replication, tmp_path, Console(file=text, width=width, markup=False))
+    Console(file=text, width=width, markup=False).print(replication, crop=False)
     shown = text.getvalue()
     assert "gpt" in shown
     assert "resnet   " not in shown

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
-from fairbench.report.render.terminal import print_report
 from fairbench.report.study import study_report, write_report
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
@@ -234,7 +233,7 @@ def test_tables_that_a_suite_asks_for(tmp_path):
     assert "3 comparisons of every two optimizers" in said(report)["Verdicts"]
     assert "AdamW against Lion" in " ".join(page(tmp_path).text)
     text = io.StringIO()
-    print_report(report, tmp_path, Console(file=text, width=100))
+    Console(file=text, width=100).print(report, crop=False)
     assert re.search(r"vit +PsiLogic +AdamW +better", text.getvalue())
     assert re.search(r"vit +AdamW +Lion +inconclusive", text.getvalue())
 
@@ -269,7 +268,7 @@ def test_missing_pieces(tmp_path, options, figures):
 
 def test_terminal(tmp_path):
     text = io.StringIO()
-    print_report(write(tmp_path), tmp_path, Console(file=text, width=80))
+    Console(file=text, width=80).print(write(tmp_path), crop=False)
     assert re.search(r"vit +AdamW +better +\+0\.400 \[\+0\.\d+, \+0\.\d+\] +< 0\.0001", text.getvalue())
     assert "report.html" in text.getvalue()
     assert "fairbench audit" not in text.getvalue()
@@ -305,7 +304,7 @@ def test_the_terminal_counts_notes(tmp_path):
     text = io.StringIO()
     same = {"PsiLogic": LOW, "AdamW": LOW}
     report = write(tmp_path, scores=same, sweeps={("vit", "AdamW"): {1e-4: 0.495}})
-    print_report(report, tmp_path, Console(file=text, width=300))
+    Console(file=text, width=300).print(report)
     assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
     assert "AdamW (leads by 0.005, error 0.01)" in " ".join(page(tmp_path).text)
 

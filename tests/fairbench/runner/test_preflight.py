@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny import here, study_of
 
-from fairbench.cli.templates import write_template
+from fairbench.cli.new_files import write_template
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as studies

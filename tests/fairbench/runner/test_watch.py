@@ -57,7 +57,7 @@ class World:
 
     def shown(self):
         console = text_console()
-        console.print(Watcher(self.directory, self.clock).status().view())
+        console.print(Watcher(self.directory, self.clock).status())
         return " ".join(text_of(console).split())
 
 

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
-from fairbench.report.render.terminal import print_report
 from fairbench.report.study import write_report
 from fairbench.study.history import Change, History, changes, plan_digest, promise, read_history, write_history
 
@@ -74,7 +73,7 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
     assert ",inconclusive,TRUE,TRUE\n" in (tmp_path / "significance.csv").read_text()
 
     console = Console(record=True, width=300)
-    print_report(result, tmp_path, console)
+    console.print(result)
     assert console.export_text().startswith("CHANGED AFTERWARDS")
 
 

@@ -11,8 +11,8 @@ from tiny import TINY, write_tiny
 
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.arenas.sizes import SIZED
+from fairbench.cli.options import chosen_suite
 from fairbench.cli.parser import parser
-from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
 from fairbench.data.loading import load_source
 from fairbench.optimizers.resolve import schedule

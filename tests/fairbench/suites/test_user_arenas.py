@@ -13,9 +13,9 @@ from tiny import TINY, here, study_of
 
 from fairbench.arenas.registry import known_arenas, load_arena
 from fairbench.cli.main import main
+from fairbench.cli.new_files import write_template
+from fairbench.cli.options import chosen_suite
 from fairbench.cli.parser import parser
-from fairbench.cli.suite_options import chosen_suite, preview_suite
-from fairbench.cli.templates import write_template
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.preflight import arenas_and_environment
@@ -93,8 +93,6 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder: 
     for key, complaint in {"model.wdth": "unknown option 'wdth'", "facts.title": "come from the arena's class"}.items():
         with pytest.raises(UsageError, match=complaint):
             chosen_suite(options("run", *words, "--set", f"arenas.NoisySine.{key}=8"))
-    preview = preview_suite(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
-    assert preview.arenas["NoisySine"] == suite.arenas["NoisySine"]
     rewritten("noisy_sine.py", '"metric": "mse", ', "")
     Path("other.py").write_text(Path("noisy_sine.py").read_text())
     with pytest.raises(

@@ -4,15 +4,14 @@ import io
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from fairbench.common.checks import STYLES, Flag
-from fairbench.common.console import Terminal
+from fairbench.common.console import Terminal, text_table, whole
 from fairbench.common.formatting import plural
 from fairbench.report.document import Document
 from fairbench.report.view import Cell, TableView
@@ -23,13 +22,10 @@ LONGEST = 44
 
 def rich_table(view: TableView) -> Table:
     """A table without lines; names and numbers stay whole, and a `Terminal` leaves out columns that do not fit."""
-    table, view = Table(box=None, padding=(0, 2, 0, 0), header_style="dim"), view.narrow
-    for i, column in enumerate(view.columns):
-        is_number = column.value is not None
-        table.add_column(column.title, justify="right" if is_number else "left", no_wrap=i == 0 or is_number)
-    for row in view.rows:
-        table.add_row(*(cell.text for cell in row))
-    return table
+    view = view.narrow
+    return text_table(
+        [(x.title, x.value is not None) for x in view.columns], ([x.text for x in row] for row in view.rows)
+    )
 
 
 def screen(view: TableView, most: int) -> str:
@@ -53,30 +49,27 @@ def _short(row: Sequence[Cell]) -> list[Cell]:
     return [replace(cell, text=text) for cell, text in zip(row, short, strict=True)]
 
 
-def print_report(report: Document[Any], directory: Path, console: Console) -> None:
-    """Print the flags, the tables for a terminal, the findings, and the paths of the files."""
-    print_flags(report.flags, console)
-    if notes := sum(flag.severity == "note" for flag in report.flags):
-        console.print(Text(f"{plural(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
-    for output in report.outputs:
-        if output.in_terminal and output.name in report.tables:
-            console.print(rich_table(report.tables[output.name]))
-    for finding in report.findings:
-        console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
-    print_place(report, directory, console)
+def report_view(report: Document[Any]) -> Group:
+    """The flags, the tables for a terminal, the findings, and the paths of the files."""
+    notes = sum(flag.severity == "note" for flag in report.flags)
+    shown = [x.name for x in report.outputs if x.in_terminal and x.name in report.tables]
+    return Group(
+        *flag_lines(report.flags),
+        *([whole(f"{plural(notes, 'note')}; fairbench audit {report.page.parent} shows them")] if notes else []),
+        *(rich_table(report.tables[name]) for name in shown),
+        *(Text.assemble((finding.topic, "bold"), ": ", finding.text) for finding in report.findings),
+        place_view(report),
+    )
 
 
-def print_place(report: Document[Any], directory: Path, console: Console) -> None:
-    """Print the number of failed trials, and the paths of the files."""
-    if report.failed:
-        console.print(Text(f"{plural(report.failed, 'trial')} failed", "bold red"))
+def place_view(report: Document[Any]) -> Group:
+    """The number of failed trials, and the paths of the files."""
     tables = f"tables in {', '.join(map(str, report.files))}"
-    where = f"everything in {directory}, the report in {report.page}" if report.page_name else tables
-    console.print(Text(where), soft_wrap=True)
+    where = f"everything in {report.page.parent}, the report in {report.page}" if report.page_name else tables
+    failed = [Text(f"{plural(report.failed, 'trial')} failed", "bold red")] if report.failed else []
+    return Group(*failed, whole(where))
 
 
-def print_flags(flags: Iterable[Flag], console: Console) -> None:
-    """Print every fail and every warn."""
-    for flag in flags:
-        if flag.severity in ("fail", "warn"):
-            console.print(Text(flag.text, STYLES[flag.severity]))
+def flag_lines(flags: Iterable[Flag]) -> list[Text]:
+    """Every fail and every warn."""
+    return [Text(flag.text, STYLES[flag.severity]) for flag in flags if flag.severity in ("fail", "warn")]

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from fairbench.common.console import text_table
 from fairbench.common.formatting import duration
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.observers import Follower, RunningTrial
@@ -52,22 +53,21 @@ def trials_line(trials: Iterable[RunningTrial]) -> str:
 
 def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
     """A row for each running trial."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    trials = list(trials)
+    trials, rows = list(trials), []
     driver = ["driver"] * any(trial.driver for trial in trials)
-    for column in ("trial", "step", "loss", "left", *driver, ""):
-        table.add_column(column, justify="left" if column in ("trial", "driver", "") else "right")
     for trial in trials:
         left, silent = trial.left(now), now - trial.updated
-        table.add_row(
+        row = [
             trial.label,
             f"{trial.step}/{trial.steps}",
             "" if trial.loss is None else f"{trial.loss:.4f}",
             "?" if left is None else duration(left),
             *(trial.driver for _ in driver),
             f"last seen {silent:.0f} s ago" if silent > QUIET_SECONDS else "",
-        )
-    return table
+        ]
+        rows.append(row)
+    names, numbers = ("trial", *driver, ""), ("step", "loss", "left")
+    return text_table([(title, title in numbers) for title in (*names[:1], *numbers, *names[1:])], rows)
 
 
 class LiveProgress(Follower):

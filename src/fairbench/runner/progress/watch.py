@@ -3,9 +3,9 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairbench.analysis.needed_seeds import seeds_needed
+from fairbench.common.console import text_table
 from fairbench.common.formatting import rate
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.coordination.liveness import Liveness
@@ -90,8 +91,27 @@ class StudyStatus:
                 steps[arena] += sum(record.result.steps for record in trials if record and record.result)
         return time_left(seconds, steps, steps_left, max(len(self.running), 1))
 
-    def view(self) -> Group:
-        """The whole status, for a terminal."""
+    def to_json(self) -> dict[str, Any]:
+        """The status with the planned and the finished trials of each stage of each arm."""
+        arms: list[dict[str, Any]] = []
+        for x in self.arms:
+            stages = {"sweep": x.sweep, "confirm": x.confirm, "final": x.final}
+            counts = {stage: {"planned": len(of), "done": len(of) - of.count(None)} for stage, of in stages.items()}
+            arms.append({"arena": x.arena, "optimizer": x.optimizer, **counts})
+        of_stages = [arm[stage] for arm in arms for stage in ("sweep", "confirm", "final")]
+        return {
+            "complete": self.complete,
+            "drivers": self.drivers,
+            "running": [*map(asdict, self.running)],
+            "trials": sum(count["planned"] for count in of_stages),
+            "done": sum(count["done"] for count in of_stages),
+            "seconds_left": self.left if self.drivers else None,
+            "arms": arms,
+            "damaged": self.damaged,
+        }
+
+    def __rich__(self) -> Group:
+        """The whole status."""
         parts: list[RenderableType] = [status_table(self.arms), self.summary]
         if len(self.drivers) > 1:
             more = f" and {len(self.drivers) - NAMED} more" if len(self.drivers) > NAMED else ""
@@ -114,17 +134,21 @@ class Preparation:
         """The status in one line."""
         return f"no plan yet: {', '.join(self.drivers)} {'prepares' if len(self.drivers) == 1 else 'prepare'} the study"
 
-    def view(self) -> str:
-        """The whole status, for a terminal."""
+    def to_json(self) -> dict[str, Any]:
+        """The keys of a study's status."""
+        nothing: dict[str, Any] = {"trials": None, "done": None, "seconds_left": None, "arms": [], "damaged": []}
+        return {"complete": False, "drivers": self.drivers, "running": [], **nothing}
+
+    def __rich__(self) -> str:
+        """The whole status."""
         return self.summary
 
 
 def status_table(statuses: Iterable[Arm[Record | None]]) -> Table:
     """The progress of each arm."""
-    table, known = Table(box=None, padding=(0, 2, 0, 0), header_style="dim"), list(statuses)
+    known, rows = list(statuses), []
     confirms = ["confirm"] if any(each.confirm for each in known) else []
-    for column in ("arena", "optimizer", "sweep", *confirms, "rate", "final", "diverged", "failed"):
-        table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
+    numbers = ("sweep", *confirms, "rate", "final", "diverged", "failed")
     for each in known:
         stages = (each.sweep, each.confirm, each.final)
         sweep, confirm, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
@@ -132,8 +156,8 @@ def status_table(statuses: Iterable[Arm[Record | None]]) -> Table:
         statuses_of_all = Counter(record.status for of_stage in stages for record in of_stage if record)
         lost = [str(statuses_of_all[status]) for status in ("diverged", "failed")]
         searched = [sweep if each.tuned else "untuned", *(confirm for _ in confirms)]
-        table.add_row(each.arena, each.optimizer, *searched, selected, final, *lost)
-    return table
+        rows.append([each.arena, each.optimizer, *searched, selected, final, *lost])
+    return text_table([("arena", False), ("optimizer", False), *((title, True) for title in numbers)], rows)
 
 
 class Watcher:
@@ -175,14 +199,14 @@ def watch_study(directory: Path, console: Console, sleep: Callable[[float], None
     watcher = Watcher(directory)
     status = watcher.status()
     if console.is_terminal:
-        with Live(status.view(), console=console, auto_refresh=False) as live:
+        with Live(status, console=console, auto_refresh=False) as live:
             while not status.complete:
                 sleep(REFRESH_SECONDS)
                 status = watcher.status()
-                live.update(status.view(), refresh=True)
+                live.update(status, refresh=True)
         return
     while not status.complete:
         console.print(f"{status.summary} | {trials_line(status.running)}", highlight=False, soft_wrap=True)
         sleep(LINE_SECONDS)
         status = watcher.status()
-    console.print(status.view(), highlight=False)
+    console.print(status, highlight=False)

@@ -1,5 +1,6 @@
 """Templates for a user's optimizer or arena; each works unchanged."""
 
+import argparse
 import importlib.util
 import keyword
 from importlib import resources
@@ -7,6 +8,24 @@ from pathlib import Path
 from string import Template
 
 from fairbench.common.errors import UsageError
+
+
+def new_optimizer(options: argparse.Namespace) -> str:
+    """`fairbench new-optimizer`."""
+    return _written("optimizer", options.name, ["check {0}", "try {0}", "run --suite mini --add-optimizer {0}"])
+
+
+def new_arena(options: argparse.Namespace) -> str:
+    """`fairbench new-arena`."""
+    run = f"run --arenas {{0}} --only-optimizers AdamW,PsiLogic --output-dir results/{options.name}"
+    return _written("arena", options.name, [run])
+
+
+def _written(kind: str, name: str, commands: list[str]) -> str:
+    """Write a template; returns the commands for it."""
+    path = write_template(kind, name)
+    lines = (f"\n    fairbench {command.format(f'{path}:{class_name(name)}')}" for command in commands)
+    return f"wrote {path}, a working {kind}. Adapt it, then\n{''.join(lines)}"
 
 
 def class_name(name: str) -> str:

@@ -1,0 +1,227 @@
+"""The options of the `fairbench` command: its parser, the types of its arguments, and the suite that they choose."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fairbench.common.errors import UsageError, nearest
+from fairbench.common.installation import version
+from fairbench.common.terminal import say
+
+if TYPE_CHECKING:
+    from fairbench.suites.schema import Suite
+
+DEFAULT_SUITE = "mini"
+PAPER_SUITE = "paper"
+"""The suite of a command with --data-root and no suite, like the command of the paper's authors."""
+DEVICES = ("auto", "cpu", "cuda")
+OPTIMIZER = "a name, path/to/file.py:Class, or module:Class"
+"""How an optimizer can be named."""
+OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors look like all others of the command, and suggest the nearest option."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        see = " See" if message.endswith("?") else "; see"
+        raise UsageError(f"{message.removeprefix('argument ')}{see} {self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The namespace; what is left over is an error of this parser, not of the one that called it.
+
+        Raises:
+            UsageError: an argument is unknown or wrong.
+        """
+        namespace, others = super().parse_known_args(args, namespace)
+        if others:
+            unknown = next((word for word in others if word.startswith("-")), others[0])
+            kind = "option" if unknown.startswith("-") else "argument"
+            known = [option for action in self._actions for option in action.option_strings]
+            self.error(f"unknown {kind} {unknown!r}{nearest(unknown.partition('=')[0], known)}")
+        return namespace, others
+
+
+class Version(argparse.Action):
+    """Prints the version and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        say(f"fairbench {version()}")
+        parser.exit()
+
+
+def refuse_empty(words: Sequence[str]) -> None:
+    """Raise UsageError for an empty argument, as an unset variable of a shell gives one."""
+    for before, word in pairwise(["", *words]):
+        option, equals, value = word.partition("=")
+        if word.strip() and not (option.startswith("--") and equals and not value.strip()):
+            continue
+        name = option if equals else before if before.startswith("-") else "an argument"
+        raise UsageError(f"{name} is empty, as with an unset variable; give a value, or leave it out")
+
+
+def _number(kind: type, noun: str) -> Callable[[str], Any]:
+    """The type of an argument that is a number, whose range is checked elsewhere."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be a {noun}, got {text!r}") from None
+
+    return read
+
+
+whole, seconds = _number(int, "whole number"), _number(float, "number of seconds")
+
+
+def names(option: str, text: str | None) -> list[str] | None:
+    """The names of an option that takes several, separated by commas; None without the option.
+
+    Raises:
+        UsageError: there is no name in the text.
+    """
+    if text is None:
+        return None
+    if not (found := [part.strip() for part in text.split(",") if part.strip()]):
+        raise UsageError(f"{option} names nothing; leave it out, or give one or more, separated by commas")
+    return found
+
+
+def add_suite_options(command: argparse.ArgumentParser) -> None:
+    """The options that select and change a suite, and say where its study is."""
+    add = command.add_argument_group("what is compared").add_argument
+    add("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
+    suite = f"name or TOML file (default: {DEFAULT_SUITE}, with --data-root {PAPER_SUITE}; `fairbench list` shows all)"
+    add("--suite", metavar="S", help=suite)
+    add("--smoke-test", action="store_true", help="the same as --suite smoke")
+    add("--arenas", metavar="A,B,...", help="only these of the suite; your own as path/to/file.py:Class")
+    add("--only-optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
+    added = f"an optimizer in addition to those of the suite, may be repeated: {OPTIMIZER}"
+    add("--add-optimizer", action="append", default=[], metavar="O", help=added)
+    add("--reference", metavar="NAME", help="the optimizer that is compared with all others (default: the suite's)")
+    add("--seeds", metavar="N", help="number of final seeds, or the seeds, as 1,2,3 (default: the suite's)")
+    steps = "steps of each final trial (default: the suite's); search trials, warm-up and log interval are scaled"
+    add("--steps", type=whole, metavar="N", help=steps)
+    grid = "grid of learning rates that is searched for every optimizer, as 1e-4:1e-1:7 (default: the suite's search)"
+    add("--lr-grid", metavar="LOW:HIGH:N", help=grid)
+    add_setting(add, f"a key of the suite file, as training.clip_norm=0 or arenas.vit.steps=100, or {OPTION}")
+    add("--compile", action="store_true", help="compile models and optimizer steps")
+    add("--images", metavar="DIR", help="images for the arenas that read images: DIR/class/*.png, resized to 32 x 32")
+    add("--text", metavar="DIR", help="text for the arenas that read text: a file, or DIR/*.txt")
+
+    add = command.add_argument_group("where").add_argument
+    add("-o", "--output-dir", type=Path, metavar="DIR", help="directory of the study (default: results/<suite>)")
+    add("--data-root", type=Path, metavar="DIR", help="prepared data, for suites that need them (default: data)")
+    device = "auto: that of the study so far; for a new study a GPU if there is one, else the CPU (default: auto)"
+    add("--device", choices=DEVICES, default="auto", help=device)
+    add("--gpus", metavar="N,M,...", help="numbers of the GPUs, or all (default: 0)")
+    add("--trials-per-gpu", type=whole, metavar="N", help="concurrent trials on each GPU (default: 1)")
+    add("-j", "--workers", type=whole, metavar="N", help="concurrent trials on the CPU (default: its cores)")
+
+
+def add_setting(add: Any, text: str = OPTION) -> None:
+    """The option that sets single values."""
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+
+
+def add_run_options(command: argparse.ArgumentParser) -> None:
+    """The options of `fairbench run`."""
+    add_suite_options(command)
+    add = command.add_argument_group("how").add_argument
+    limit = "limit of seconds per trial (default: 50 times its estimate, and 300 more)"
+    add("--trial-timeout", type=seconds, metavar="S", help=limit)
+    checkpoints = "seconds between a trial's checkpoints (default: the suite's, or 300); 0: only when it is stopped"
+    add("--checkpoint-every", type=seconds, metavar="S", help=checkpoints)
+    add("--timing", action="store_true", help="at the end, time the steps of all optimizers, interleaved")
+    add("--tensorboard", action="store_true", help="write event files into DIR/tensorboard during the run")
+    add("--offline", action="store_true", help="never use the network")
+    mixed = "run even if machine or versions differ from those of earlier records"
+    add("--allow-mixed", action="store_true", help=mixed)
+    add("-q", "--quiet", action="store_true", help="print only errors, and where the verdicts are")
+    add("-v", "--verbose", action="store_true", help="print a line for each trial that ends")
+
+    add = command.add_argument_group("cluster").add_argument
+    ray = "run trials on the Ray cluster at this address (without an address: one started on this machine)"
+    add("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
+
+
+def add_sbatch_options(command: argparse.ArgumentParser) -> None:
+    """The options of `fairbench slurm` that are those of sbatch."""
+    add = command.add_argument_group("sbatch").add_argument
+    add("--array", type=whole, default=1, metavar="N", help="number of drivers (default: 1)")
+    add("--gres", metavar="G", help="resources of each, as in gpu:2, which implies --device cuda")
+    add("--cpus-per-task", metavar="N", help="cores of each, and concurrent trials")
+    add("--mem", metavar="M", help="memory of each, as in 16G")
+    add("--time", metavar="T", help="time limit of each; at the limit it is requeued and resumes")
+    add("--partition", metavar="P", help="the queue")
+    add("--sbatch", action="append", default=[], metavar="OPTION", help="any other, as in --sbatch=--account=physics")
+
+
+def settings(options: argparse.Namespace) -> dict[str, Any]:
+    """The values of --set by their dotted keys."""
+    from fairbench.suites.settings import parse_setting  # slow to import
+
+    return dict(map(parse_setting, options.set))
+
+
+def chosen_suite(options: argparse.Namespace) -> Suite:
+    """The suite of a command that runs or plans a study, with the changes by its options."""
+    from fairbench.suites.loader import load_suite
+    from fairbench.suites.overrides import Overrides
+
+    name = _suite_name(options)
+    folders = {"images": options.images, "text": options.text}
+    compiled = {"training.compile": True} if options.compile else {}
+    overrides = Overrides(
+        arenas=names("--arenas", options.arenas),
+        optimizers=names("--only-optimizers", options.only_optimizers),
+        added=options.add_optimizer,
+        settings={**compiled, **settings(options)},
+        seeds=_seeds(options.seeds),
+        steps=options.steps,
+        lr_grid=options.lr_grid or "",
+        folders={kind: folder for kind, folder in folders.items() if folder},
+        reference=options.reference or "",
+    )
+    return load_suite(name, overrides)
+
+
+def _suite_name(options: argparse.Namespace) -> str:
+    """The suite's name or file, from one of three options."""
+    sources = {
+        "SUITE": options.chosen,
+        "--suite": options.suite,
+        "--smoke-test": "smoke" if options.smoke_test else None,
+    }
+    given = {option: name for option, name in sources.items() if name}
+    if len(set(given.values())) > 1:
+        both = " and ".join(f"{option} means {name}" for option, name in given.items())
+        raise UsageError(f"two suites were given: {both}; give one of them")
+    return next(iter(given.values()), PAPER_SUITE if options.data_root else DEFAULT_SUITE)
+
+
+def _seeds(text: str | None) -> int | list[int] | None:
+    """The number of seeds, or the seeds themselves, as 1,2,3 or 7, with a comma.
+
+    Raises:
+        UsageError: they are no whole numbers, or there is none.
+    """
+    if text is None:
+        return None
+    try:
+        seeds = [int(word) for word in names("--seeds", text) or ()]
+    except ValueError:
+        raise UsageError(f"--seeds must be a number of seeds, or seeds as 1,2,3; got {text!r}") from None
+    if "," in text:
+        return seeds
+    if seeds[0] < 1:
+        raise UsageError(f"--seeds must be at least 1, got {text}")
+    return seeds[0]
