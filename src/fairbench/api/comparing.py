@@ -12,6 +12,7 @@ from fairbench.analysis.two_studies import TwoArms
 from fairbench.api.study import Page, Study
 from fairbench.common.errors import UsageError, unknown
 from fairbench.report.document import Document
+from fairbench.report.page import write_document
 from fairbench.report.replication import CostRow, Replication, replicated
 from fairbench.report.table import Table
 from fairbench.report.two_studies import TwoStudies, summary, two_studies
@@ -78,7 +79,7 @@ class Compared:
         >>> fb.compare(study, study).report("compared").path.name
         'compare.html'
         """
-        return Page(self.document.write(Path(directory))[-1], self.document)
+        return Page(write_document(self.document, Path(directory))[-1], self.document)
 
     def __repr__(self) -> str:
         return f"<{self.document.title}: {self.summary}>"
@@ -130,7 +131,7 @@ class Replicated:
         >>> [path.name for path in fb.compare("results/mine", "paper").save("compared")][0]
         'comparison_paper.csv'
         """
-        return self.document.write(Path(directory))
+        return write_document(self.document, Path(directory))
 
     def __repr__(self) -> str:
         found = self.document.source

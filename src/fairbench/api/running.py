@@ -16,7 +16,7 @@ from fairbench.api.suite import Suite, as_suite
 from fairbench.common.console import Terminal
 from fairbench.contract.run_checks import check_all
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report.console import checks_view
+from fairbench.report.render.terminal import checks_view
 from fairbench.report.sections.verdicts import flag_table
 from fairbench.report.table import Audit
 from fairbench.runner.devices import device_kind, places

@@ -27,8 +27,10 @@ def watch(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> Any:
     """Write the comparison of a study with another study, or with a publication."""
+    from fairbench.report.page import write_document  # slow to import, and no other command needs it
+
     document = fb.compare(options.directory, options.other).document
-    document.write(options.output_dir or options.directory)
+    write_document(document, options.output_dir or options.directory)
     return document
 
 

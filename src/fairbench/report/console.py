@@ -9,7 +9,6 @@ from rich.text import Text
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.verdicts import PublishedComparison
-from fairbench.common.checks import SEVERITIES, STYLES, Flag, Severity
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import NONE, duration, interval, number, p_value, percent, plain, plural
 from fairbench.report.sections.verdicts import VerdictText
@@ -57,28 +56,6 @@ def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Gro
         f"{wins} of {len(judged)} better at {alpha:g}. p: Welch's test of the printed means and standard deviations of "
         f"{judged[0].comparison.seeds} seeds; Holm p: corrected for these {len(judged)} comparisons.",
     )
-
-
-def audit_view(flags: Sequence[Flag]) -> Group:
-    """Every flag with its advice, and the number of each severity."""
-    lines = []
-    for flag in flags:
-        lines.append(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
-        lines.append(Text(f"      {flag.advice}", "dim"))
-    return Group(*lines, _counts(flags, SEVERITIES[:-1]))
-
-
-def checks_view(flags: Sequence[Flag]) -> Group:
-    """The result and the advice of every check, and the number of each severity."""
-    rows = (
-        (Text(x.severity, STYLES[x.severity]), x.name, x.evidence + (f"\n-> {x.advice}" if x.advice else ""))
-        for x in flags
-    )
-    return Group(text_table([("", False)] * 3, rows), _counts(flags, SEVERITIES))
-
-
-def _counts(flags: Sequence[Flag], severities: Sequence[Severity]) -> str:
-    return ", ".join(f"{sum(flag.severity == x for flag in flags)} {x}" for x in severities)
 
 
 def plan_view(

@@ -6,20 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
+
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from fairbench.common.checks import Flag
+from fairbench.common.console import whole
 from fairbench.common.errors import unknown
 from fairbench.common.files import write_atomically
+from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.style import ArmStyles
 from fairbench.report.output import Output, Section, SourceT
-from fairbench.report.page import render_page
+from fairbench.report.render.terminal import flag_lines, rich_table
 from fairbench.report.table import Table
 from fairbench.report.view import TableView
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,23 @@ class Document(Generic[SourceT]):
         return not self.failed
 
     def __rich__(self) -> Group:
-        from fairbench.report.render.terminal import place_view, report_view
-
-        return place_view(self) if self.brief else report_view(self)
+        """The flags, the tables for a terminal, the findings, and the paths of the files; the last alone if brief."""
+        notes = sum(flag.severity == "note" for flag in self.flags)
+        shown = [x.name for x in self.outputs if x.in_terminal and x.name in self.tables]
+        content: list[RenderableType] = (
+            []
+            if self.brief
+            else [
+                *flag_lines(self.flags),
+                *([whole(f"{plural(notes, 'note')}; fairbench audit {self.page.parent} shows them")] if notes else []),
+                *(rich_table(self.tables[name]) for name in shown),
+                *(Text.assemble((finding.topic, "bold"), ": ", finding.text) for finding in self.findings),
+            ]
+        )
+        failed = [Text(f"{plural(self.failed, 'trial')} failed", "bold red")] if self.failed else []
+        tables = f"tables in {', '.join(map(str, self.files))}"
+        where = f"everything in {self.page.parent}, the report in {self.page}" if self.page_name else tables
+        return Group(*content, *failed, whole(where))
 
     @property
     def page(self) -> Path:
@@ -97,25 +113,17 @@ class Document(Generic[SourceT]):
                 yield output.file_name, table
 
     def write_data(self, directory: Path) -> dict[str, Table[Any]]:
-        """Write the data files; returns their columns by the names of the files, without rows."""
+        """Write the data files; returns their columns by the names of the files, without rows.
+
+        Raises:
+            UsageError: the directory cannot be written.
+        """
         written = {}
         for name, table in self.data():
             write_atomically(directory / name, table.content())
             written[name] = table.without_rows
         self.files += [directory / name for name in written]
         return written
-
-    def write(self, directory: Path) -> list[Path]:
-        """Write the data files, and the page if it has one; returns the files, the page last.
-
-        Raises:
-            UsageError: the directory cannot be written.
-        """
-        self.write_data(directory)
-        if self.page_name:
-            write_atomically(directory / self.page_name, render_page(self))
-            self.files.append(directory / self.page_name)
-        return self.files
 
     def table(self, name: str) -> Table[Any]:
         """A data file by its name without the ending, with the table of text that shows it.

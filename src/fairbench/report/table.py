@@ -269,7 +269,7 @@ class Audit(Table[Flag]):
         return {"ok": self.ok, "flags": self.to_dicts()}
 
     def __rich__(self) -> Group:
-        from fairbench.report.console import audit_view  # slow to import
+        from fairbench.report.render.terminal import audit_view  # slow to import
 
         return audit_view(self.rows)
 

@@ -15,8 +15,7 @@ from fairbench.cli.main import main
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.resolve import decay_kind
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report.console import audit_view
-from fairbench.report.render.terminal import flag_lines
+from fairbench.report.render.terminal import audit_view, flag_lines
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.record import Series

@@ -12,6 +12,7 @@ from pages import Page
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.colors import COLORS
+from fairbench.report.page import write_document
 from fairbench.report.two_studies import two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
@@ -268,7 +269,7 @@ def test_two_studies_have_the_same_page(driver, tmp_path, monkeypatch):
     """Its table is filtered and packed as LaTeX, and a verdict that changed has a frame."""
     plan = study()
     a, b = (Analyses(history(plan), Records(finals(plan, Lion=x))) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
-    two_studies(a, b, ("a", "b")).write(tmp_path)
+    write_document(two_studies(a, b, ("a", "b")), tmp_path)
     monkeypatch.setattr(driver, "page", f"file://{tmp_path}/compare.html")
     driver.get_log("browser")
     show(driver, PHONE, "light")

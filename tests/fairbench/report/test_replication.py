@@ -26,6 +26,7 @@ from fairbench.analysis.published.replication import (
 )
 from fairbench.analysis.results import collect
 from fairbench.cli.main import main
+from fairbench.report.page import write_document
 from fairbench.report.replication import replicated
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Sweep
@@ -216,7 +217,7 @@ def test_terminal(tmp_path, width):
     the_study = study()
     replication = replicated(PAPER, Analyses(history(the_study), Records(finals(the_study))))
     text = io.StringIO()
-    replication.write(tmp_path)
+    write_document(replication, tmp_path)
     Console(file=text, width=width, markup=False).print(replication, crop=False)
     shown = text.getvalue()
     assert "gpt" in shown
@@ -244,5 +245,5 @@ def test_the_files(tmp_path, check_files):
     the_study = with_suite(study(("vit",)), sweep=Sweep(1e-4, 1e-2, [0], 1, points=5, budget=6))
     sweeps = {("vit", "PsiLogic"): {0.000316228: 0.6}, ("vit", "Lion"): {1e-4: 0.6, 3.16228e-5: 0.5}}
     records = Records(finals(the_study, PsiLogic=[0.25, 0.26, 0.27]), sweeps=sweeps)
-    replicated(PAPER, Analyses(history(the_study), records)).write(tmp_path)
+    write_document(replicated(PAPER, Analyses(history(the_study), records)), tmp_path)
     check_files("replication", *(tmp_path / f"comparison_paper{part}.csv" for part in ("", "_cost")))

@@ -13,6 +13,7 @@ The page shows each panel separately, in the page's colors; it can hide marked a
 
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -21,8 +22,10 @@ from typing import Any, Literal
 from xml.sax.saxutils import escape
 
 import matplotlib
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.colors import LIGHT
@@ -37,8 +40,9 @@ from fairbench.report.figures.text import (
     TITLE_SIZE,
     columns,
     figure_width,
-    fit_text,
+    fit_ticks,
     in_lines,
+    points_per_pixel,
     scale,
 )
 from fairbench.suites.schema import Suite
@@ -81,6 +85,10 @@ WIDEST = 6.5
 
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
+
+
+EDGE = 2
+"""The points between a label and the edge of its panel."""
 
 
 @dataclass(frozen=True)
@@ -224,10 +232,45 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     """The figure after its text is made to fit."""
     for panel in by_arena.values():
         panel.columns = panel.columns or (panel.axes.get_xlabel().partition("\n")[0], panel.axes.get_ylabel())
-        fit_text(panel)
+        _fit_text(panel)
     size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
     parts = [panel.drawn(arena) for arena, panel in by_arena.items()]
     return Drawing(name, title, caption, figure, size, parts)
+
+
+def _fit_text(panel: Panel) -> None:
+    """Give a panel ticks that do not overlap, their factor in the axis label, and labels that fit."""
+    axes, box = panel.axes, panel.box
+    fit_ticks(axes)
+    to_points = points_per_pixel(axes)
+    inside, top = axes.get_window_extent(), axes.figure.bbox.height
+    left, above = inside.x0 * to_points - box.left, (top - inside.y1) * to_points - box.top
+    wide, high = (
+        2 * (min(at + size * to_points / 2, whole - at - size * to_points / 2, size * to_points / 2 + most) - EDGE)
+        for at, size, whole, most in (
+            (left, inside.width, box.width, box.width),
+            (above, inside.height, box.height, TICK_SIZE),  # the label of the x axis may begin below it
+        )
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_visible():
+            _move_factor(axis)
+    lines = axes.get_xlabel().split("\n")
+    axes.set_xlabel("\n".join(in_lines(line, wide, LABEL_SIZE, most=3 - len(lines)) for line in lines))
+    axes.set_ylabel(in_lines(axes.get_ylabel(), high, LABEL_SIZE))
+
+
+def _move_factor(axis: Axis) -> None:
+    """Write the factor and the offset of the ticks into the label, since above the panel is the title."""
+    formatter = axis.get_major_formatter()
+    if not isinstance(formatter, ScalarFormatter):
+        return
+    formatter.format_ticks(list(axis.get_majorticklocs()))
+    factor, start = re.findall(r"^(1e\W?\d+)?(.*)", formatter.get_offset())[0]  # "1e11", "1e−7+1.2e0", "+1.2e0"
+    above = f" from {start.lstrip('+').removesuffix('e0')}" if start else ""
+    unit = f"in {factor or 1}{above}".replace(" ", "\N{NO-BREAK SPACE}") if factor or above else ""
+    axis.set_label_text(", ".join(filter(None, (axis.get_label_text(), unit))))
+    axis.offsetText.set_visible(False)
 
 
 def over_seeds(suite: Suite) -> str:

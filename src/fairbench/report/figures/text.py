@@ -5,21 +5,15 @@ All sizes are those of the report's figures, in which normal text has 10 points;
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from matplotlib import rcParams
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
-from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
-
-if TYPE_CHECKING:
-    from fairbench.report.figures.panel import Panel
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 REPORT_TEXT = 10
 POINTS_PER_INCH = 72
@@ -29,8 +23,6 @@ NARROWEST = 3.0
 """The least inches of a panel that has another one at its side."""
 TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 9, 9, 11
 MOST_TICKS = 8
-EDGE = 2
-"""The points between a label and the edge of its panel."""
 
 
 def scale() -> float:
@@ -93,28 +85,6 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
     return "\n".join(without_middle(line, width, size, weight) for line in lines)
 
 
-def fit_text(panel: Panel) -> None:
-    """Give a panel ticks that do not overlap, their factor in the axis label, and labels that fit."""
-    axes, box = panel.axes, panel.box
-    fit_ticks(axes)
-    to_points = points_per_pixel(axes)
-    inside, top = axes.get_window_extent(), axes.figure.bbox.height
-    left, above = inside.x0 * to_points - box.left, (top - inside.y1) * to_points - box.top
-    wide, high = (
-        2 * (min(at + size * to_points / 2, whole - at - size * to_points / 2, size * to_points / 2 + most) - EDGE)
-        for at, size, whole, most in (
-            (left, inside.width, box.width, box.width),
-            (above, inside.height, box.height, TICK_SIZE),  # the label of the x axis may begin below it
-        )
-    )
-    for axis in (axes.xaxis, axes.yaxis):
-        if axis.get_visible():
-            _move_factor(axis)
-    lines = axes.get_xlabel().split("\n")
-    axes.set_xlabel("\n".join(in_lines(line, wide, LABEL_SIZE, most=3 - len(lines)) for line in lines))
-    axes.set_ylabel(in_lines(axes.get_ylabel(), high, LABEL_SIZE))
-
-
 def fit_ticks(axes: Axes) -> None:
     """Give the x axis as many ticks as have space for their labels; a fixed choice of ticks stays."""
     locator = axes.xaxis.get_major_locator()
@@ -152,16 +122,3 @@ def _apart(axes: Axes, ticks: Sequence[float]) -> bool:
     halves = [text_width(text, TICK_SIZE) / 2 + 2 for text in texts]
     ends = sorted((middle - half, middle + half) for middle, half in zip(middles, halves, strict=True))
     return all(left[1] <= right[0] for left, right in pairwise(ends))
-
-
-def _move_factor(axis: Axis) -> None:
-    """Write the factor and the offset of the ticks into the label, since above the panel is the title."""
-    formatter = axis.get_major_formatter()
-    if not isinstance(formatter, ScalarFormatter):
-        return
-    formatter.format_ticks(list(axis.get_majorticklocs()))
-    factor, start = re.findall(r"^(1e\W?\d+)?(.*)", formatter.get_offset())[0]  # "1e11", "1e−7+1.2e0", "+1.2e0"
-    above = f" from {start.lstrip('+').removesuffix('e0')}" if start else ""
-    unit = f"in {factor or 1}{above}".replace(" ", "\N{NO-BREAK SPACE}") if factor or above else ""
-    axis.set_label_text(", ".join(filter(None, (axis.get_label_text(), unit))))
-    axis.offsetText.set_visible(False)

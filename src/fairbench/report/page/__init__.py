@@ -1,7 +1,5 @@
 """The HTML report: one file that works offline, in light and dark, and without its script."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -10,20 +8,20 @@ import zlib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
+from fairbench.common.files import write_atomically
+from fairbench.report.document import Document
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.output import Section
 from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.render.latex import to_latex
 from fairbench.report.view import Cell, TableView
-
-if TYPE_CHECKING:
-    from fairbench.report.document import Document
 
 TABLE_SCRIPTS = ("view.js", "tables.js", "bar.js")
 FIGURE_SCRIPTS = ("arms.js", "values.js", "figures.js")
@@ -52,6 +50,19 @@ def render_page(document: Document[Any]) -> str:
         sections=[section for section in document.sections if _is_shown(section, document, figures)],
         styles=document.styles,
     )
+
+
+def write_document(document: Document[Any], directory: Path) -> list[Path]:
+    """Write the data files of a report, and its page if it has one; returns the files, the page last.
+
+    Raises:
+        UsageError: the directory cannot be written.
+    """
+    document.write_data(directory)
+    if document.page_name:
+        write_atomically(directory / document.page_name, render_page(document))
+        document.files.append(directory / document.page_name)
+    return document.files
 
 
 def _is_shown(section: Section[Any], document: Document[Any], figures: Mapping[str, Drawing]) -> bool:

@@ -1,19 +1,16 @@
-"""Reports and tables of text for a terminal."""
+"""Tables of text and flags for a terminal."""
 
 import io
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.common.checks import STYLES, Flag
-from fairbench.common.console import Terminal, text_table, whole
-from fairbench.common.formatting import plural
-from fairbench.report.document import Document
+from fairbench.common.checks import SEVERITIES, STYLES, Flag, Severity
+from fairbench.common.console import Terminal, text_table
 from fairbench.report.view import Cell, TableView
 
 LONGEST = 44
@@ -49,25 +46,26 @@ def _short(row: Sequence[Cell]) -> list[Cell]:
     return [replace(cell, text=text) for cell, text in zip(row, short, strict=True)]
 
 
-def report_view(report: Document[Any]) -> Group:
-    """The flags, the tables for a terminal, the findings, and the paths of the files."""
-    notes = sum(flag.severity == "note" for flag in report.flags)
-    shown = [x.name for x in report.outputs if x.in_terminal and x.name in report.tables]
-    return Group(
-        *flag_lines(report.flags),
-        *([whole(f"{plural(notes, 'note')}; fairbench audit {report.page.parent} shows them")] if notes else []),
-        *(rich_table(report.tables[name]) for name in shown),
-        *(Text.assemble((finding.topic, "bold"), ": ", finding.text) for finding in report.findings),
-        place_view(report),
+def audit_view(flags: Sequence[Flag]) -> Group:
+    """Every flag with its advice, and the number of each severity."""
+    lines = []
+    for flag in flags:
+        lines.append(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
+        lines.append(Text(f"      {flag.advice}", "dim"))
+    return Group(*lines, _counts(flags, SEVERITIES[:-1]))
+
+
+def checks_view(flags: Sequence[Flag]) -> Group:
+    """The result and the advice of every check, and the number of each severity."""
+    rows = (
+        (Text(x.severity, STYLES[x.severity]), x.name, x.evidence + (f"\n-> {x.advice}" if x.advice else ""))
+        for x in flags
     )
+    return Group(text_table([("", False)] * 3, rows), _counts(flags, SEVERITIES))
 
 
-def place_view(report: Document[Any]) -> Group:
-    """The number of failed trials, and the paths of the files."""
-    tables = f"tables in {', '.join(map(str, report.files))}"
-    where = f"everything in {report.page.parent}, the report in {report.page}" if report.page_name else tables
-    failed = [Text(f"{plural(report.failed, 'trial')} failed", "bold red")] if report.failed else []
-    return Group(*failed, whole(where))
+def _counts(flags: Sequence[Flag], severities: Sequence[Severity]) -> str:
+    return ", ".join(f"{sum(flag.severity == x for flag in flags)} {x}" for x in severities)
 
 
 def flag_lines(flags: Iterable[Flag]) -> list[Text]:
