@@ -9,13 +9,13 @@ pytestmark = pytest.mark.xdist_group("servers")
 
 PROCESS = """
 import os, threading
-from fairbench.runner.executors.starting import new_process, signals_deferred, start_process
+from fairbench.runner.executors.starting import ServedProcess, signals_deferred, start_process
 
 print("the script runs", flush=True)
 
 
 def run():
-    process = new_process([], os.write, (1, b"the process runs\\n"))
+    process = ServedProcess([], os.write, (1, b"the process runs\\n"))
     with signals_deferred() as deliver:
         start_process(process, deliver)
     process.join()
