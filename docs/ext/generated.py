@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, SimpleNamespace
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, get_args, get_origin, get_type_hints
 
 from docutils import nodes
 from markdown_text import code, escaped, meanings, summary, table
+from msgspec import Struct
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -176,9 +177,9 @@ def _record_columns() -> list[Field]:
     results = SimpleNamespace(
         study=SimpleNamespace(suite=SimpleNamespace(arenas=["ARENA"], selection="val")), metrics={"ARENA": ["METRIC"]}
     )
-    mechanism = {"totals": {"QUANTITY": 0.0}, "path_length": {"QUANTITY": 0.0}}
-    cost, environment = {"seconds": {"PHASE": 0.0}}, {"PACKAGE": ""}
-    run = SimpleNamespace(record={"cost": cost, "environment": environment, "result": {"mechanism": mechanism}})
+    mechanism = SimpleNamespace(totals={"QUANTITY": 0.0}, path_length={"QUANTITY": 0.0}, tensors={})
+    cost = SimpleNamespace(seconds={"PHASE": 0.0})
+    run = SimpleNamespace(cost=cost, environment={"PACKAGE": ""}, mechanism=mechanism)
     return [column.field for column in columns(results, [run])]  # type: ignore[arg-type, list-item]
 
 
@@ -189,7 +190,7 @@ def record() -> Lines:
 
 def _record_keys(kind: Any, prefix: str) -> Iterator[tuple[str, str]]:
     for name, hint in get_type_hints(kind).items():
-        inner = next((x for x in (hint, *get_args(hint)) if is_typeddict(x)), None)
+        inner = next((x for x in (hint, *get_args(hint)) if isinstance(x, type) and issubclass(x, Struct)), None)
         listed = "list of: " if get_origin(hint) is list else ""
         shown = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
         yield code(prefix + name), f"{listed}{escaped(summary(inner))}" if inner else code(shown)
