@@ -104,8 +104,7 @@ def test_every_column_that_a_study_wrote_is_on_the_page_of_data_files(site: Path
     page = Page(site / "reference/data-files.html")
     for file in (ROOT / "docs/results").glob("[!b]*/*.csv"):
         searched = {"betas", "warmup_steps"}
-        gone = {"steps_to_target", "p_permutation", "p_permutation_floor"}  # until the results are published again
-        assert set(file.read_text().partition("\n")[0].split(",")) - searched - gone <= page.codes, file
+        assert set(file.read_text().partition("\n")[0].split(",")) - searched <= page.codes, file
         assert anchor(file.name) in page.anchors
 
 
