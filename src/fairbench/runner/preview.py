@@ -6,12 +6,13 @@ from statistics import median
 
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
+from fairbench.runner.executors.base import PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import check_data, preload
 from fairbench.study.measured import time_limits
 from fairbench.study.plan import trial_spec
-from fairbench.study.record import Record, WholeRecord
+from fairbench.study.record import Record
 from fairbench.suites.schema import Suite, Sweep
 from fairbench.suites.search import search_for
 from fairbench.training.place import Place
@@ -87,18 +88,23 @@ def run_preview(
     with ProcessExecutor(places, preload=preload(suite)) as executor:
         preflight = run_preflight(measured, places[0], executor.call, say)
         limit = time_limits(preflight, suite.trial_timeout)[arena]
-        specs = [
+        planned = [
             trial_spec(preflight.study, arena, name, "sweep", lr, seed)
             for name, optimizer in preflight.study.optimizers.items()
             for lr in rates(optimizer, suite.sweep, chosen)
         ]
-        waiting, records = list(reversed(specs)), dict[str, Record]()
+        specs, records = {spec.id: spec for spec in planned}, dict[str, Record]()
+        waiting = list(reversed(planned))
         while len(records) < len(specs):
             while waiting and executor.has_free_slot():
                 executor.submit(waiting.pop(), limit)
-            records |= {x.id: x for x in executor.collect() if isinstance(x, WholeRecord)}  # none is paused
+            for ended in executor.collect():
+                if isinstance(ended, PausedTrial):  # something else stopped it, such as a batch system
+                    waiting.append(specs[ended.id])
+                else:
+                    records[ended.id] = ended
     by_rate: dict[str, dict[float, Record]] = {name: {} for name in suite.optimizers}
-    for spec in specs:
+    for spec in specs.values():
         by_rate[spec.optimizer.name][spec.lr] = records[spec.id]
     return Preview(suite, by_rate)
 

@@ -24,7 +24,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
-from fairbench.study.history import History, declare, write_history
+from fairbench.study.history import History, check_directory, declare, write_history
 from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
@@ -48,14 +48,13 @@ With the first one, also on Linux, this machine is 127.0.0.1, and the cluster li
 def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Sequence[Observer]) -> None:
     """Run every trial of a suite that has no record yet; the observers show its progress.
 
-    The plans of the directory are read before, by `check_directory`, and again when this driver may change them.
-
     Raises:
         UsageError: the directory holds another suite, a different plan that is running, a damaged record, or records of
             a different environment; it cannot be written; or trials that share a GPU do not fit on it.
         KeyboardInterrupt: the user stopped it; finished trials are kept.
         Preempted: a signal stopped it, likewise.
     """
+    check_directory(suite, directory)
     check_data(suite, options.places[0].data_root)
     store = Store(directory)
     store.prepare()
@@ -123,6 +122,7 @@ def plan_study(
     Raises:
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
     """
+    check_directory(suite, directory)
     check_data(suite, place.data_root)
     with ProcessExecutor([place], preload=preload(suite)) as executor:
         preflight = run_preflight(suite, place, executor.call, say)

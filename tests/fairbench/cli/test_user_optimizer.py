@@ -50,6 +50,29 @@ def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder
     assert trial(spec).result == record.result
 
 
+STOPPED = """
+import os, pathlib, signal
+import torch
+
+class Stopped(torch.optim.AdamW):
+    steps = 0
+    def step(self, closure=None):
+        self.steps += 1
+        if self.steps == 9 and not pathlib.Path("stopped").exists():
+            pathlib.Path("stopped").touch()
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().step(closure)
+"""
+
+
+def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(folder: Path) -> None:
+    (folder / "stopped.py").write_text(STOPPED)
+    plans = {"AdamW": OptimizerPlan(), "Stopped": OptimizerPlan("stopped.py:Stopped")}
+    preview = run_preview(replace(load_suite("tiny.toml"), optimizers=plans, reference="AdamW"), [1e-3], [Place()])
+    assert (folder / "stopped").exists()
+    assert preview.value("Stopped", 1e-3) == preview.value("AdamW", 1e-3)
+
+
 def test_a_preview_ends_with_the_command_of_its_study(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--against", "AdamW", "--lr", "1e-3"]
     assert main(["try", "own_optimizers:Signs", "--suite", "tiny.toml", *words]) == 0
