@@ -80,11 +80,7 @@ def two_horizons(short: dict[str, Any], long: dict[str, Any], **changed: Any) ->
     base = study(("vit",), TWO, margin=0.02)
     arena = base.suite.arenas["vit"]
     plans = {"vit": replace(arena, task="vit"), "vit-4x": replace(arena, task="vit", steps=40, **changed)}
-    the_study = replace(
-        base,
-        suite=replace(base.suite, arenas=plans),
-        arenas=dict.fromkeys(plans, base.arenas["vit"]),
-    )
+    the_study = replace(base, suite=replace(base.suite, arenas=plans), arenas=dict.fromkeys(plans, base.arenas["vit"]))
     seeds = the_study.suite.final.seeds
     scores = {
         (name, optimizer): dict(zip(seeds, of_arena.get(optimizer, [0.50, 0.51, 0.52]), strict=True))
@@ -121,8 +117,7 @@ def test_what_flips_between_horizons(short: dict[str, Any], long: dict[str, Any]
     assert ("flip between horizons" in flags) == raised
     if raised:
         assert re.match(
-            r"vit against AdamW \w+ \(\+.*\), vit-4x against AdamW \w+ \(-.*\)",
-            flags["flip between horizons"],
+            r"vit against AdamW \w+ \(\+.*\), vit-4x against AdamW \w+ \(-.*\)", flags["flip between horizons"]
         )
 
 

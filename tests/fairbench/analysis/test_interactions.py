@@ -26,11 +26,7 @@ def scheduled(schedules=("cosine", "linear"), names=("AdamW", "PsiLogic"), **fie
     found = study(("vit",), names, SEEDS, **fields)
     plan = replace(found.suite.arenas["vit"], task="vit", cell=Cell("vit"))
     arenas = {f"vit-{x}": replace(plan, schedule=x) for x in schedules}
-    return replace(
-        found,
-        suite=replace(found.suite, arenas=arenas),
-        arenas=dict.fromkeys(arenas, found.arenas["vit"]),
-    )
+    return replace(found, suite=replace(found.suite, arenas=arenas), arenas=dict.fromkeys(arenas, found.arenas["vit"]))
 
 
 def analysed(the_study, scores):

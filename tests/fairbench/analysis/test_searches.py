@@ -202,10 +202,7 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     assert flags["untuned"] == "AdamW (lr 0.5), Lion (lr 1): final trials only."
     assert not {"rate at the edge", "unequal treatment", "incomplete"} & flags.keys()
     assert "Untuned, without any search: AdamW, Lion." in equality(budgets(analyses))
-    assert [(x.search, x.settings) for x in budgets(analyses)][:2] == [
-        ("untuned, at 0.5", 0),
-        ("untuned, at 1", 0),
-    ]
+    assert [(x.search, x.settings) for x in budgets(analyses)][:2] == [("untuned, at 0.5", 0), ("untuned, at 1", 0)]
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
     assert rows[0] == ["vit", "AdamW", "0.5", "–", "untuned: none was searched", "0", "–", "–"]
     console = Console(file=io.StringIO(), width=300)
@@ -215,7 +212,7 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     assert "untuned, without sweep trials: AdamW, Lion" in shown
     assert "3 optimizers, each 9 sweep trials of 10 steps and 3 final ones of 10" in shown
     assert next(line.split()[:5] for line in shown.splitlines() if " AdamW " in line) == [
-        *("vit", "AdamW", "untuned", "0.5", "3/3"),
+        *("vit", "AdamW", "untuned", "0.5", "3/3")
     ]
 
 
@@ -257,7 +254,7 @@ def test_an_unequal_budget_is_reported() -> None:
     equal = budgets(Analyses(history(the_study), higher))
     assert equality(equal).startswith("The budget was equal")
     assert [(x.search, x.settings, x.sweep_trials) for x in equal] == [
-        *(("0.0001 to 0.01", 4, 4), ("0.0001 to 0.1", 4, 4), ("0.0001 to 0.01", 4, 4)),
+        *(("0.0001 to 0.01", 4, 4), ("0.0001 to 0.1", 4, 4), ("0.0001 to 0.01", 4, 4))
     ]
     unequal = Analyses(history(the_study), lambda spec: None if spec.lr == 0.1 else higher(spec))
     assert equality(budgets(unequal)) == (

@@ -82,6 +82,34 @@ def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder: Path, capsys
     assert main(["report", "out"]) == 1
 
 
+def test_damaged_files_are_named_and_the_rest_continues(
+    ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ran, folder / "out")
+    config = folder / "out" / "config.json"
+    good = config.read_text()
+    for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprint"', '"fingerprints"')):
+        config.write_text(bad)
+        assert main(["report", "out"]) == 2
+        assert "damaged configuration out/config.json" in capsys.readouterr().err
+    config.write_text(good)
+    records = sorted((folder / "out" / "trials").glob("*.json"))
+    # Final trials: those of an arm whose sweep has a damaged record are not run.
+    broken, missing, *_ = (path for path in records if stored(path)["stage"] == "final")
+    broken.write_text(broken.read_text()[:100])
+    missing.unlink()
+    for words, code in {(*HERE,): 1, ("report", "out"): 1, ("audit", "out"): 1, ("status", "out"): 0}.items():
+        assert main(words) == code
+        assert f"damaged record out/trials/{broken.name}" in " ".join(capsys.readouterr().out.split())
+    assert broken.stat().st_size == 100
+    assert missing.exists()
+    broken.unlink()
+    capsys.readouterr()
+    assert main([*HERE, "-q"]) == 0
+    assert capsys.readouterr().out == "everything in out, the report in out/report.html\n"
+    assert main(["status", "out", "--exit-code"]) == 0
+
+
 def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An output directory is not used for two suites."""
     assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "1", "--timing"]) == 0

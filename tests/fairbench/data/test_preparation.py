@@ -146,10 +146,7 @@ def with_train(data: bytes) -> dict[str, bytes]:
         ({"/etc/absolute": b""}, "'/etc/absolute' is a link"),
         (None, "'cifar-100-python/meta' is a link"),
         (with_train(pickle.dumps({"data": Caller()}, 2)), "it names posix.system, but only numpy's arrays"),
-        (
-            with_train(MEMBERS["cifar-100-python/train"][:5000]),
-            "train is refused (",
-        ),
+        (with_train(MEMBERS["cifar-100-python/train"][:5000]), "train is refused ("),
         ({k: v for k, v in MEMBERS.items() if "test" not in k}, "has no cifar-100-python/test: it is a different"),
         (with_train(archives.python2_pickle({"data": np.zeros((3, 5))})), "a pickle in it has no list 'fine_labels'"),
         (5000, "is damaged (EOFError"),

@@ -43,10 +43,7 @@ def page(text):
 
 
 def test_sections_stand_in_this_order(page):
-    assert [x for x in page.headings if x[0] < 3] == [
-        (1, "FairBench: fabricated"),
-        *((2, title) for title in SECTIONS),
-    ]
+    assert [x for x in page.headings if x[0] < 3] == [(1, "FairBench: fabricated"), *((2, title) for title in SECTIONS)]
     assert len([x for x in page.headings if x[0] == 3]) >= len(page.tables) - 1 > 15
 
 

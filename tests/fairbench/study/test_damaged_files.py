@@ -157,11 +157,7 @@ def try_damage(whole, folders, examples, number):
 
     @seed(number)
     @settings(
-        max_examples=examples,
-        derandomize=False,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, derandomize=False, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(st.lists(damaged(files), min_size=1, max_size=3))
     def read(changes):

@@ -113,11 +113,7 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder: 
         ("model = { width = 8 }", 'data = { source = "digits" }', "'digits' .*facts have no kind = 'images' or 'text'"),
         (":NoisySine", ":NoisySin", "line 24: arenas.sine.task: unknown name in noisy_sine.py 'NoisySin'; did you"),
         ("noisy_sine.py", "nosy.py", "arenas.sine.task: arena 'nosy.py:NoisySine': there is no file 'nosy.py' in"),
-        (
-            "noisy_sine.py:NoisySine",
-            "torch.optim:SGD",
-            "must be a subclass of fairbench.arenas.base.Arena, got .*SGD",
-        ),
+        ("noisy_sine.py:NoisySine", "torch.optim:SGD", "must be a subclass of fairbench.arenas.base.Arena, got .*SGD"),
         ("noisy_sine.py:NoisySine", "vti", "unknown arena 'vti'; did you mean 'vit'.*a custom one needs task = "),
         ("model = {", "facts = {", "arenas.sine.facts: come from the arena's class; leave them out"),
         ("steps = 40", 'metric = "mae"\nsteps = 40', "arenas.sine.metric: unknown metric 'mae'; did you mean 'mse'"),

@@ -8,7 +8,7 @@ from tiny import TINY, write_tiny
 from fairbench.common.errors import UsageError
 from fairbench.suites.loader import load_suite
 
-VIT, ADAMW = "[arenas.vit]", "[optimizers.AdamW]"
+VIT, ADAMW, OPTION = "[arenas.vit]", "[optimizers.AdamW]", "weight_decay = 0.01 }"
 LIMITS = [
     ("lr_max = 1e-2", "lr_mx = 1e-2", "line 8: sweep.lr_mx: unknown key 'lr_mx'; did you mean 'lr_max'"),
     ("lr_max = 1e-2", "lr_max = 1e-4", "line 8: sweep.lr_max: must be above lr_min = 0.001, got 0.0001"),
@@ -78,17 +78,9 @@ LIMITS = [
     (ADAMW, f"{ADAMW}\nlr_scale = inf", "optimizers.AdamW.lr_scale: must be positive and finite, got inf"),
     (ADAMW, f"{ADAMW}\nlr_scale = 1e-323", "AdamW.lr_scale: gives rates that are not distinct, positive and finite"),
     (ADAMW, f"{ADAMW}\nlr = 1\nlr_scale = 1", "AdamW.lr_scale: scales searched rates, but with lr none is searched"),
-    (
-        "weight_decay = 0.01 }",
-        "lr = 0.1 }",
-        "AdamW.options.lr: is selected by the sweep; leave it out, or fix the rate",
-    ),
-    (
-        "weight_decay = 0.01 }",
-        "lr = 0.1 }\nlr = 1",
-        "AdamW.options.lr: is selected by the sweep; of AdamW none is searc",
-    ),
-    ("weight_decay = 0.01 }", "eps = 1 }\narenas = { vti = {} }", "optimizers.AdamW.arenas.vti: unknown arena 'vti'"),
+    (OPTION, "lr = 0.1 }", "AdamW.options.lr: is selected by the sweep; leave it out, or fix the rate"),
+    (OPTION, "lr = 0.1 }\nlr = 1", "AdamW.options.lr: is selected by the sweep; of AdamW none is searc"),
+    (OPTION, "eps = 1 }\narenas = { vti = {} }", "optimizers.AdamW.arenas.vti: unknown arena 'vti'"),
 ]
 NAMES = [
     ('metric = "accuracy"', 'metric = "acuracy"', "line 24: arenas.vit.metric: unknown metric 'acuracy'; did you mean"),

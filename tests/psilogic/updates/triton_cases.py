@@ -331,9 +331,7 @@ def summed_shapes():
     """Rows of every length for which the kernel has a path of its own, and around the limits."""
     segment = kernels.SEGMENT.value
     short = [(), (5,), (0,), (0, 4), (3, 0), (2, 3, 2, 2), (40, 7), (9, 1), (33, 64), (3, 65), (9, 512), (2, 513)]
-    return [
-        *[*short, (16, 528), (1, segment), (2, segment + 1), (1, 2 * segment + 48), (700,), (3 * segment,)],
-    ]
+    return [*[*short, (16, 528), (1, segment), (2, segment + 1), (1, 2 * segment + 48), (700,), (3 * segment,)]]
 
 
 @case
