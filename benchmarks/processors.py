@@ -15,7 +15,7 @@ from pathlib import Path
 
 from csv_files import read_csv, write_csv
 
-COLUMNS = ("arena", "metric", "baseline", "verdict", "advantage", "ci_low", "ci_high", "margin", "p_holm")
+COLUMNS = ("arena", "metric", "baseline", "verdict", "gain", "ci_low", "ci_high", "margin", "p_holm")
 
 
 def weights(study: Path) -> dict[tuple[str, str, str], str]:

@@ -70,7 +70,7 @@ def narrow_leads(study: str) -> str:
         if row["metric"] == primary[row["arena"]][0] and row["val"]:
             finals.setdefault((row["arena"], row["optimizer"]), []).append(float(row["val"]))
     won = [row for row in comparisons if row["verdict"] in ("better", "worse")]
-    decided = {(row["arena"], row[side]) for row in won for side in ("reference", "baseline")} & sweeps.keys()
+    decided = {(row["arena"], row[side]) for row in won for side in ("optimizer", "baseline")} & sweeps.keys()
     narrow = [arm for arm in decided if np.diff(sorted(sweeps[arm])[:2])[0] < np.std(finals[arm], ddof=1)]
     return f"{study}: {len(narrow)} of {len(decided)} arms that are better or worse: {', '.join(map(' '.join, narrow))}"
 

@@ -34,7 +34,7 @@ def picture() -> str:
         if row["baseline"] in SHOWN:
             name, sure = row["baseline"], row["verdict"] in ("better", "worse")
             look = ArmStyle(1, name, name, *style_of(KNOWN.index(name)))
-            value, *ends = (-float(row[x]) for x in ("advantage", "ci_high", "ci_low"))
+            value, *ends = (-float(row[x]) for x in ("gain", "ci_high", "ci_low"))
             low, high = (None, None) if row["verdict"].startswith("identical") else ends
             title = f"{row['arena']}, {row['metric']}"
             panels.setdefault(title, []).append(Interval(name, name, look, 0.0 + value, low, high, sure))

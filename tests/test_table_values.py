@@ -50,9 +50,9 @@ def test_no_number_and_no_verdict_is_typed(page: Path) -> None:
 
 
 def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "scores.csv").write_text("arena,verdict,advantage,seen\ngpt,worse,-0.0214,TRUE\n1e9,equivalent,0.5,\n")
+    (tmp_path / "scores.csv").write_text("arena,verdict,gain,seen\ngpt,worse,-0.0214,TRUE\n1e9,equivalent,0.5,\n")
     (tmp_path / "measured.csv").write_text("file,date,commit,machine,code\nscores.csv,2026-11-26,abc1234,a CPU,src\n")
-    value = "[old](scores.csv \"select other_side(verdict) || ' by ' || number(-advantage) from scores where seen\")"
+    value = "[old](scores.csv \"select other_side(verdict) || ' by ' || number(-gain) from scores where seen\")"
     table = "<!-- table of scores.csv\nselect arena, seen as told from scores\n-->\nold\n<!-- end -->"
     page = rendered(f"{value}\n{table}", tmp_path)
     assert page.startswith(value.replace("old", "better by 0.02140"))
@@ -67,9 +67,9 @@ def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
     ("query", "message"),
     [
         ("select arena from scores", "2 rows|instead of one value"),
-        ("select case when advantage > 0 then 'a gain' end from scores where arena = 'gpt'", "instead of one value"),
+        ("select case when gain > 0 then 'a gain' end from scores where arena = 'gpt'", "instead of one value"),
         (
-            "with high as (select * from scores where advantage > 0) select arena from high where arena = 'gpt'",
+            "with high as (select * from scores where gain > 0) select arena from high where arena = 'gpt'",
             "instead of",
         ),
         ("select loss from scores", "no such column: loss"),
@@ -78,7 +78,7 @@ def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_false_claim_is_an_error(query: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "scores.csv").write_text("arena,advantage\ngpt,-0.5\nvit,0.5\n")
+    (tmp_path / "scores.csv").write_text("arena,gain\ngpt,-0.5\nvit,0.5\n")
     with pytest.raises(ValueError, match=message):
         rendered(f'[a gain](scores.csv "{query}")', tmp_path)
 

@@ -4,7 +4,7 @@
 
 A link to a CSV file whose title is a query has the result as its text:
 
-    [0.269](results/zoo/significance.csv "select format('%.3f', advantage) from significance where baseline = 'Muon'")
+    [0.269](results/zoo/significance.csv "select format('%.3f', gain) from significance where baseline = 'Muon'")
 
 A comment with a query has a table below it:
 

@@ -32,7 +32,7 @@ class TwoVerdicts(NamedTuple):
     @property
     def title(self) -> str:
         """The comparison in words."""
-        return f"{self.a.arena}: {self.a.reference} against {self.a.baseline}"
+        return f"{self.a.arena}: {self.a.optimizer} against {self.a.baseline}"
 
     @property
     def changed(self) -> bool:
@@ -46,7 +46,7 @@ class TwoArms:
 
     Attributes:
         direction: "min" or "max", which is better.
-        advantage: mean of B minus mean of A, positive where B is better; None where they are not compared.
+        gain: mean of B minus mean of A, positive where B is better; None where they are not compared.
         ci_low, ci_high: its 95% confidence interval, not corrected for the number of arms.
         p: two-sided p-value, not corrected.
         method: "paired" where both have the same seeds with the same initial weights, batches and noise,
@@ -62,7 +62,7 @@ class TwoArms:
     optimizer: str
     metric: str
     direction: str
-    advantage: float | None
+    gain: float | None
     ci_low: float | None
     ci_high: float | None
     p: float | None
@@ -179,7 +179,7 @@ def _measured(analyses: Analyses, arena: str) -> dict[str, Any]:
 
 
 def _tested(ours: ArmResults, theirs: ArmResults, metric: str, sign: float) -> tuple[str, TTest]:
-    """The advantage of the second arm over the first: by seed where every seed has the same start and the same data."""
+    """The gain of the second arm over the first: by seed where every seed has the same start and the same data."""
     first, second = ([(run.seed, *map(run.hash, HASHES)) for run in arm.final] for arm in (ours, theirs))
     a, b = ([sign * x for x in arm.scores(metric)] for arm in (ours, theirs))
     return ("paired", paired_t(b, a)) if first == second else ("Welch", welch(summarize(b), summarize(a)))

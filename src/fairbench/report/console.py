@@ -19,14 +19,14 @@ from fairbench.suites.schema import ArenaPlan
 
 def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     """A row for each comparison; a narrow terminal leaves out the last columns."""
-    several = len({c.reference for c in comparisons}) > 1
+    several = len({c.optimizer for c in comparisons}) > 1
     names = ["arena", *(["optimizer"] if several else []), "baseline", "verdict"]
     rows = []
     for c in comparisons:
-        advantage, _, ends = interval(c.advantage, c.ci_low, c.ci_high).partition(" ")
-        arms = [c.arena, *([c.reference] if several else []), c.baseline]
-        rows.append([*arms, VerdictText(c), advantage, p_value(c.p_holm), ends or NONE])
-    numbers = ("advantage", "Holm p", "95% CI")
+        gain, _, ends = interval(c.gain, c.ci_low, c.ci_high).partition(" ")
+        arms = [c.arena, *([c.optimizer] if several else []), c.baseline]
+        rows.append([*arms, VerdictText(c), gain, p_value(c.p_holm), ends or NONE])
+    numbers = ("gain", "Holm p", "95% CI")
     return text_table([*((name, False) for name in names), *((name, True) for name in numbers)], rows)
 
 
@@ -35,19 +35,19 @@ def verdicts_view(comparisons: Sequence[Comparison], alpha: float) -> Group:
     wins = sum(c.is_win for c in comparisons)
     return Group(
         verdict_table(comparisons),
-        f"{comparisons[0].reference} is better in {wins} of {len(comparisons)} comparisons at {alpha:g}: Welch's test, "
+        f"{comparisons[0].optimizer} is better in {wins} of {len(comparisons)} comparisons at {alpha:g}: Welch's test, "
         "Holm's correction; nothing can be equivalent, since a table has no margin.",
     )
 
 
 def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Group:
     """The comparisons of a publication, and what the columns mean; alpha is the family-wise error rate."""
-    numbers = (judged[0].comparison.reference, "baseline", "g", "p", "Holm p", "printed p", "Holm p")
+    numbers = (judged[0].comparison.optimizer, "baseline", "g", "p", "Holm p", "printed p", "Holm p")
     titles = [*((name, False) for name in ("arena", "metric", "baseline", "verdict")), *((x, True) for x in numbers)]
     rows = []
     for row in judged:
         c = row.comparison
-        measured = number(c.mean_reference), number(c.mean_baseline), number(c.hedges_g, 2)
+        measured = number(c.mean_optimizer), number(c.mean_baseline), number(c.hedges_g, 2)
         tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
         rows.append([c.arena, c.metric, c.baseline, VerdictText(c), *measured, *tested])
     wins = sum(row.comparison.is_win for row in judged)

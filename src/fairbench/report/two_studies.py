@@ -18,7 +18,7 @@ from fairbench.report.table import Table
 from fairbench.report.view import ARM, Column, intervals, numbers, words
 from fairbench.study.history import Change
 
-OF_EACH = ("verdict", "note", "advantage", "ci_low", "ci_high", "p_holm")
+OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "p_holm")
 """What compare_verdicts.csv has of each comparison."""
 
 
@@ -78,7 +78,7 @@ def two_studies(a: Analyses, b: Analyses, names: Sequence[str]) -> Document[TwoS
 def _verdict_data(found: TwoStudies) -> Table[dict[str, Any]]:
     columns = ("arena", "optimizer", "baseline", "changed", *(f"{of}_{side}" for side in "ab" for of in OF_EACH))
     rows = (
-        (v.a.arena, v.a.reference, v.a.baseline, v.changed, *(getattr(c, of) for c in v for of in OF_EACH))
+        (v.a.arena, v.a.optimizer, v.a.baseline, v.changed, *(getattr(c, of) for c in v for of in OF_EACH))
         for v in found.verdicts
     )
     return Table([dict(zip(columns, row, strict=True)) for row in rows], columns)
@@ -119,7 +119,7 @@ TWO_STUDIES = (
                     Column("Comparison", lambda both: f"{both.title}{' (changed)' if both.changed else ''}"),
                     *map(_verdict_column, "AB"),
                 ),
-                "The verdicts of both studies, each by its own plan, with the advantage and its 95% confidence "
+                "The verdicts of both studies, each by its own plan, with the gain and its 95% confidence "
                 "interval, positive where the optimizer is better than the baseline. A frame marks those that changed.",
                 data=_verdict_data,
                 file="compare_verdicts",
@@ -142,12 +142,12 @@ TWO_STUDIES = (
                     words("Metric", "metric"),
                     _mean("A"),
                     _mean("B"),
-                    intervals("Advantage of B", "advantage"),
+                    intervals("Gain of B", "gain"),
                     Column("Compared", lambda x: x.method or "not compared"),
                     words("Note", "note"),
                 ),
                 "Final value of the primary metric on the test split, mean ± standard deviation over the finished "
-                "seeds. Advantage of B: positive where B is better. Paired: in every seed initial weights, batch order "
+                "seeds. Gain of B: positive where B is better. Paired: in every seed initial weights, batch order "
                 "and noise of both studies have the same sha256; otherwise Welch. The intervals are not corrected for "
                 "the number of arms; they are no verdicts, and contain the luck of both selections. Not compared: the "
                 "arenas measure something else, or a seed has no value.",

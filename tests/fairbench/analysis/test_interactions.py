@@ -56,7 +56,7 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
     }
     comparisons = [
         summarized(
-            Comparison(f"vit-{x}", "m", direction, "PsiLogic", "AdamW", n_reference=n, n_baseline=n),
+            Comparison(f"vit-{x}", "m", direction, "PsiLogic", "AdamW", n_optimizer=n, n_baseline=n),
             summarize(values[x, "PsiLogic"]),
             summarize(values[x, "AdamW"]),
         )
@@ -72,7 +72,7 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
     ends = (low, high) if sign == 1 else (-high, -low)
     assert (row.interaction, row.ci_low, row.ci_high) == pytest.approx((sign * fit.params[term], *ends), abs=1e-10)
     assert row.p == pytest.approx(fit.pvalues[term], abs=1e-10)
-    assert (row.interaction, row.n) == (row.advantage_b - row.advantage_a, 26)
+    assert (row.interaction, row.n) == (row.gain_b - row.gain_a, 26)
 
 
 def test_a_row_for_each_two_schedules_and_each_pair():
@@ -92,14 +92,14 @@ def test_a_row_for_each_two_schedules_and_each_pair():
         ("vit", "PsiLogic", "cosine", "wsd", "no"),
         ("vit", "PsiLogic", "linear", "wsd", "no"),
     ]
-    verdicts = {(c.arena, c.baseline): c for c in found.comparisons if c.reference == "PsiLogic"}
+    verdicts = {(c.arena, c.baseline): c for c in found.comparisons if c.optimizer == "PsiLogic"}
     for row in rows:
-        for schedule, advantage, verdict in (
-            (row.schedule_a, row.advantage_a, row.verdict_a),
-            (row.schedule_b, row.advantage_b, row.verdict_b),
+        for schedule, gain, verdict in (
+            (row.schedule_a, row.gain_a, row.verdict_a),
+            (row.schedule_b, row.gain_b, row.verdict_b),
         ):
             c = verdicts[f"vit-{schedule}", "AdamW"]
-            assert (advantage, verdict) == (c.advantage, c.verdict)
+            assert (gain, verdict) == (c.gain, c.verdict)
     assert rows[0].interaction == pytest.approx(-0.01)
     assert [x.p_holm for x in found.of(interactions)] == holm([x.p for x in found.of(interactions)])
     (line, *_) = csv.DictReader(study_report(found).table("schedules").to_csv())

@@ -109,7 +109,7 @@ def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest
     assert count["AdamW"] == 3 < count["Lion"] == count["PsiLogic"]
     analyses = Analyses(history(the_study), look)
     adamw, lion = analyses.comparisons
-    assert (adamw.verdict, adamw.note, adamw.seeds, adamw.n_reference) == ("better", "after 3 of 12 seeds", 3, 3)
+    assert (adamw.verdict, adamw.note, adamw.seeds, adamw.n_optimizer) == ("better", "after 3 of 12 seeds", 3, 3)
     assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
     assert adamw.p < adamw.p_repeated < adamw.p_holm
 

@@ -36,7 +36,7 @@ def write(path: Path, head: str, *rows: tuple[object, ...]) -> Path:
 
 def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed: Path) -> None:
     judged = table_comparisons(by_seed)
-    assert [(c.arena, c.reference, c.baseline) for c in judged] == [
+    assert [(c.arena, c.optimizer, c.baseline) for c in judged] == [
         (arena, "Mine", baseline) for arena in BETTER for baseline in ("AdamW", "+Lion")
     ]
     tests = [stats.ttest_ind(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline], equal_var=False) for c in judged]
@@ -57,7 +57,7 @@ def test_means_and_standard_deviations_give_the_same_verdicts(by_seed: Path, tmp
     of_seeds, of_summaries = table_comparisons(by_seed), table_comparisons(table)
     for name in ("verdict", "arena", "baseline"):
         assert [getattr(c, name) for c in of_seeds] == [getattr(c, name) for c in of_summaries]
-    for name in ("p", "p_holm", "advantage", "hedges_g", "ci_low", "seeds"):
+    for name in ("p", "p_holm", "gain", "hedges_g", "ci_low", "seeds"):
         expected = [getattr(c, name) for c in of_seeds]
         assert [getattr(c, name) for c in of_summaries] == pytest.approx(expected), name
 

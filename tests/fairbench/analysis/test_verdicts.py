@@ -18,7 +18,7 @@ from fairbench.analysis.statistics.significance import holm, summarize, welch
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
 NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]
 NEAR = [0.5001, 0.5102, 0.5199]
-MIRRORED = (("advantage", "advantage"), ("ci_high", "ci_low"), ("paired_high", "paired_low"), ("g_high", "g_low"))
+MIRRORED = (("gain", "gain"), ("ci_high", "ci_low"), ("paired_high", "paired_low"), ("g_high", "g_low"))
 """Statistics, and those that have their value with the other sign where the direction or the arms are swapped."""
 
 
@@ -49,17 +49,17 @@ def test_direction_of_the_metric(arena, ours, theirs, verdict):
     assert found.verdict == verdict
     assert found.statement == verdict
     if verdict != "inconclusive":
-        assert (found.advantage > 0) == (found.t > 0) == (found.hedges_g > 0) == (verdict == "better")
-        assert found.ci_low < found.advantage < found.ci_high
+        assert (found.gain > 0) == (found.t > 0) == (found.hedges_g > 0) == (verdict == "better")
+        assert found.ci_low < found.gain < found.ci_high
         assert found.ci_low * found.ci_high > 0
 
 
 def test_raw_means_and_numbers():
     found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
-    assert (found.mean_reference, found.mean_baseline) == pytest.approx((0.51, 0.91))
-    assert found.advantage == pytest.approx(0.40)
+    assert (found.mean_optimizer, found.mean_baseline) == pytest.approx((0.51, 0.91))
+    assert found.gain == pytest.approx(0.40)
     assert found.p == pytest.approx(welch(summarize(LOW), summarize(HIGH)).p)
-    assert (found.n_reference, found.n_baseline, found.seeds) == (3, 3, 3)
+    assert (found.n_optimizer, found.n_baseline, found.seeds) == (3, 3, 3)
 
 
 def test_equivalent_within_the_margin_only():
@@ -95,7 +95,7 @@ def test_diverged_seeds_are_never_dropped(winner):
     scores[loser] = ["diverged", *scores[loser][1:]]
     found = one(**scores)
     assert found.statement == f"diverged ({loser} diverged 1/3)"
-    assert found.p is found.p_holm is found.advantage is found.p_equivalence is None
+    assert found.p is found.p_holm is found.gain is found.p_equivalence is None
 
 
 def test_a_reference_whose_finished_seeds_win_is_not_better():
@@ -133,25 +133,25 @@ def test_no_variance_and_one_seed_are_no_verdict():
     assert (found.statement, found.p) == ("inconclusive (no variance in either arm, no test)", None)
     found = one(PsiLogic=[0.9], AdamW=[0.1], seeds=(1,))
     assert (found.statement, found.p) == ("inconclusive (fewer than 2 seeds, no test)", None)
-    assert found.advantage == pytest.approx(0.8)
-    assert (found.std_reference, found.std_baseline) == (None, None)
+    assert found.gain == pytest.approx(0.8)
+    assert (found.std_optimizer, found.std_baseline) == (None, None)
     found = one(PsiLogic=[0.9, 0.8], AdamW=[0.1, 0.3], seeds=(1, 2), margin=None)
-    assert (found.std_reference, found.std_baseline) == pytest.approx((0.005**0.5, 0.02**0.5))
+    assert (found.std_optimizer, found.std_baseline) == pytest.approx((0.005**0.5, 0.02**0.5))
     assert (found.p_equivalence, found.seeds_needed) == (None, None)
 
 
 def test_the_further_statistics():
     found = one(PsiLogic=NOISY, AdamW=NOISIER, margin=0.05)
-    assert (found.std_reference, found.std_baseline) == pytest.approx((0.1, 0.1193035), abs=1e-7)
+    assert (found.std_optimizer, found.std_baseline) == pytest.approx((0.1, 0.1193035), abs=1e-7)
     assert found.p_paired == pytest.approx(stats.ttest_rel(NOISY, NOISIER).pvalue)
-    assert found.paired_low < found.advantage < found.paired_high
+    assert found.paired_low < found.gain < found.paired_high
     assert found.seed_correlation == pytest.approx(stats.pearsonr(NOISY, NOISIER).statistic)
     assert found.p_spread == pytest.approx(stats.levene(NOISY, NOISIER, center="median").pvalue)
     assert found.g_low < found.hedges_g < found.g_high
-    assert found.seeds_needed == seeds_to_detect(0.05, found.std_reference, found.std_baseline, 0.05)
+    assert found.seeds_needed == seeds_to_detect(0.05, found.std_optimizer, found.std_baseline, 0.05)
 
 
-def test_a_smaller_loss_is_an_advantage_in_every_test():
+def test_a_smaller_loss_is_a_gain_in_every_test():
     vit, gpt = (one(arena, PsiLogic=NOISY, AdamW=NOISIER, margin=0.05) for arena in ("vit", "gpt"))
     for high, low in MIRRORED:
         assert getattr(gpt, high) == pytest.approx(-getattr(vit, low))
@@ -160,7 +160,7 @@ def test_a_smaller_loss_is_an_advantage_in_every_test():
 def test_seeds_needed_are_those_of_the_strictest_step_of_holm():
     alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER)
     in_family = comparisons(study(("gpt", "vit")), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]
-    assert in_family.seeds_needed == seeds_to_detect(0.01, alone.std_reference, alone.std_baseline, 0.05 / 4)
+    assert in_family.seeds_needed == seeds_to_detect(0.01, alone.std_optimizer, alone.std_baseline, 0.05 / 4)
     assert in_family.seeds_needed > alone.seeds_needed
 
 
@@ -191,7 +191,7 @@ def test_all_pairs_are_one_family():
     found = comparisons(the_study, PsiLogic=HIGH, AdamW=LOW, Lion=NOISY, Adam=NOISIER)
     pairs = [("PsiLogic", "AdamW"), ("PsiLogic", "Lion"), ("PsiLogic", "Adam")]
     pairs += [("AdamW", "Lion"), ("AdamW", "Adam"), ("Lion", "Adam")]
-    assert [(c.arena, c.reference, c.baseline) for c in found] == [(a, *pair) for a in ("vit", "gpt") for pair in pairs]
+    assert [(c.arena, c.optimizer, c.baseline) for c in found] == [(a, *pair) for a in ("vit", "gpt") for pair in pairs]
     assert [c.p_holm for c in found] == holm([c.p for c in found])
     assert found[0].p_holm == pytest.approx(12 * found[0].p)
 

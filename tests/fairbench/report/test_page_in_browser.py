@@ -107,7 +107,7 @@ def test_a_screen_reader_gets_names_descriptions_and_values(browser):
         assert found, role
         assert [x for x in found if not all(x[key] for key in needed)] == []
     titles = {x["name"] for x in nodes.values() if x["role"] == "columnheader"}
-    assert {"Arena", "Severity", "Advantage [95% CI]"} < titles  # the arrows of sorting are not read
+    assert {"Arena", "Severity", "Gain [95% CI]"} < titles  # the arrows of sorting are not read
     browser.execute_script("document.querySelector('#figure-lr_sensitivity svg').focus()")
     keys(browser, "ArrowRight")
     nodes = accessible(browser)

@@ -124,7 +124,7 @@ def test_significance_has_the_numbers_of_the_comparison(tmp_path):
     (row,) = rows(tmp_path, "significance")
     assert (row["verdict"], row["arena"], row["baseline"]) == ("better", "vit", "AdamW")
     assert float(row["p_holm"]) == float(row["p"]) == comparison.p
-    assert float(row["advantage"]) == pytest.approx(0.4)
+    assert float(row["gain"]) == pytest.approx(0.4)
     assert float(row["t"]) == pytest.approx(0.4 / math.sqrt(2 * 0.0001 / 3))
 
 

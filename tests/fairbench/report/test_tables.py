@@ -227,7 +227,7 @@ def test_in_latex(text, source):
 
 
 SIGNIFICANT = Comparison(
-    "vit", "accuracy", "max", "PsiLogic", "AdamW", advantage=0.9, p=1e-9, p_holm=1e-9, ci_low=0.8, ci_high=1.0
+    "vit", "accuracy", "max", "PsiLogic", "AdamW", gain=0.9, p=1e-9, p_holm=1e-9, ci_low=0.8, ci_high=1.0
 )
 """Everything that tempts one to set it in bold, but for the verdict."""
 

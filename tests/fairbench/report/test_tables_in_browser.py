@@ -104,8 +104,8 @@ def test_a_table_is_downloaded(real, small_study, tmp_path):
     while not all(file.exists() for file in files) and time.monotonic() < deadline:
         time.sleep(0.02)
     rows, truth = (list(csv.DictReader(path.open())) for path in (files[0], small_study / "significance.csv"))
-    names = {"Arena": "arena", "Baseline": "baseline", "Advantage [95% CI]": "advantage"}
-    names |= {f"Advantage [95% CI] {end}": f"ci_{end}" for end in ("low", "high")}
+    names = {"Arena": "arena", "Baseline": "baseline", "Gain [95% CI]": "gain"}
+    names |= {f"Gain [95% CI] {end}": f"ci_{end}" for end in ("low", "high")}
     shown = [[row[title].replace("–", "") for title in names] for row in rows]
     assert shown == [[row[name] for name in names.values()] for row in truth]
     assert files[1].read_text() == latex(real.page_source)["comparisons"]

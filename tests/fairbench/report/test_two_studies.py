@@ -41,18 +41,18 @@ def test_the_same_seeds_are_paired_and_others_are_not(arena, sign):
     by_seed = stats.ttest_rel(values, HIGH)
     interval = sorted(sign * x for x in by_seed.confidence_interval())
     assert (found.method, found.p) == ("paired", pytest.approx(by_seed.pvalue))
-    assert [found.advantage, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
+    assert [found.gain, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
     found = arm(analysed(paired, PsiLogic=HIGH), analysed(other, PsiLogic=values), arena)
     welch = stats.ttest_ind(values, HIGH, equal_var=False)
     interval = sorted(sign * x for x in welch.confidence_interval())
     assert (found.method, found.p) == ("Welch", pytest.approx(welch.pvalue))
-    assert [found.advantage, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
+    assert [found.gain, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
 
 
 def test_other_batches_in_one_seed_are_no_pairs():
     a = analysed(study(), PsiLogic=HIGH)
     b = analysed(study(), Records(finals(study(), PsiLogic=HIGH), batches={("PsiLogic", 3): sha("others")}))
-    assert (arm(a, a).method, arm(a, a).note, arm(a, a).advantage) == ("paired", "no seed differs", 0)
+    assert (arm(a, a).method, arm(a, a).note, arm(a, a).gain) == ("paired", "no seed differs", 0)
     assert (arm(a, b).method, arm(a, b).note, arm(a, b).p) == ("Welch", "", pytest.approx(1))
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_compared(fields, scores, note):
     a, b = analysed(study(), PsiLogic=HIGH), analysed(study(), PsiLogic=scores)
     b.results = replace(b.results, study=changed(study(), **fields))
     found = arm(a, b)
-    assert (found.method, found.advantage, found.p, found.note) == ("", None, None, note)
+    assert (found.method, found.gain, found.p, found.note) == ("", None, None, note)
     assert found.mean_a == pytest.approx(0.91)
 
 

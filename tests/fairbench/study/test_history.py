@@ -113,7 +113,7 @@ def test_comparisons_that_were_left_out_are_reported(tmp_path):
 def test_a_comparison_that_was_not_declared_says_so(tmp_path, change, new, text):
     first = study(("vit",))
     result = report(tmp_path, (MORNING, first, 0), (NOON, changed(first, **change), 9))
-    not_declared = {(c.reference, c.baseline) for c in result.source.comparisons if c.declared == "not declared"}
+    not_declared = {(c.optimizer, c.baseline) for c in result.source.comparisons if c.declared == "not declared"}
     assert not_declared == new
     assert f"Not declared then: {text}" in warned(result)
 

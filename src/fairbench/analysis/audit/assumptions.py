@@ -45,10 +45,10 @@ def beyond_welch(case: Analyses) -> str:
 
     def beyond() -> Iterator[str]:
         for reference, baseline in case.suite.pairs:
-            pair = [c for c in case.comparisons if (c.reference, c.baseline) == (reference, baseline)]
+            pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (reference, baseline)]
             if not any(c.verdict in ("better", "worse") for c in pair):
                 continue
-            ratios = [log(c.std_baseline / c.std_reference) for c in pair if c.std_reference and c.std_baseline]
+            ratios = [log(c.std_baseline / c.std_optimizer) for c in pair if c.std_optimizer and c.std_baseline]
             correlations = [c.seed_correlation for c in pair if c.seed_correlation is not None]
             ratio, seeds = exp(fmean(ratios or [0.0])), pair[0].seeds
             if ratios and max(ratio, 1 / ratio) >= spread_limit(seeds, len(ratios)):
@@ -86,4 +86,4 @@ def low_power(case: Analyses) -> str:
 
 def _spread(c: Comparison) -> float:
     """The standard deviation between the seeds of two arms, pooled; 0 with fewer than two seeds."""
-    return sqrt(((c.std_reference or 0.0) ** 2 + (c.std_baseline or 0.0) ** 2) / 2)
+    return sqrt(((c.std_optimizer or 0.0) ** 2 + (c.std_baseline or 0.0) ** 2) / 2)

@@ -56,7 +56,7 @@ def _instead(case: Analyses) -> str:
         if c.declared not in (c.verdict, NOT_DECLARED)
     ]
     differing += [
-        f"{c.arena}, {c.reference} against {c.baseline} {c.verdict} (no longer compared)"
+        f"{c.arena}, {c.optimizer} against {c.baseline} {c.verdict} (no longer compared)"
         for c in case.first_comparisons
         if c.pair not in compared
     ]

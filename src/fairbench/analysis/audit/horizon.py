@@ -38,7 +38,7 @@ def flips_between_horizons(case: Analyses) -> str:
     def flips() -> Iterator[str]:
         for (arena, reference, baseline), short in comparisons.items():
             long = comparisons.get((longer.get(arena, ""), reference, baseline))
-            if long and (_contradict(short, long) or _flip(short.advantage, long.advantage, case.margin(long))):
+            if long and (_contradict(short, long) or _flip(short.gain, long.gain, case.margin(long))):
                 yield f"{case.title(short)} {_in_words(short)}, {case.title(long)} {_in_words(long)}"
 
     return some(list(flips()), "; ")
@@ -66,7 +66,7 @@ def _flip(before: float | None, after: float | None, margin: float) -> bool:
 
 
 def _in_words(c: Comparison) -> str:
-    return c.verdict if c.advantage is None else f"{c.verdict} ({plain(c.advantage, '+.3g')})"
+    return c.verdict if c.gain is None else f"{c.verdict} ({plain(c.gain, '+.3g')})"
 
 
 @check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
@@ -159,7 +159,7 @@ def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]
     """The comparisons whose arms both have finished seeds, with their curves."""
     curves = _curves(case)
     for c in case.comparisons:
-        ours, theirs = (curves[c.arena, name] for name in (c.reference, c.baseline))
+        ours, theirs = (curves[c.arena, name] for name in (c.optimizer, c.baseline))
         if ours and theirs:
             yield c, ours, theirs
 

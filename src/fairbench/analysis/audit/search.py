@@ -44,7 +44,7 @@ def at_edge(case: Analyses) -> str:
 def by_chance(case: Analyses) -> tuple[Severity, str]:
     """The best setting of a sweep leads the next by less than a standard error; a note without a better or worse."""
     won = [c for c in case.comparisons if c.verdict in ("better", "worse")]
-    decided = {(case.suite.tuned_on(c.arena), name) for c in won for name in (c.reference, c.baseline)}
+    decided = {(case.suite.tuned_on(c.arena), name) for c in won for name in (c.optimizer, c.baseline)}
     leads = {(x.arena, x.optimizer): text for x in case.results.arms if (text := _narrow_lead(case, x))}
     weighty = [text for arm, text in leads.items() if arm in decided]
     return "warn" if weighty else "note" if leads else "pass", some(weighty or list(leads.values()))

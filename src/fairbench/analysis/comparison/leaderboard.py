@@ -101,7 +101,7 @@ def _median(rows: Sequence[Speedup]) -> float | None:
 
 def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> dict[str, int | None]:
     """The number of arenas with each verdict on an optimizer against the reference; None for the reference."""
-    against = [c.verdict for c in comparisons if (c.reference, c.baseline) == (reference, name)]
+    against = [c.verdict for c in comparisons if (c.optimizer, c.baseline) == (reference, name)]
     counts = Counter(FROM_BASELINE.get(verdict, "undecided") for verdict in against)
     return {x: None if name == reference else counts[x] for x in (*FROM_BASELINE, "undecided")}
 

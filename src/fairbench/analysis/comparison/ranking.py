@@ -72,8 +72,8 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
     means = {arm.optimizer: fmean(arm.scores(metric)) for arm in arms if arm.complete}
     scores = {arm.optimizer: -sign * means[arm.optimizer] if arm.optimizer in means else math.inf for arm in arms}
     judged = [c for c in comparisons if c.arena == arena]
-    better = {(c.reference, c.baseline) for c in judged if c.verdict == "better"}
-    better |= {(c.baseline, c.reference) for c in judged if c.verdict == "worse"}
+    better = {(c.optimizer, c.baseline) for c in judged if c.verdict == "better"}
+    better |= {(c.baseline, c.optimizer) for c in judged if c.verdict == "worse"}
     complete = all(arm.diverged or not arm.count("missing", "failed") for arm in arms)
     ranks = dict(zip(scores, stats.rankdata(list(scores.values())).tolist(), strict=True)) if complete else {}
     order = sorted(scores, key=scores.__getitem__)

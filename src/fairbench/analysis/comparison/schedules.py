@@ -1,4 +1,4 @@
-"""Whether an advantage depends on the learning-rate schedule: optimizers x schedules, two of each at a time."""
+"""Whether a gain depends on the learning-rate schedule: optimizers x schedules, two of each at a time."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +13,7 @@ from fairbench.suites.schema import Suite
 
 @dataclass(frozen=True)
 class Interaction:
-    """The advantage of one optimizer over another under two schedules, and the difference of the two advantages.
+    """The gain of one optimizer over another under two schedules, and the difference of the two gains.
 
     Attributes:
         arena: name of the arena without the schedule.
@@ -21,12 +21,12 @@ class Interaction:
         baseline: the optimizer that it is compared with.
         metric: primary metric of the arena.
         schedule_a, schedule_b: the two schedules, in the order of the suite.
-        advantage_a, advantage_b: `advantage` of significance.csv with this schedule, positive where `optimizer` is
+        gain_a, gain_b: `gain` of significance.csv with this schedule, positive where `optimizer` is
             better; None unless all seeds of both finished.
         verdict_a, verdict_b: `verdict` of significance.csv with this schedule.
         survives: "yes" if both verdicts are better, or both worse; "no" if only one of them is, or they are opposite;
             "not decided" if neither is, or trials are missing.
-        interaction: `advantage_b` minus `advantage_a`.
+        interaction: `gain_b` minus `gain_a`.
         ci_low, ci_high: end of the 95% confidence interval of the interaction, not corrected for the number of rows.
         p: two-sided p-value of the interaction; with looks it is not corrected for them.
         p_holm: `p` corrected for all interactions of the suite.
@@ -40,8 +40,8 @@ class Interaction:
     metric: str
     schedule_a: str
     schedule_b: str
-    advantage_a: float | None
-    advantage_b: float | None
+    gain_a: float | None
+    gain_b: float | None
     verdict_a: str
     verdict_b: str
     survives: str
@@ -57,7 +57,7 @@ class Interaction:
 def interactions(analyses: Analyses) -> list[Interaction]:
     """A row for each two schedules of an arena and each compared pair of optimizers, in the order of the suite.
 
-        interaction = advantage_b - advantage_a
+        interaction = gain_b - gain_a
         t = interaction / (s sqrt(sum 1 / n_i)),    s^2 = sum (n_i - 1) s_i^2 / df,    df = sum n_i - 4
 
     The sums are over the four arms. It is the interaction of the linear model value ~ optimizer * schedule.
@@ -90,17 +90,17 @@ def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
 
 
 def _interaction(arena: str, schedules: tuple[str, str], a: Comparison, b: Comparison) -> Interaction:
-    test = None if a.advantage is None or b.advantage is None else _test(b.advantage - a.advantage, a, b)
-    lost = (f"{c.arena} {c.verdict}: {c.note}" for c in (a, b) if c.advantage is None)
+    test = None if a.gain is None or b.gain is None else _test(b.gain - a.gain, a, b)
+    lost = (f"{c.arena} {c.verdict}: {c.note}" for c in (a, b) if c.gain is None)
     difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
     return Interaction(
         arena,
-        a.reference,
+        a.optimizer,
         a.baseline,
         a.metric,
         *schedules,
-        a.advantage,
-        b.advantage,
+        a.gain,
+        b.gain,
         a.verdict,
         b.verdict,
         _survives(a.verdict, b.verdict),
@@ -109,14 +109,14 @@ def _interaction(arena: str, schedules: tuple[str, str], a: Comparison, b: Compa
         high,
         p,
         p_holm=None,
-        n=sum(c.n_reference + c.n_baseline for c in (a, b)),
+        n=sum(c.n_optimizer + c.n_baseline for c in (a, b)),
         note=test.reason if test else "; ".join(lost),
     )
 
 
 def _test(difference: float, a: Comparison, b: Comparison) -> TTest:
-    """The t-test of a difference of advantages, with the pooled variance of the four arms."""
-    arms = [x for c in (a, b) for x in ((c.n_reference, c.std_reference), (c.n_baseline, c.std_baseline))]
+    """The t-test of a difference of gains, with the pooled variance of the four arms."""
+    arms = [x for c in (a, b) for x in ((c.n_optimizer, c.std_optimizer), (c.n_baseline, c.std_baseline))]
     df = sum(n for n, _ in arms) - len(arms)
     if df < 1:
         return TTest(difference, reason="fewer than 2 seeds, no test")

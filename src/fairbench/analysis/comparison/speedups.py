@@ -79,7 +79,7 @@ def curve_arenas(suite: Suite, arena: str) -> list[str]:
 def speedups(analyses: Analyses) -> list[Speedup]:
     """A row for every arm but those of the reference, in each arena with a curve of the reference over horizons."""
     suite, results = analyses.suite, analyses.results
-    judged = [c for c in analyses.comparisons if c.reference == suite.reference]
+    judged = [c for c in analyses.comparisons if c.optimizer == suite.reference]
     verdicts = {(c.arena, c.baseline): FROM_BASELINE.get(c.verdict, c.verdict) for c in judged}
     rows = []
     for arena in suite.compared_arenas:

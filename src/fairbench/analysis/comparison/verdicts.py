@@ -27,7 +27,7 @@ Verdict = Literal[
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 FROM_BASELINE = {"better": "worse", "equivalent": "equivalent", "worse": "better", "inconclusive": "inconclusive"}
-"""Verdicts on the reference against a baseline, seen from the baseline; all the rest are undecided."""
+"""Verdicts on an optimizer against a baseline, seen from the baseline; all the rest are undecided."""
 NOT_DECLARED = "not declared"
 ROUNDING = 1e-6
 """The largest relative difference between two evaluations of the same weights that rounding explains."""
@@ -35,22 +35,22 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Comparison:
-    """The reference against one baseline in one arena: final value of the primary metric on the test split.
+    """An optimizer against a baseline in one arena: final value of the primary metric on the test split.
 
-    `advantage`, `hedges_g`, their intervals and `t` are positive where the reference is better, whichever direction of
+    `gain`, `hedges_g`, their intervals and `t` are positive where the optimizer is better, whichever direction of
     the metric is better. What could not be computed is None. The verdict comes from Welch's test, Holm's correction and
-    the equivalence test; the fields from `std_reference` to `seeds_needed` are shown with them and decide nothing.
+    the equivalence test; the fields from `std_optimizer` to `seeds_needed` are shown with them and decide nothing.
 
     Attributes:
         metric: primary metric of the arena.
         direction: "min" or "max", which is better.
-        reference: the optimizer that is compared: the suite's reference, unless the suite compares all pairs.
+        optimizer: the optimizer that is compared.
         baseline: the optimizer that it is compared with.
-        verdict: the conclusion; only "better" is a win.
+        verdict: the conclusion on the optimizer; only "better" is a win.
         note: the reason of the verdict, or a restriction; may be empty.
-        mean_reference, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
-        advantage: difference of the means, positive where the reference is better.
-        ci_low, ci_high: end of the 95% confidence interval of the advantage, not corrected for the number of
+        mean_optimizer, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
+        gain: difference of the means, positive where the optimizer is better.
+        ci_low, ci_high: end of the 95% confidence interval of the gain, not corrected for the number of
             comparisons; with looks, this one and those below are repeated intervals, which cover at all looks together.
         hedges_g: the difference in pooled standard deviations, without the bias of small samples, see `hedges_g`.
         t: Welch's statistic.
@@ -60,34 +60,34 @@ class Comparison:
         p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
             comparisons; with looks a repeated one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
-        std_reference, std_baseline: standard deviation over the seeds of this one, ddof = 1.
+        std_optimizer, std_baseline: standard deviation over the seeds of this one, ddof = 1.
         g_low, g_high: end of the 95% confidence interval of `hedges_g`, see `effect_interval`.
         p_paired: p-value of the t-test by seeds, not corrected, see `paired_t`.
-        paired_low, paired_high: end of the 95% confidence interval of the advantage by the t-test by seeds.
+        paired_low, paired_high: end of the 95% confidence interval of the gain by the t-test by seeds.
         seed_correlation: correlation of the two arms over the seeds.
         p_spread: p-value of the test of equal spread, not corrected, see `brown_forsythe`.
         seeds_needed: seeds of each arm to detect a difference of the margin with 80% power at the observed spread and
             the strictest step of Holm's correction, see `seeds_to_detect`.
-        n_reference, n_baseline: number of finished seeds of this one.
-        diverged_reference, diverged_baseline: number of diverged seeds of this one.
+        n_optimizer, n_baseline: number of finished seeds of this one.
+        diverged_optimizer, diverged_baseline: number of diverged seeds of this one.
         seeds: planned seeds of each; with looks those of the last look at this comparison.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
         p_repeated: `p` corrected for the looks, see `Design.repeated_p`; the same as `p` without looks.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is older than the first final trial.
-        tuned_reference, tuned_baseline: whether the learning rate of this one was searched.
+        tuned_optimizer, tuned_baseline: whether the learning rate of this one was searched.
     """
 
     arena: str
     metric: str
     direction: str
-    reference: str
+    optimizer: str
     baseline: str
     verdict: Verdict = "inconclusive"
     note: str = ""
-    mean_reference: float | None = None
+    mean_optimizer: float | None = None
     mean_baseline: float | None = None
-    advantage: float | None = None
+    gain: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
     hedges_g: float | None = None
@@ -97,7 +97,7 @@ class Comparison:
     p_holm: float | None = None
     p_equivalence: float | None = None
     margin: float | None = None
-    std_reference: float | None = None
+    std_optimizer: float | None = None
     std_baseline: float | None = None
     g_low: float | None = None
     g_high: float | None = None
@@ -107,32 +107,32 @@ class Comparison:
     seed_correlation: float | None = None
     p_spread: float | None = None
     seeds_needed: int | None = None
-    n_reference: int = 0
+    n_optimizer: int = 0
     n_baseline: int = 0
-    diverged_reference: int = 0
+    diverged_optimizer: int = 0
     diverged_baseline: int = 0
     seeds: int = 0
     identical_seeds: int = 0
     p_repeated: float | None = None
     declared: str = ""
-    tuned_reference: bool = True
+    tuned_optimizer: bool = True
     tuned_baseline: bool = True
 
     @property
     def pair(self) -> tuple[str, str, str]:
-        """Arena, reference and baseline, which name a comparison."""
-        return self.arena, self.reference, self.baseline
+        """Arena, optimizer and baseline, which name a comparison."""
+        return self.arena, self.optimizer, self.baseline
 
     @property
     def is_win(self) -> bool:
-        """Whether the reference won; this alone decides what is emphasized."""
+        """Whether the optimizer won; this alone decides what is emphasized."""
         return self.verdict == "better"
 
     @property
     def statement(self) -> str:
         """The verdict with its note, the declared verdict if it differs, and untuned optimizers; for tables."""
         first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
-        sides = ((self.reference, self.tuned_reference), (self.baseline, self.tuned_baseline))
+        sides = ((self.optimizer, self.tuned_optimizer), (self.baseline, self.tuned_baseline))
         untuned = " and ".join(name for name, tuned in sides if not tuned)
         notes = [self.note, first if self.declared not in ("", self.verdict) else "", untuned and f"{untuned} untuned"]
         return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
@@ -144,28 +144,28 @@ def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
     return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
 
 
-def compare(results: Results, seeds: int, look: Look, arena: str, reference: str, baseline: str) -> Comparison:
+def compare(results: Results, seeds: int, look: Look, arena: str, optimizer: str, baseline: str) -> Comparison:
     """A comparison at a look, by the first seeds, before Holm's correction."""
     suite = results.study.suite
     plan = suite.arenas[arena]
     ours, theirs = (
-        replace(x, final=x.final[:seeds]) for x in (results.arm(arena, reference), results.arm(arena, baseline))
+        replace(x, final=x.final[:seeds]) for x in (results.arm(arena, optimizer), results.arm(arena, baseline))
     )
     a, b = ours.scores(plan.metric), theirs.scores(plan.metric)
     begun = Comparison(
         arena,
         plan.metric,
         suite.direction(arena),
-        reference,
+        optimizer,
         baseline,
         margin=plan.margin,
-        n_reference=len(a),
+        n_optimizer=len(a),
         n_baseline=len(b),
-        diverged_reference=ours.count("diverged"),
+        diverged_optimizer=ours.count("diverged"),
         diverged_baseline=theirs.count("diverged"),
         seeds=seeds,
         identical_seeds=_identical_seeds(ours.final, theirs.final),
-        tuned_reference=ours.tuned,
+        tuned_optimizer=ours.tuned,
         tuned_baseline=theirs.tuned,
     )
     if note := _shortage((ours, theirs), "missing", "failed"):
@@ -187,9 +187,9 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look 
     return replace(
         begun,
         note=test.reason,
-        mean_reference=ours.mean,
+        mean_optimizer=ours.mean,
         mean_baseline=theirs.mean,
-        advantage=test.difference,
+        gain=test.difference,
         ci_low=test.ci_low,
         ci_high=test.ci_high,
         hedges_g=hedges_g(a, b),
@@ -198,7 +198,7 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look 
         p=test.p,
         p_repeated=look.repeated(test.p),
         p_equivalence=None if begun.margin is None else look.repeated(tost(a, b, begun.margin), sides=1),
-        std_reference=ours.std if ours.n > 1 else None,
+        std_optimizer=ours.std if ours.n > 1 else None,
         std_baseline=theirs.std if theirs.n > 1 else None,
         g_low=g_low,
         g_high=g_high,
@@ -229,18 +229,18 @@ def _sign(comparison: Comparison) -> float:
 def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
     """The verdict of a comparison whose arms are complete, with its note."""
     c = comparison
-    if c.margin is not None and c.std_reference is not None and c.std_baseline is not None:
-        c = replace(c, seeds_needed=seeds_to_detect(c.margin, c.std_reference, c.std_baseline, strictest))
+    if c.margin is not None and c.std_optimizer is not None and c.std_baseline is not None:
+        c = replace(c, seeds_needed=seeds_to_detect(c.margin, c.std_optimizer, c.std_baseline, strictest))
     if c.verdict != "inconclusive":
         return c
     within = c.p_equivalence is not None and c.p_equivalence < alpha
     if c.identical_seeds == c.seeds:
-        means = c.mean_reference or 0.0, c.mean_baseline or 0.0
+        means = c.mean_optimizer or 0.0, c.mean_baseline or 0.0
         if isclose(*means, rel_tol=ROUNDING):
             return replace(c, verdict="identical", note="the same weights in every seed")
         return replace(c, note="a contradiction: the same weights in every seed, other values")
-    if c.p_holm is not None and c.p_holm < alpha and c.advantage:
-        verdict: Verdict = "better" if c.advantage > 0 else "worse"
+    if c.p_holm is not None and c.p_holm < alpha and c.gain:
+        verdict: Verdict = "better" if c.gain > 0 else "worse"
         return replace(c, verdict=verdict, note=f"by less than the margin of {c.margin:g}" if within else "")
     note = f"the same weights in {c.identical_seeds} of {c.seeds} seeds" if c.identical_seeds else c.note
     return replace(c, verdict="equivalent" if within else "inconclusive", note=note)

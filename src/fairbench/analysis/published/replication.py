@@ -168,7 +168,7 @@ def verdict_rows(publication: Publication, results: Results, comparisons: Sequen
 
     An arm with a final trial that did not finish is not tested: the mean of its finished trials may be too good.
     """
-    holm = {(c.arena, c.metric, c.reference, c.baseline): c.statement for c in comparisons}
+    holm = {(c.arena, c.metric, c.optimizer, c.baseline): c.statement for c in comparisons}
     return [_verdict_row(publication, entry, results, holm) for entry in publication.all("verdict")]
 
 

@@ -148,7 +148,7 @@ def _compare(arena: str, direction: str, arms: Mapping[str, Arm], reference: str
     begun = Comparison(arena, "value", direction, reference, baseline)
     ours, theirs = arms[reference], arms[baseline]
     if isinstance(ours, Summary) and isinstance(theirs, Summary):
-        begun = replace(begun, n_reference=ours.n, n_baseline=theirs.n, seeds=max(ours.n, theirs.n))
+        begun = replace(begun, n_optimizer=ours.n, n_baseline=theirs.n, seeds=max(ours.n, theirs.n))
         return summarized(begun, ours, theirs)
     assert isinstance(ours, dict)
     assert isinstance(theirs, dict)  # a table has one kind of row
@@ -158,15 +158,15 @@ def _compare(arena: str, direction: str, arms: Mapping[str, Arm], reference: str
 
 def _by_seed(begun: Comparison, seeds: Sequence[str], ours: Seeds, theirs: Seeds) -> Comparison:
     """The comparison of two arms by their seeds, of which every arm must have all."""
-    n, sides = len(seeds), ((begun.reference, ours), (begun.baseline, theirs))
+    n, sides = len(seeds), ((begun.optimizer, ours), (begun.baseline, theirs))
     missing = {name: n - len(arm) for name, arm in sides}
     diverged = {name: sum(not math.isfinite(x) for x in arm.values()) for name, arm in sides}
     begun = replace(
         begun,
         seeds=n,
-        n_reference=len(ours) - diverged[begun.reference],
+        n_optimizer=len(ours) - diverged[begun.optimizer],
         n_baseline=len(theirs) - diverged[begun.baseline],
-        diverged_reference=diverged[begun.reference],
+        diverged_optimizer=diverged[begun.optimizer],
         diverged_baseline=diverged[begun.baseline],
     )
     if note := ", ".join(f"{name} missing {count}/{n}" for name, count in missing.items() if count):

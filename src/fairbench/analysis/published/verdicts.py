@@ -48,7 +48,7 @@ def published_comparisons(
         metrics.setdefault(entry.arena, entry.metric)
     family = [x for x in compared if x.metric == metrics[x.arena] and x.baseline in (baselines or known)]
     judged = judge([_summarized(publication, x.arena, x.metric, x.optimizer, x.baseline) for x in family], alpha)
-    pairs = [{"arena": c.arena, "metric": c.metric, "optimizer": c.reference, "baseline": c.baseline} for c in judged]
+    pairs = [{"arena": c.arena, "metric": c.metric, "optimizer": c.optimizer, "baseline": c.baseline} for c in judged]
     printed = [None if (p := publication.number("p", **pair)) is None else float(p) for pair in pairs]
     corrected = [None] * len(printed) if None in printed else holm(printed)
     return [PublishedComparison(*row) for row in zip(judged, printed, corrected, strict=True)]
@@ -59,7 +59,7 @@ def _summarized(publication: Publication, arena: str, metric: str, optimizer: st
     arms = [_arm(publication, arena=arena, metric=metric, optimizer=name) for name in (optimizer, baseline)]
     n = arms[0].n
     begun = Comparison(
-        arena, metric, ARENAS[arena].metrics[metric], optimizer, baseline, n_reference=n, n_baseline=n, seeds=n
+        arena, metric, ARENAS[arena].metrics[metric], optimizer, baseline, n_optimizer=n, n_baseline=n, seeds=n
     )
     return summarized(begun, *arms)
 

@@ -114,7 +114,7 @@ def _draw_margin(axes: Axes, margin: float) -> None:
 def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """Every optimizer against the reference: a panel for each arena, or for each optimizer if they are far fewer."""
     suite = analyses.suite
-    shown = [c for c in analyses.comparisons if c.reference == suite.reference and c.advantage is not None]
+    shown = [c for c in analyses.comparisons if c.optimizer == suite.reference and c.gain is not None]
     by_baseline = 2 * len({c.baseline for c in shown}) <= len({c.arena for c in shown})
     arenas = short_names([*suite.arenas])
     rows: dict[str, list[Interval]] = {}
@@ -130,7 +130,7 @@ def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     caption = (
         f"Leaderboard: the gain of each optimizer over {suite.reference} on the test split, to the right where it is "
         f"better{', in multiples of the margin of each arena' if by_baseline else ''}; the tables have its opposite, "
-        f"the advantage of {suite.reference}. Mean over the seeds "
+        f"the gain of {suite.reference}. Mean over the seeds "
         "with its 95% confidence interval, not corrected. Filled: the verdict is better or worse. The band is the "
         "margin, within which differences do not matter; beyond it the axis is logarithmic. Arms of which a seed "
         "diverged are left out."
@@ -141,10 +141,10 @@ def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 def _row(c: Comparison, label: str, name: str, style: ArmStyle, unit: float) -> Interval:
     """The gain of a baseline over the reference, divided by a unit."""
-    assert c.advantage is not None
+    assert c.gain is not None
     same = c.verdict in ("identical", "identical values")  # no seed differs: Welch's interval is not about that
     low, high = (None, None) if same or c.ci_low is None or c.ci_high is None else (-c.ci_high / unit, -c.ci_low / unit)
-    return Interval(label, name, style, 0.0 - c.advantage / unit, low, high, c.verdict in ("better", "worse"))
+    return Interval(label, name, style, 0.0 - c.gain / unit, low, high, c.verdict in ("better", "worse"))
 
 
 def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:

@@ -30,7 +30,7 @@ class MeanText(Emphasized):
     """The mean of an optimizer, a win if the verdict on it is better in each of its comparisons."""
 
     def __init__(self, text: str, optimizer: str, comparisons: Sequence[Comparison]) -> None:
-        won = [c.is_win if c.reference == optimizer else c.verdict == "worse" for c in comparisons]
+        won = [c.is_win if c.optimizer == optimizer else c.verdict == "worse" for c in comparisons]
         super().__init__(text, bool(won) and all(won))
 
     def latex(self, source: str) -> str:
@@ -45,7 +45,7 @@ def main_table(analyses: Analyses) -> TableView:
     found = {(a.arena, a.optimizer): a for a in analyses.of(aggregates) if a.metric == suite.arenas[a.arena].metric}
     compared: dict[tuple[str, str], list[Comparison]] = {}
     for c in analyses.comparisons:
-        for name in (c.reference, c.baseline):
+        for name in (c.optimizer, c.baseline):
             compared.setdefault((c.arena, name), []).append(c)
 
     def column(arena: str) -> Column:
@@ -80,9 +80,9 @@ def _lost(a: Aggregate) -> str:
     return "†" if a.diverged or a.failed or a.missing else ""
 
 
-def _pair_columns(analyses: Analyses, attribute: str = "reference") -> tuple[Column, ...]:
+def _pair_columns(analyses: Analyses) -> tuple[Column, ...]:
     """The columns that name a pair; the first optimizer only where all pairs are compared."""
-    first = [words("Optimizer", attribute)] if analyses.suite.compare == "all" else []
+    first = [words("Optimizer", "optimizer")] if analyses.suite.compare == "all" else []
     return words("Arena", "arena"), *first, words("Baseline", "baseline")
 
 
@@ -96,14 +96,14 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
             Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
             Column(
                 f"Mean of {reference}",
-                lambda c: measured(c.mean_reference, c.std_reference),
-                lambda c: c.mean_reference,
+                lambda c: measured(c.mean_optimizer, c.std_optimizer),
+                lambda c: c.mean_optimizer,
             ),
             Column(
                 "Mean of the baseline", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline
             ),
         ),
-        intervals("Advantage", "advantage"),
+        intervals("Gain", "gain"),
         *page_only(
             numbers("Margin", "margin", exact),
             numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
@@ -117,7 +117,7 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
 def _comparison_caption(analyses: Analyses) -> str:
     suite = analyses.suite
     caption = (
-        "Final value of each arena’s primary metric on the test split. Advantage, interval and g are positive where "
+        "Final value of each arena’s primary metric on the test split. Gain, interval and g are positive where "
         f"{'the optimizer' if suite.compare == 'all' else suite.reference} is better. Only “better” is a win. "
         f"Alpha {exact(suite.alpha)}; the interval is not corrected for the number of comparisons, Holm p is."
     )
@@ -228,21 +228,19 @@ RESULTS = Section[Analyses](
             "Does the win survive the other schedule?",
             lambda a: a.of(interactions),
             lambda a: (
-                *_pair_columns(a, "optimizer"),
+                *_pair_columns(a),
                 words("A", "schedule_a"),
                 words("B", "schedule_b"),
                 words("Under A", "verdict_a"),
                 words("Under B", "verdict_b"),
                 words("Survives", "survives"),
-                *page_only(
-                    numbers("Advantage, A", "advantage_a", signed), numbers("Advantage, B", "advantage_b", signed)
-                ),
+                *page_only(numbers("Gain, A", "gain_a", signed), numbers("Gain, B", "gain_b", signed)),
                 intervals("Interaction", "interaction"),
                 numbers("Holm p", "p_holm", p_value),
                 *page_only(words("Note", "note")),
             ),
             "Whether a win survives another learning-rate schedule: the verdicts of a pair under schedules A and B. "
-            "Interaction: the advantage under B minus that under A, with a 95% confidence interval by the pooled "
+            "Interaction: the gain under B minus that under A, with a 95% confidence interval by the pooled "
             "variance of the four arms. Holm p is corrected for all rows, the interval is not.",
             kind=Interaction,
         ),

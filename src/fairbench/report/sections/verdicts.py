@@ -19,7 +19,7 @@ ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive"
 """The verdicts as a sorted grid has them."""
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
-NUMBERS = {"advantage": "advantage", "low": "ci_low", "high": "ci_high"}
+NUMBERS = {"gain": "gain", "low": "ci_low", "high": "ci_high"}
 """The numbers that a cell shows, by their names."""
 
 
@@ -31,25 +31,25 @@ class VerdictText(Emphasized):
 
 
 class GridText(Emphasized):
-    """The verdict of a comparison and its advantage, for a grid of verdicts.
+    """The verdict of a comparison and its gain, for a grid of verdicts.
 
     Attributes:
         rank: of the verdict in a sorted grid.
         style: the classes of its cell in a page.
     """
 
-    __slots__ = ("_advantage", "_sign", "_statement", "rank", "style")
+    __slots__ = ("_gain", "_sign", "_statement", "rank", "style")
 
     def __init__(self, c: Comparison, rank: int, mark: str = "") -> None:
-        self._statement, self._advantage = VerdictText(c), interval(c.advantage, c.ci_low, c.ci_high)
-        super().__init__(f"{self._statement} {self._advantage}", c.is_win)
+        self._statement, self._gain = VerdictText(c), interval(c.gain, c.ci_low, c.ci_high)
+        super().__init__(f"{self._statement} {self._gain}", c.is_win)
         self._sign = SIGNS.get(c.verdict, "?")
         self.rank, self.style = rank, f"{c.verdict.replace(' ', '-')} {mark}".rstrip()
 
     def __html__(self) -> str:
-        """The sign, the verdict, and the advantage in small text."""
+        """The sign, the verdict, and the gain in small text."""
         return Markup('<span><span aria-hidden="true">{} </span>{}</span> <small>{}</small>').format(
-            self._sign, self._statement, self._advantage
+            self._sign, self._statement, self._gain
         )
 
     def latex(self, source: str) -> str:
@@ -60,11 +60,11 @@ class GridText(Emphasized):
 def verdict_grid(analyses: Analyses) -> TableView:
     """The verdicts by arena and pair; the rows are the arenas or the pairs, whichever are more.
 
-    The rank of a cell among all is that of better ones first, then of the larger advantage.
+    The rank of a cell among all is that of better ones first, then of the larger gain.
     """
     suite, comparisons = analyses.suite, analyses.comparisons
     every = suite.compare == "all"
-    best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.advantage or 0)))
+    best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.gain or 0)))
     found = {(c.arena, _pair(c, every)): (c, rank) for rank, c in enumerate(best_first)}
     arenas = list(dict.fromkeys(c.arena for c in comparisons))
     pairs = list(dict.fromkeys(_pair(c, every) for c in comparisons))
@@ -79,14 +79,14 @@ def verdict_grid(analyses: Analyses) -> TableView:
     head, rows, titles = ("Arena", arenas, pairs) if by_arena else ("Pair" if every else "Baseline", pairs, arenas)
     whole = "Each pair in each arena" if every else f"{suite.reference} in each arena against each baseline"
     caption = (
-        f"{whole}: verdict, advantage with its 95% confidence interval, positive where "
+        f"{whole}: verdict, gain with its 95% confidence interval, positive where "
         f"{'the first' if every else suite.reference} is better. Only “better” is a win."
     )
     return table_view("verdicts", caption, (Column(head, str), *map(column, titles)), rows)
 
 
 def _pair(c: Comparison, every: bool) -> str:
-    return f"{c.reference} against {c.baseline}" if every else c.baseline
+    return f"{c.optimizer} against {c.baseline}" if every else c.baseline
 
 
 def grid_column(title: str, of: Callable[[Row], Comparison], show: Callable[[Row], GridText]) -> Column:
