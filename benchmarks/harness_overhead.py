@@ -41,8 +41,9 @@ def specs() -> list[TrialSpec]:
 
 def harness_seconds(spec: TrialSpec) -> float:
     """Seconds of the trial's training loop, by its record."""
-    seconds = trial(spec)["cost"]["seconds"]
-    return sum(seconds[phase] for phase in ("data", "forward", "backward", "step"))
+    cost = trial(spec).cost
+    assert cost
+    return sum(getattr(cost.seconds, phase) for phase in ("data", "forward", "backward", "step"))
 
 
 def bare_seconds(spec: TrialSpec) -> float:

@@ -1,0 +1,87 @@
+"""A bank of real trainings of AdamW in the arenas of `mini`: rates x seeds x 2 copies with eps equal to six digits.
+
+    python benchmarks/training_bank.py [--arenas vit,gpt] [--seeds 20] [--workers 2] [--csv FILE]
+
+The copies do the same except for rounding, so every significant difference between them is an error of a design.
+Studies are drawn from the bank by permuting its seeds. A setting is trained with the steps of a trial of the search,
+which has no test value, and with the reported steps; a training that diverged has no values.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from csv_files import write_csv
+
+from fairbench.runner.preflight import run_preflight
+from fairbench.study.plan import trial_spec
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Place
+from fairbench.training.trial import trial
+
+RATES = {
+    "gpt": (1e-3, 3.16e-3, 1e-2, 3.16e-2),
+    "vit": (3.16e-4, 1e-3, 3.16e-3, 1e-2),
+    "resnet": (1e-3, 3.16e-3, 1e-2, 3.16e-2),
+    "ddpm": (3.16e-3, 1e-2, 3.16e-2, 1e-1),
+}
+"""Neighbors on the grid of `mini`, with the best rate of each arena among the inner ones."""
+EPS = (1e-8, 1.0000003e-8)
+"""Of the two copies; they differ in single precision, too."""
+STAGES = ("sweep", "final")
+
+
+def trainings(arenas: list[str], seeds: int) -> Iterator[tuple[int, TrialSpec, str]]:
+    """The copy, the trial and the arena's metric of every training."""
+    suite = load_suite("mini")
+    suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
+    study = run_preflight(suite, Place(), lambda function, *given: function(*given)).study
+    for arena in arenas:
+        for seed, lr, copy, stage in product(range(100, 100 + seeds), RATES[arena], range(len(EPS)), STAGES):
+            spec = trial_spec(study, arena, "AdamW", stage, lr, seed)
+            optimizer = replace(spec.optimizer, options={**spec.optimizer.options, "eps": EPS[copy]})
+            yield copy, replace(spec, optimizer=optimizer), suite.arenas[arena].metric
+
+
+def row(training: tuple[int, TrialSpec, str]) -> dict[str, Any]:
+    """Train, and return the line of the table."""
+    copy, spec, metric = training
+    result = trial(spec).result
+    final = result.final if result and result.final else {}
+    values = {split: final[split][metric] if split in final else "" for split in ("val", "test")}
+    return {
+        "arena": spec.arena.name,
+        "steps": spec.training.steps,
+        "copy": copy,
+        "lr": spec.lr,
+        "seed": spec.seed,
+        **values,
+    }
+
+
+def main() -> None:
+    """Train and print."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--arenas", default=",".join(RATES), help="names, separated by commas")
+    options.add_argument("--seeds", type=int, default=20)
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--csv", type=Path)
+    chosen = options.parse_args()
+    rows = []
+    with ProcessPoolExecutor(chosen.workers, get_context("spawn")) as processes:
+        for trained in processes.map(row, [*trainings(chosen.arenas.split(","), chosen.seeds)]):
+            rows.append(trained)
+            print(*trained.values(), sep="\t", flush=True)
+    if chosen.csv:
+        write_csv(rows, chosen.csv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
