@@ -26,11 +26,12 @@ DEFAULT, FUSED, PSILOGIC = "AdamW", "AdamW(fused=True)", "PsiLogic"
 
 def variants(spec: TrialSpec) -> dict[str, TrialSpec]:
     """The trial with each optimizer, at the same learning rate and weight decay."""
-    adamw = spec.optimizer
-    fused = replace(adamw, options={**adamw.options, "fused": True})
+    fused = replace(spec.optimizer, options={**spec.optimizer.options, "fused": True})
+    adamw = replace(spec.optimizer, options={**spec.optimizer.options, "fused": None})
     shared = {name: adamw.options[name] for name in ("lr", "betas", "eps", "weight_decay")}
     psilogic = replace(adamw, name=PSILOGIC, factory="psilogic:PsiLogic", options=shared)
-    return {DEFAULT: spec, FUSED: replace(spec, optimizer=fused), PSILOGIC: replace(spec, optimizer=psilogic)}
+    trained = {DEFAULT: adamw, FUSED: fused, PSILOGIC: psilogic}
+    return {name: replace(spec, optimizer=optimizer) for name, optimizer in trained.items()}
 
 
 def measure(spec: TrialSpec, rounds: int) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_hyperparameters_are_added_to_those_of_the_suite() -> None:
     suite = chosen(*words, "--set", 'Mine.mode="fast"', "--set", "AdamW.amsgrad=true")
     assert suite.optimizers["Mine"].options == {"betas": [0.9, 0.95], "mode": "fast"}
     assert suite.optimizers["PsiLogic"].options == {"weight_decay": 0.01, "chaos_warmup": 20, "gamma": 0.5}
-    assert suite.optimizers["AdamW"].options == {"weight_decay": 0.01, "amsgrad": True}
+    assert suite.optimizers["AdamW"].options == {"weight_decay": 0.01, "fused": True, "amsgrad": True}
 
 
 def test_any_key_of_a_suite_file_can_be_set() -> None:

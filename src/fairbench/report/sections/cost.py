@@ -11,6 +11,18 @@ from fairbench.report.view import ARM, integers, numbers, page_only, words
 PHASES = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
 
 
+def _measured(analyses: Analyses) -> str:
+    fused = [name for name, plan in analyses.suite.optimizers.items() if plan.options.get("fused")]
+    ran = f"Fused updates ran for {' and '.join(fused)}; " if fused else ""
+    return (
+        "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there "
+        "are none (source); all trials: those of the search too, summed. A training step is data, forward, "
+        "backward and optimizer; the optimizer’s part is clipping, step and schedule. "
+        f"{ran}{'all others' if fused else 'All optimizers'} ran as their libraries do by default. "
+        "Repeated timings differ; on a CPU, trials may share the machine."
+    )
+
+
 def _at_equal_time(analyses: Analyses) -> str:
     return (
         "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
@@ -41,10 +53,7 @@ COST = Section[Analyses](
                 ),
                 numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
             ),
-            "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there "
-            "are none (source); all trials: those of the search too, summed. A training step is data, forward, "
-            "backward and optimizer; the optimizer’s part is clipping, step and schedule. Repeated timings differ; on "
-            "a CPU, trials may share the machine.",
+            _measured,
             kind=Cost,
             always=True,
         ),
