@@ -2,9 +2,10 @@
 
 nice .venv/bin/python benchmarks/look_error.py [--csv docs/results/benchmarks/look_error.csv]
 
-A study of 4 arenas and 3 baselines, whose scores have a standard deviation of 1. Skewed scores are exponential,
-heavy-tailed ones have Student's t distribution with 3 degrees of freedom. In each row 10,000 studies, the same ones for
-every design. "Any stopping" counts a study if any look, with all seeds up to it, would give the false verdict.
+A study of 4 arenas and 3 baselines, judged by the paired test; the difference of a pair has a standard deviation of 1.
+Skewed scores are exponential, heavy-tailed ones have Student's t distribution with 3 degrees of freedom. In each row
+10,000 studies, the same ones for every design. "Any stopping" counts a study if any look, with all seeds up to it,
+would give the false verdict.
 """
 
 import argparse
@@ -24,22 +25,22 @@ DESIGNS = [("fixed", "obrien-fleming"), ("looks", "obrien-fleming"), ("looks", "
 SCORES = ("normal", "skewed", "heavy-tailed")
 CASES = [("none", 0.0, 0.1), ("all", 1.0, 1.0), ("all", 2.0, 2.0)]
 CASES += [(which, difference, 0.1) for which in ("one", "all") for difference in (0.9, 1.2, 1.5, 2.0)]
-"""How many comparisons have a true difference, its size, and the margin, in standard deviations between seeds."""
+"""How many comparisons have a true difference, its size, and the margin, in those standard deviations."""
 
 
 def scores(kind: str, generator: np.random.Generator, *shape: int) -> np.ndarray:
-    """Scores with mean 0 and standard deviation 1."""
+    """Scores with mean 0, without what the seeds share, so that two arms differ with a standard deviation of 1."""
     if kind == "skewed":
-        return generator.standard_exponential(shape) - 1
-    return generator.standard_t(3, shape) / np.sqrt(3) if kind == "heavy-tailed" else generator.standard_normal(shape)
+        return (generator.standard_exponential(shape) - 1) / np.sqrt(2)
+    drawn = generator.standard_t(3, shape) / np.sqrt(3) if kind == "heavy-tailed" else generator.standard_normal(shape)
+    return drawn / np.sqrt(2)
 
 
-def welch(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Difference, standard error and degrees of freedom of Welch's test."""
-    n = a.shape[-1]
-    first, second = a.var(-1, ddof=1) / n, b.var(-1, ddof=1) / n
-    df = (first + second) ** 2 / ((first**2 + second**2) / (n - 1))
-    return tuple(x.reshape(-1, COMPARED) for x in (a.mean(-1) - b.mean(-1), np.sqrt(first + second), df))
+def paired(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean difference and standard error of the paired test."""
+    differences = a - b
+    error = differences.std(-1, ddof=1) / np.sqrt(differences.shape[-1])
+    return differences.mean(-1).reshape(-1, COMPARED), error.reshape(-1, COMPARED)
 
 
 def levels(design: str, spending: str) -> tuple[np.ndarray, list[float]]:
@@ -77,15 +78,15 @@ def study(kind: str, case: tuple[str, float, float], design: str, spending: str)
     sign, seeds = np.zeros((STUDIES, COMPARED)), np.zeros((STUDIES, COMPARED), int)
     within, ever_within, ever_false = np.zeros_like(open_), np.zeros_like(open_), np.zeros(STUDIES, bool)
     for k, n in enumerate(LOOKS[design]):
-        gap, error, df = welch(reference[..., :n], baselines[..., :n])
-        p, p_within = 2 * special.stdtr(df, -abs(gap) / error), special.stdtr(df, -(margin - abs(gap)) / error)
+        gap, error = paired(reference[..., :n], baselines[..., :n])
+        p, p_within = 2 * special.stdtr(n - 1, -abs(gap) / error), special.stdtr(n - 1, -(margin - abs(gap)) / error)
         failing, equivalent = (p[..., None] > steps[:, k]).sum(-1), p_within <= equivalence[k]
         lowest, ever_within = np.minimum(lowest, failing), ever_within | equivalent
         ever_false |= (rejected(lowest) & (true == 0)).any(-1)
         failed, within = np.where(open_, failing, failed), np.where(open_, equivalent, within)
         sign, seeds = np.where(open_, np.sign(gap), sign), np.where(open_, n, seeds)
         open_ = open_ & ~rejected(failed) & ~within
-    verdict = rejected(failed)
+    verdict = rejected(failed) & ~within
     of_reference = seeds.reshape(STUDIES, ARENAS, BASELINES).max(-1)
     differing = slice(None) if which != "one" else slice(1)
     return {

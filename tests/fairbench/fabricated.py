@@ -57,6 +57,7 @@ def study(
     alpha=0.05,
     margin=0.01,
     budget=0,
+    test="paired",
     **fields,
 ):
     suite = Suite(
@@ -65,7 +66,7 @@ def study(
         reference="PsiLogic",
         alpha=alpha,
         sweep=Sweep(1e-4, 1e-2, [0], 1, points=3, budget=budget),
-        final=Final(list(seeds), 2),
+        final=Final(list(seeds), 2, test=test),
         training=Training(0, 1.0, 5),
         arenas={
             name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4, MINI[name].data, MINI[name].model) for name in arenas

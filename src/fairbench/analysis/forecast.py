@@ -25,7 +25,7 @@ FIGURE_BYTES = 430_000
 """Bytes of the figures and the page, for each arena, as in the suite `mini`."""
 
 EFFECTS = (0.0, 1.0, 2.0, 3.0)
-"""Differences of interest, in standard deviations between seeds."""
+"""Differences of interest, in the standard deviations of the suite's test, see `TESTS`."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Forecast:
         most_seconds: the same with all that may be added.
         disk: bytes of records, tables, figures and page, with all that may be added.
         effect: the smallest difference that is detected with 80% power at the strictest step of Holm's correction, in
-            standard deviations between seeds; None if alpha cannot be reached.
-        spread: standard deviation between seeds of the primary metric, pooled over the arms that have records; None
-            where there are none.
+            standard deviations, see `minimum_detectable_effect`; None if alpha cannot be reached.
+        spread: this standard deviation of the primary metric: that of a pair's difference between two arms, or with
+            Welch's test that of an arm between seeds, pooled over what has records; None where nothing has.
         trend: of an arena on a ladder, the smallest trend of a speed-up over size that the ladder finds with 90% power,
             by the seeds that have records; None without a ladder, and while records do not determine its law.
         trend_spread: the standard deviation between seeds with which it finds the suite's `trend_margin`, as a share of
@@ -107,7 +107,9 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
         + (confirms + added) * sizes["confirm"]
         + most_finals * sizes["final"]
         + FIGURE_BYTES,
-        effect=minimum_detectable_effect(len(suite.final.seeds), design.last_level(suite.alpha / max(family, 1))),
+        effect=minimum_detectable_effect(
+            len(suite.final.seeds), design.last_level(suite.alpha / max(family, 1)), suite.final.test
+        ),
         spread=_spread(results, arena),
     )
 
@@ -115,12 +117,12 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
 def expected_seeds(suite: Suite) -> dict[float, float]:
     """The expected seeds of an arm at differences of interest, at the strictest step of Holm's correction.
 
-    A difference is one from the reference, in standard deviations between seeds.
+    A difference is one from the baseline, in the standard deviations of the suite's test.
     """
     from fairbench.analysis.comparison.looks import design_of
 
     level = suite.alpha / max(len(suite.compared), 1)
-    return {effect: design_of(suite).expected_seeds(effect, level) for effect in EFFECTS}
+    return {effect: design_of(suite).expected_seeds(effect, level, suite.final.test) for effect in EFFECTS}
 
 
 def _trial_bytes(preflight: Preflight, arena: str, optimizer: str, stage: str) -> float:
@@ -155,8 +157,18 @@ def losses(spec: TrialSpec) -> int:
 
 
 def _spread(results: Results, arena: str) -> float | None:
-    """The standard deviation between seeds, pooled over the arms with at least two recorded seeds."""
-    metric = results.study.suite.arenas[arena].metric
-    known = [scores for arm in results.of(arena) if len(scores := arm.scores(metric)) > 1]
-    freedom = sum(len(scores) - 1 for scores in known)
-    return sqrt(sum((len(scores) - 1) * variance(scores) for scores in known) / freedom) if known else None
+    """The standard deviation that the test of the suite has, pooled over the samples with at least two seeds."""
+    suite = results.study.suite
+    metric = suite.arenas[arena].metric
+    samples = {
+        arm.optimizer: {run.seed: x for run in arm.final if (x := run.metric("test", metric)) is not None}
+        for arm in results.of(arena)
+    }
+    if suite.final.test == "welch":
+        known = [[*of_arm.values()] for of_arm in samples.values()]
+    else:
+        pairs = [pair for pair in suite.pairs if {*pair} <= samples.keys()]
+        known = [[samples[a][seed] - samples[b][seed] for seed in samples[a].keys() & samples[b]] for a, b in pairs]
+    known = [sample for sample in known if len(sample) > 1]
+    freedom = sum(len(sample) - 1 for sample in known)
+    return sqrt(sum((len(x) - 1) * variance(x) for x in known) / freedom) if known else None

@@ -14,7 +14,7 @@ from fairbench.common.formatting import NONE, duration, interval, number, p_valu
 from fairbench.report.sections.verdicts import VerdictText
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
-from fairbench.suites.schema import ArenaPlan
+from fairbench.suites.schema import TESTS, ArenaPlan
 
 
 def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
@@ -33,9 +33,10 @@ def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
 def verdicts_view(comparisons: Sequence[Comparison], alpha: float) -> Group:
     """The comparisons of a user's table, as a study's are shown, and how they were judged."""
     wins = sum(c.is_win for c in comparisons)
+    test = "paired test by seed" if comparisons[0].test == "paired" else "Welch's test of the means"
     return Group(
         verdict_table(comparisons),
-        f"{comparisons[0].optimizer} is better in {wins} of {len(comparisons)} comparisons at {alpha:g}: Welch's test, "
+        f"{comparisons[0].optimizer} is better in {wins} of {len(comparisons)} comparisons at {alpha:g}: {test}, "
         "Holm's correction; nothing can be equivalent, since a table has no margin.",
     )
 
@@ -75,7 +76,7 @@ def plan_view(
         lines.append(
             f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
             f"{arena.steps}{_at_most(f.more_final_trials // arms)}; {arena.metric}, margin {arena.margin:g}\n"
-            f"  {_detects(f, arena.margin)}"
+            f"  {_detects(f, arena.margin, suite.final.test)}"
         )
     for ladder, arenas in suite.ladders.items():
         first = next(f for f in forecasts if f.arena in arenas)
@@ -86,7 +87,8 @@ def plan_view(
     lines.append(f"{compared} in {plural(len(suite.compared), 'comparison')} at {suite.alpha:g}")
     if suite.final.looks:
         of_each = (f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items())
-        expected = f"expected, by the difference in standard deviations between seeds: {', '.join(of_each)}"
+        unit = f"standard deviations {TESTS[suite.final.test]}"
+        expected = f"expected, by the true difference in {unit}: {', '.join(of_each)}"
         lines.append(f"an arm has {suite.final.in_words}; {expected}")
     lines.append(_needs(forecasts, workers))
     changed = (
@@ -122,13 +124,13 @@ def _at_most(more: int) -> str:
     return f" (at most {more} more)" if more else ""
 
 
-def _detects(f: Forecast, margin: float) -> str:
+def _detects(f: Forecast, margin: float, test: str) -> str:
     """The differences that an arena can detect, in the metric's units if seeds have records."""
     if f.effect is None:
         return "cannot reach alpha: with fewer than 2 seeds there is no test"
-    power = f"detects {f.effect:.1f} standard deviations between seeds with 80% power"
+    power = f"detects {f.effect:.1f} standard deviations {TESTS[test]} with 80% power"
     if not f.spread:  # no seeds yet, or none that differ
-        return f"{power}, so its margin only if seeds differ by {plain(margin / f.effect, '.2g')} or less"
+        return f"{power}, so its margin only if one is {plain(margin / f.effect, '.2g')} or less"
     detected = f"{power}: {plain(f.effect * f.spread, '.2g')}, by the seeds that have a record"
     return detected if f.effect * f.spread <= margin else f"{detected}, which exceeds its margin"
 

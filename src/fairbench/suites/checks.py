@@ -15,7 +15,7 @@ from fairbench.data.datasets.info import READING
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import NEEDS, SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
-from fairbench.suites.schema import ALL_ARENAS, COMPARED, RULES, SPENDING, ArenaPlan, Suite, SuiteFile, Sweep
+from fairbench.suites.schema import ALL_ARENAS, COMPARED, RULES, SPENDING, TESTS, ArenaPlan, Suite, SuiteFile, Sweep
 from fairbench.suites.search import Search, canonical
 
 MOST = 10**9
@@ -86,6 +86,7 @@ CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
     "compare": ("comparison", COMPARED),
     "breaks": ("rule", RULES),
     "final.spending": ("spending", SPENDING),
+    "final.test": ("test", TESTS),
     "training.precision": ("precision", PRECISIONS),
     "training.schedule": ("schedule", SCHEDULES),
     "optimizers.*.schedule": ("schedule", SCHEDULES),

@@ -19,6 +19,8 @@ ALL_ARENAS = "all arenas"
 """The place of an arena's name in rows over all of them."""
 COMPARED = ("reference", "all")
 """The pairs of optimizers that a suite may compare: the reference with each other one, or all pairs."""
+TESTS = {"paired": "of a pair's difference", "welch": "between seeds"}
+"""The tests that may decide, by the differences seed by seed or by the two means, and what their spread is."""
 SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}
 """How a suite may spread its error rate over the looks: hardly any early stopping, or the same bound at all looks.
 
@@ -66,12 +68,14 @@ class Final:
         looks: numbers of seeds after which the arms are judged; those whose comparisons are all decided get no more.
             Empty for arms that all get every seed.
         spending: how the error rate is spread over the looks, see `SPENDING`.
+        test: the test of every comparison, see `TESTS`.
     """
 
     seeds: list[int]
     evaluations: int
     looks: list[int] = field(default_factory=list)
     spending: str = "obrien-fleming"
+    test: str = "paired"
 
     @property
     def in_words(self) -> str:

@@ -39,7 +39,10 @@ class Shaped(Records):
         made, curve = super().details(spec, outcome, finished), self.curves.get((spec.arena.name, spec.optimizer.name))
         if not curve or spec.stage != "final":
             return made
-        accuracy = [y + s * 1e-5 * spec.seed for s, y in curve.items()]
+        noise = 1e-5 * spec.seed + 1e-8 * spec.seed**2 * (
+            spec.optimizer.name == "AdamW"
+        )  # so that pairs differ a little
+        accuracy = [y + s * noise for s, y in curve.items()]
         return edited(made, "evaluations", Series([*curve], {"accuracy": accuracy, "loss": [1.5] * len(curve)}))
 
 
@@ -98,7 +101,7 @@ class Horizons(Records):
         return super().result(one, outcome, status)
 
 
-HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
+HIGH, LOW, NOISY = [0.90, 0.92, 0.91], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +141,10 @@ def test_a_complete_study_of_good_practice_raises_nothing() -> None:
 
 def test_few_seeds_that_cannot_tell() -> None:
     flags = fabricated(PsiLogic=NOISY, AdamW=[0.40, 0.52, 0.60])
-    assert "at least 3.1 standard deviations between seeds (a single comparison at 0.05)." in flags["low power"]
-    assert "vit against AdamW (0.3" in flags["low power"]
+    assert (
+        "at least 3.3 standard deviations of a pair's difference (a single comparison at 0.05)." in flags["low power"]
+    )
+    assert "vit against AdamW (0.038, margin 0.02" in flags["low power"]  # 3.264 times the deviation of 0, 0.02 and 0
 
 
 def test_searches() -> None:

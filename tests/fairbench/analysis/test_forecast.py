@@ -3,7 +3,7 @@
 import io
 from dataclasses import replace
 from pathlib import Path
-from statistics import variance
+from statistics import stdev, variance
 
 import numpy as np
 import pytest
@@ -164,13 +164,20 @@ def _every(the_study) -> list[TrialSpec]:
     ]
 
 
-def test_the_spread_is_that_of_the_seeds_on_record() -> None:
-    the_study = study(("vit",), ("AdamW", "Lion", "PsiLogic"))
+def test_the_spread_is_that_of_what_the_test_compares() -> None:
+    """Of the differences of pairs of seeds on record, or with Welch's test of the seeds of each arm."""
+    paired, welch = (study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", test=x) for x in ("paired", "welch"))
     ours, theirs = [0.5, 0.6, 0.9], [0.5, 0.55]
-    scores = finals(the_study, PsiLogic=ours, AdamW=[*theirs, None], Lion=[0.1, None, None])
-    (vit,) = forecast(rehearsed(the_study), Records(scores))
+    scores = finals(paired, PsiLogic=ours, AdamW=[*theirs, None], Lion=[0.1, None, None])
+    (vit,) = forecast(rehearsed(paired), Records(scores))
+    assert vit.spread == pytest.approx(stdev([0.5 - 0.5, 0.6 - 0.55]))  # no other pair has two seeds
+    (vit,) = forecast(rehearsed(welch), Records(scores))
     assert vit.spread == pytest.approx(((2 * variance(ours) + 1 * variance(theirs)) / 3) ** 0.5)
-    (vit,) = forecast(rehearsed(the_study), nothing)
+    scores = finals(paired, PsiLogic=ours, AdamW=[0.5, 0.5, 0.6], Lion=[0.1, None, 0.3])
+    (vit,) = forecast(rehearsed(paired), Records(scores))
+    squares = 2 * variance([0.0, 0.1, 0.3]) + variance([0.4, 0.6]) + variance([0.4, 0.3])
+    assert vit.spread == pytest.approx((squares / 4) ** 0.5)
+    (vit,) = forecast(rehearsed(paired), nothing)
     assert vit.spread is None
 
 
@@ -185,18 +192,23 @@ def test_the_plan_in_words() -> None:
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
     text = shown(the_study)
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 3 final ones of 10;" in text
+    # noncentral t with 2 degrees of freedom detects 5.6535 standard errors, with 4 degrees 3.7645
     assert (
-        "detects 3.1 standard deviations between seeds with 80% power, so its margin only if seeds differ by 0.0065"
+        "detects 3.3 standard deviations of a pair's difference with 80% power, so its margin only if one is 0.0061"
         in text
+    )
+    of_welch = shown(study(("vit",), ("AdamW", "PsiLogic"), margin=0.02, test="welch"))
+    assert (
+        "detects 3.1 standard deviations between seeds with 80% power, so its margin only if one is 0.0065" in of_welch
     )
     assert "PsiLogic in 1 comparison at 0.05" in text
     assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text
 
-    noisy, quiet = ([0.5, 0.6, 0.7], [0.500, 0.505, 0.510])
-    seen = shown(the_study, Records(finals(the_study, PsiLogic=noisy, AdamW=noisy)))
-    assert "0.31, by the seeds that have a record, which exceeds its margin" in seen
-    seen = shown(the_study, Records(finals(the_study, PsiLogic=quiet, AdamW=quiet)))
-    assert "0.015, by the seeds that have a record\n" in seen
+    ours, noisy, quiet = [0.5, 0.7, 0.8], [0.5, 0.6, 0.6], [0.500, 0.705, 0.810]  # pairs differ by 0.1 or by 0.005
+    seen = shown(the_study, Records(finals(the_study, PsiLogic=ours, AdamW=noisy)))
+    assert "0.33, by the seeds that have a record, which exceeds its margin" in seen
+    seen = shown(the_study, Records(finals(the_study, PsiLogic=ours, AdamW=quiet)))
+    assert "0.016, by the seeds that have a record\n" in seen
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 1 final" in shown(
         study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
     )

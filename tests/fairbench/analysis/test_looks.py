@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,8 +34,13 @@ def normal(seed, mean, spread=0.01):
     return (mean + spread * np.random.default_rng(seed).standard_normal(len(SEEDS))).tolist()
 
 
-EASY = {"PsiLogic": normal(0, 0.9), "AdamW": normal(1, 0.5), "Lion": normal(2, 0.88)}
-"""AdamW is decided at the first look, Lion later."""
+OURS = normal(0, 0.9)
+EASY = {
+    "PsiLogic": OURS,
+    "AdamW": [x - y for x, y in zip(OURS, normal(1, 0.4, 1e-5), strict=True)],
+    "Lion": normal(2, 0.88),
+}
+"""AdamW, which shares the noise of the seeds, is decided at the first look, Lion later."""
 
 
 def run(the_study, scores, order=lambda trials: trials[0], stop=10**6):
@@ -58,7 +64,10 @@ def run(the_study, scores, order=lambda trials: trials[0], stop=10**6):
     return look, finished
 
 
-def reference_verdicts(scores, margin=0.01, alpha=0.05):
+COMPARED = {"paired": stats.ttest_rel, "welch": partial(stats.ttest_ind, equal_var=False)}
+
+
+def reference_verdicts(compared, scores, margin=0.01, alpha=0.05):
     """At each look Holm's steps with their nominal levels, written again as in benchmarks/look_error.py."""
     design, names = Design(tuple(LOOKS), "obrien-fleming", alpha), ["AdamW", "Lion"]
     found, seeds = {}, {"PsiLogic": LOOKS[0], **dict.fromkeys(names, LOOKS[0])}
@@ -70,9 +79,9 @@ def reference_verdicts(scores, margin=0.01, alpha=0.05):
         for x in names:
             k = at[x]
             ours, theirs = (np.array(scores[name][: LOOKS[k]]) for name in ("PsiLogic", x))
-            tests[x] = stats.ttest_ind(ours, theirs, equal_var=False)
-            lower = stats.ttest_ind(ours + margin, theirs, equal_var=False, alternative="greater").pvalue
-            upper = stats.ttest_ind(ours - margin, theirs, equal_var=False, alternative="less").pvalue
+            tests[x] = compared(ours, theirs)
+            lower = compared(ours + margin, theirs, alternative="greater").pvalue
+            upper = compared(ours - margin, theirs, alternative="less").pvalue
             within[x] = max(lower, upper) <= design.nominal_level(k, alpha, 1)
         rejected = []
         for step in range(len(names)):
@@ -81,23 +90,25 @@ def reference_verdicts(scores, margin=0.01, alpha=0.05):
             if not passing:
                 break
             rejected.append(min(passing, key=lambda x: tests[x].pvalue))
-        found.update({x: "better" if tests[x].statistic > 0 else "worse" for x in rejected})
-        found.update({x: "equivalent" for x in names if within[x] and x not in found})
+        decided = {x: "better" if tests[x].statistic > 0 else "worse" for x in rejected}
+        decided |= {x: "equivalent" for x in names if within[x]}
+        found = decided | found
         if len(found) == len(names):
             break
     return {x: found.get(x, "inconclusive") for x in names}, seeds
 
 
+@pytest.mark.parametrize("test", COMPARED)
 @pytest.mark.parametrize("seed", range(12))
-def test_verdicts_and_seeds_are_those_of_nominal_levels(seed):
+def test_verdicts_and_seeds_are_those_of_nominal_levels(seed, test):
     gap, generator = 0.01 * (seed % 4), np.random.default_rng(seed)
     scores = {"PsiLogic": normal(generator, 0.9), "AdamW": normal(generator, 0.9 - gap), "Lion": normal(generator, 0.9)}
     if seed > 5:
         scores["Lion"] = normal(generator, 0.9, 0.001)
-    the_study = with_looks(margin=0.02)
+    the_study = with_looks(margin=0.02, test=test)
     look, _ = run(the_study, scores)
     judged = judge_looks(collect(the_study, look))
-    verdicts, seeds = reference_verdicts(scores, margin=0.02)
+    verdicts, seeds = reference_verdicts(COMPARED[test], scores, margin=0.02)
     assert {c.baseline: c.verdict for c in judged.comparisons} == verdicts
     assert {name: n for (_, name), n in judged.seeds.items()} == seeds
 
@@ -111,7 +122,9 @@ def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest
     adamw, lion = analyses.comparisons
     assert (adamw.verdict, adamw.note, adamw.seeds, adamw.n_optimizer) == ("better", "after 3 of 12 seeds", 3, 3)
     assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
-    assert adamw.p < adamw.p_repeated < adamw.p_holm
+    raw = stats.ttest_rel(EASY["PsiLogic"][:3], EASY["AdamW"][:3]).pvalue
+    assert raw < adamw.p < adamw.p_holm
+    assert Design(tuple(LOOKS), "obrien-fleming", 0.05).nominal_level(0, adamw.p) == pytest.approx(raw)
 
 
 @pytest.mark.parametrize("order", [lambda trials: trials[-1], lambda trials: sorted(trials, key=lambda x: x.id)[0]])
@@ -181,19 +194,36 @@ def test_the_report_and_the_plan_name_the_looks():
 
 
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
-def test_expected_seeds_are_those_of_a_loop(spending):
+@pytest.mark.parametrize("test", COMPARED)
+def test_expected_seeds_are_those_of_a_loop(spending, test):
     design, level = Design(tuple(LOOKS), spending, 0.05), 0.05 / 3
     generator, counts = np.random.default_rng(7), []
+    spread = np.sqrt(0.5) if test == "paired" else 1.0  # pairs differ with a standard deviation of 1
     for _ in range(150):
-        a, b = generator.standard_normal((2, LOOKS[-1]))
-        ps = [(n, stats.ttest_ind(a[:n] + 2, b[:n], equal_var=False).pvalue) for n in LOOKS]
+        a, b = spread * generator.standard_normal((2, LOOKS[-1])) + generator.standard_normal(LOOKS[-1]) * (
+            test == "paired"
+        )
+        ps = [(n, COMPARED[test](a[:n] + 2, b[:n]).pvalue) for n in LOOKS]
         stopped = itertools.dropwhile(lambda x: x[1] > design.nominal_level(LOOKS.index(x[0]), level), ps)
         counts.append(next(stopped, (LOOKS[-1], 0))[0])
     error = np.std(counts) / np.sqrt(len(counts))
-    assert design.expected_seeds(2.0, level) == pytest.approx(np.mean(counts), abs=4 * error)
+    assert design.expected_seeds(2.0, level, test) == pytest.approx(np.mean(counts), abs=4 * error)
+
+
+def test_looks_at_pairs_that_do_not_differ_err_as_rarely_as_declared():
+    """Arms whose seeds correlate by 0.5; benchmarks/look_error.py has families and other scores."""
+    design, generator, studies = Design((5, 10, 20), "obrien-fleming", 0.05), np.random.default_rng(3), 40_000
+    shared, *own = generator.standard_normal((3, studies, 20))
+    a, b = (shared + x for x in own)
+    for level in (0.05, 0.05 / 12):
+        nominal = [design.nominal_level(look, level) for look in range(3)]
+        p = [stats.ttest_rel(a[:, :n], b[:, :n], axis=1).pvalue for n in design.looks]
+        wrong = np.mean(np.any(nominal >= np.array(p).T, axis=1))
+        assert wrong <= level + 3 * np.sqrt(level / studies)
 
 
 def test_the_power_of_a_study_with_looks_is_that_of_its_last_look():
     design = design_of(with_looks().suite)
     assert 0.03 < design.last_level(0.05) < 0.05
-    assert minimum_detectable_effect(12, design.last_level(0.05)) > minimum_detectable_effect(12, 0.05)
+    effects = [minimum_detectable_effect(12, level, "paired") for level in (design.last_level(0.05), 0.05)]
+    assert effects[0] > effects[1]

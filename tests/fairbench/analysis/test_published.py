@@ -108,7 +108,7 @@ def test_no_win_over_adamw_survives_holms_correction():
     vit = judged[1].comparison
     reference = stats.ttest_ind_from_stats(0.244, 0.006, 3, 0.223, 0.002, 3, equal_var=False)
     assert (vit.t, vit.p, vit.p_holm) == pytest.approx((*reference, 4 * reference.pvalue))
-    assert (vit.n_optimizer, vit.seeds, vit.margin, vit.p_equivalence, vit.p_paired) == (3, 3, None, None, None)
+    assert (vit.n_optimizer, vit.seeds, vit.margin, vit.p_equivalence, vit.test) == (3, 3, None, None, "welch")
 
 
 def test_all_baselines_are_one_family_of_twelve():

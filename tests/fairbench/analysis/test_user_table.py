@@ -39,27 +39,35 @@ def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed: Path) -> None:
     assert [(c.arena, c.optimizer, c.baseline) for c in judged] == [
         (arena, "Mine", baseline) for arena in BETTER for baseline in ("AdamW", "+Lion")
     ]
-    tests = [stats.ttest_ind(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline], equal_var=False) for c in judged]
-    paired = [stats.ttest_rel(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline]).pvalue for c in judged]
+    tests = [stats.ttest_rel(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline]) for c in judged]
+    assert {c.test for c in judged} == {"paired"}
+    assert_judged_by(judged, tests, [True, False, False, False])
+
+
+def assert_judged_by(judged, tests, won) -> None:
+    """The comparisons are those of scipy's tests, with the correction of statsmodels."""
     assert [c.p for c in judged] == pytest.approx([test.pvalue for test in tests])
-    assert [c.p_paired for c in judged] == pytest.approx(paired)
     rejected, corrected, *_ = multipletests([test.pvalue for test in tests], method="holm")
     assert [c.p_holm for c in judged] == pytest.approx(corrected)
-    assert [c.verdict == "better" for c in judged] == [*rejected] == [True, False, False, False]
+    assert [c.verdict == "better" for c in judged] == [*rejected] == won
     sign = [-1 if BETTER[c.arena] == "lower" else 1 for c in judged]
     ends = [sorted(s * x for x in test.confidence_interval()) for s, test in zip(sign, tests, strict=True)]
     assert [x for c in judged for x in (c.ci_low, c.ci_high)] == pytest.approx([x for pair in ends for x in pair])
 
 
-def test_means_and_standard_deviations_give_the_same_verdicts(by_seed: Path, tmp_path: Path) -> None:
+def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed: Path, tmp_path: Path) -> None:
     summaries = [(*arm, len(x), stats.tmean(x), stats.tstd(x), BETTER[arm[0]]) for arm, x in VALUES.items()]
     table = write(tmp_path / "summaries.csv", "arena,optimizer,n,mean,std,better", *summaries)
     of_seeds, of_summaries = table_comparisons(by_seed), table_comparisons(table)
-    for name in ("verdict", "arena", "baseline"):
-        assert [getattr(c, name) for c in of_seeds] == [getattr(c, name) for c in of_summaries]
-    for name in ("p", "p_holm", "gain", "hedges_g", "ci_low", "seeds"):
+    tests = [
+        stats.ttest_ind(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline], equal_var=False) for c in of_summaries
+    ]
+    assert_judged_by(of_summaries, tests, [True, False, False, False])
+    assert {c.test for c in of_summaries} == {"welch"}
+    for name in ("arena", "baseline", "gain", "hedges_g", "seeds"):
         expected = [getattr(c, name) for c in of_seeds]
         assert [getattr(c, name) for c in of_summaries] == pytest.approx(expected), name
+    assert [c.p for c in of_summaries] == pytest.approx([c.p_other for c in of_seeds])
 
 
 def test_a_smaller_family_another_reference_and_direction(by_seed: Path) -> None:

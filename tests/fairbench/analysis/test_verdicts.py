@@ -12,13 +12,13 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
-from fairbench.analysis.statistics.power import seeds_to_detect
-from fairbench.analysis.statistics.significance import holm, summarize, welch
+from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
+from fairbench.analysis.statistics.significance import holm
 
-LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
+LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.92, 0.91]
 NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]
 NEAR = [0.5001, 0.5102, 0.5199]
-MIRRORED = (("gain", "gain"), ("ci_high", "ci_low"), ("paired_high", "paired_low"), ("g_high", "g_low"))
+MIRRORED = (("gain", "gain"), ("ci_high", "ci_low"), ("hedges_g", "hedges_g"))
 """Statistics, and those that have their value with the other sign where the direction or the arms are swapped."""
 
 
@@ -28,9 +28,9 @@ def comparisons(the_study, **options):
     return judge_looks(collect(the_study, records)).comparisons
 
 
-def one(arena="vit", margin=0.01, seeds=(1, 2, 3), **options):
+def one(arena="vit", margin=0.01, seeds=(1, 2, 3), test="paired", **options):
     """The comparison of a study that has only this one."""
-    (found,) = comparisons(study((arena,), ("AdamW", "PsiLogic"), margin=margin, seeds=seeds), **options)
+    (found,) = comparisons(study((arena,), ("AdamW", "PsiLogic"), margin=margin, seeds=seeds, test=test), **options)
     return found
 
 
@@ -58,30 +58,61 @@ def test_raw_means_and_numbers():
     found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
     assert (found.mean_optimizer, found.mean_baseline) == pytest.approx((0.51, 0.91))
     assert found.gain == pytest.approx(0.40)
-    assert found.p == pytest.approx(welch(summarize(LOW), summarize(HIGH)).p)
+    assert found.p == pytest.approx(stats.ttest_rel(LOW, HIGH).pvalue)
     assert (found.n_optimizer, found.n_baseline, found.seeds) == (3, 3, 3)
 
 
-def test_equivalent_within_the_margin_only():
-    assert one(PsiLogic=LOW, AdamW=NEAR, margin=0.05).verdict == "equivalent"
-    assert one(PsiLogic=LOW, AdamW=NEAR, margin=0.001).verdict == "inconclusive"
+@pytest.mark.parametrize(
+    ("test", "margin", "verdict"),
+    [
+        *(("paired", 0.001, "equivalent"), ("paired", 0.0002, "inconclusive")),
+        *(("welch", 0.05, "equivalent"), ("welch", 0.001, "inconclusive")),
+    ],
+)
+def test_equivalent_within_the_margin_only(test, margin, verdict):
+    assert one(PsiLogic=LOW, AdamW=NEAR, margin=margin, test=test).statement == verdict
 
 
-def test_better_by_less_than_the_margin_says_so():
-    found = one(PsiLogic=HIGH, AdamW=LOW, margin=0.6)
-    assert (found.verdict, found.note) == ("better", "by less than the margin of 0.6")
+@pytest.mark.parametrize("test", ["paired", "welch"])
+def test_a_real_difference_is_better_or_worse_unless_it_is_shown_to_be_negligible(test):
+    found = one(PsiLogic=HIGH, AdamW=LOW, margin=0.6, test=test)
+    assert found.p_holm < 0.05
+    assert found.statement == one(PsiLogic=LOW, AdamW=HIGH, margin=0.6, test=test).statement
+    assert found.statement == "equivalent (real, within the margin)"
+    # above 0.4, but not shown to be so: the test would need 0.017, or Welch's 0.012
+    assert one(PsiLogic=HIGH, AdamW=LOW, margin=0.41, test=test).statement == "better"
+    assert one(PsiLogic=LOW, AdamW=HIGH, margin=0.41, test=test).statement == "worse"
+
+
+def test_one_test_gives_every_number_and_the_other_one_p():
+    by_seed, by_mean = stats.ttest_rel(NOISY, NOISIER), stats.ttest_ind(NOISY, NOISIER, equal_var=False)
+    for test, reference, other in (("paired", by_seed, by_mean), ("welch", by_mean, by_seed)):
+        found = one(PsiLogic=NOISY, AdamW=NOISIER, margin=0.05, test=test)
+        assert (found.test, found.verdict) == (test, "inconclusive")
+        assert (found.t, found.df, found.p, found.p_other) == pytest.approx(
+            (reference.statistic, reference.df, reference.pvalue, other.pvalue)
+        )
+        assert (found.ci_low, found.ci_high) == pytest.approx(reference.confidence_interval())
+        error = found.gain / found.t
+        assert found.p_equivalence == pytest.approx(stats.t.sf((0.05 - abs(found.gain)) / error, reference.df))
+
+
+def test_seeds_that_are_hard_for_both_do_not_hide_a_difference():
+    ours, theirs = [0.51, 0.62, 0.815], [0.50, 0.60, 0.80]
+    assert one(PsiLogic=ours, AdamW=theirs, margin=0.001).verdict == "better"
+    assert one(PsiLogic=ours, AdamW=theirs, margin=0.001, test="welch").verdict == "inconclusive"
 
 
 def test_holm_over_arenas_and_baselines_decides():
     the_study = study()
-    found = comparisons(the_study, PsiLogic=[0.50, 0.52, 0.54], AdamW=[0.54, 0.56, 0.58], Lion=NOISY)
+    found = comparisons(the_study, PsiLogic=[0.50, 0.52, 0.54], AdamW=[0.54, 0.57, 0.58], Lion=NOISY)
     assert [(c.arena, c.baseline) for c in found] == [(a, b) for a in ("gpt", "vit") for b in ("AdamW", "Lion")]
     assert [c.p_holm for c in found] == holm([c.p for c in found])
     assert found[0].p_holm == pytest.approx(4 * found[0].p)
 
 
 def test_significant_before_the_correction_is_no_win():
-    ours, theirs = [0.50, 0.52, 0.54], [0.46, 0.47, 0.49]
+    ours, theirs = [0.50, 0.52, 0.54], [0.46, 0.47, 0.47]
     assert one(PsiLogic=ours, AdamW=theirs).verdict == "better"
     in_family = comparisons(study(("vit",)), PsiLogic=ours, AdamW=theirs, Lion=NOISY)
     assert in_family[0].p < 0.05 <= in_family[0].p_holm
@@ -128,27 +159,31 @@ def test_identical_results_are_stated():
     assert partly.statement == "inconclusive (the same weights in 1 of 3 seeds)"
 
 
-def test_no_variance_and_one_seed_are_no_verdict():
-    found = one(PsiLogic=[0.9] * 3, AdamW=[0.5] * 3)
-    assert (found.statement, found.p) == ("inconclusive (no variance in either arm, no test)", None)
-    found = one(PsiLogic=[0.9], AdamW=[0.1], seeds=(1,))
-    assert (found.statement, found.p) == ("inconclusive (fewer than 2 seeds, no test)", None)
-    assert found.gain == pytest.approx(0.8)
-    assert (found.std_optimizer, found.std_baseline) == (None, None)
-    found = one(PsiLogic=[0.9, 0.8], AdamW=[0.1, 0.3], seeds=(1, 2), margin=None)
-    assert (found.std_optimizer, found.std_baseline) == pytest.approx((0.005**0.5, 0.02**0.5))
-    assert (found.p_equivalence, found.seeds_needed) == (None, None)
+@pytest.mark.parametrize(
+    ("test", "ours", "theirs", "note"),
+    [
+        ("paired", [0.9] * 3, [0.5] * 3, "the same difference in every seed, no test"),
+        ("paired", [0.7, 0.8, 0.9], [0.4, 0.5, 0.6], "the same difference in every seed, no test"),
+        ("welch", [0.9] * 3, [0.5] * 3, "no variance in either arm, no test"),
+        ("paired", [0.9], [0.1], "fewer than 2 seeds, no test"),
+        ("welch", [0.9], [0.1], "fewer than 2 seeds, no test"),
+    ],
+)
+def test_without_a_test_there_is_no_verdict(test, ours, theirs, note):
+    found = one(PsiLogic=ours, AdamW=theirs, seeds=range(len(ours)), test=test, margin=9.0)
+    assert (found.verdict, found.note) == ("inconclusive", note)
+    assert found.p is found.ci_low is found.p_equivalence is found.seeds_needed is None
+    assert found.gain == pytest.approx(ours[0] - theirs[0])
+    if len(ours) == 1:
+        assert found.std_optimizer is found.std_baseline is found.std_difference is None
 
 
-def test_the_further_statistics():
-    found = one(PsiLogic=NOISY, AdamW=NOISIER, margin=0.05)
+def test_spreads_and_correlation():
+    found = one(PsiLogic=NOISY, AdamW=NOISIER, margin=None)
     assert (found.std_optimizer, found.std_baseline) == pytest.approx((0.1, 0.1193035), abs=1e-7)
-    assert found.p_paired == pytest.approx(stats.ttest_rel(NOISY, NOISIER).pvalue)
-    assert found.paired_low < found.gain < found.paired_high
+    assert found.std_difference == pytest.approx(stats.tstd([-0.02, 0.02, -0.05]))
     assert found.seed_correlation == pytest.approx(stats.pearsonr(NOISY, NOISIER).statistic)
-    assert found.p_spread == pytest.approx(stats.levene(NOISY, NOISIER, center="median").pvalue)
-    assert found.g_low < found.hedges_g < found.g_high
-    assert found.seeds_needed == seeds_to_detect(0.05, found.std_optimizer, found.std_baseline, 0.05)
+    assert (found.p_equivalence, found.seeds_needed) == (None, None)
 
 
 def test_a_smaller_loss_is_a_gain_in_every_test():
@@ -158,17 +193,21 @@ def test_a_smaller_loss_is_a_gain_in_every_test():
 
 
 def test_seeds_needed_are_those_of_the_strictest_step_of_holm():
-    alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER)
-    in_family = comparisons(study(("gpt", "vit")), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]
-    assert in_family.seeds_needed == seeds_to_detect(0.01, alone.std_optimizer, alone.std_baseline, 0.05 / 4)
-    assert in_family.seeds_needed > alone.seeds_needed
+    for test in ("paired", "welch"):
+        alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER, test=test)
+        in_family = comparisons(study(("gpt", "vit"), test=test), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]
+        if test == "paired":
+            assert in_family.seeds_needed == paired_seeds(0.01, alone.std_difference, 0.05 / 4)
+        else:
+            assert in_family.seeds_needed == welch_seeds(0.01, alone.std_optimizer, alone.std_baseline, 0.05 / 4)
+        assert in_family.seeds_needed > alone.seeds_needed
 
 
 @pytest.mark.parametrize("losing", ["diverged", None, "failed"])
 def test_an_incomplete_arm_has_no_test_at_all(losing):
     found = one(PsiLogic=[losing, 0.5, 0.6], AdamW=LOW)
     unknown = {field.name for field in fields(found) if getattr(found, field.name) is None}
-    assert unknown >= {"p", "p_paired", "paired_low", "p_spread", "g_low", "seeds_needed"}
+    assert unknown >= {"p", "p_other", "ci_low", "std_difference", "seeds_needed"}
 
 
 MIRROR = {"better": "worse", "worse": "better"}
@@ -180,7 +219,7 @@ def test_the_verdict_of_a_pair_is_the_mirror_of_the_swapped_one(arms):
     swapped = replace(the_study, suite=replace(the_study.suite, reference="AdamW"))
     (found,), (other,) = (comparisons(x, PsiLogic=arms[0], AdamW=arms[1]) for x in (the_study, swapped))
     assert other.verdict == MIRROR.get(found.verdict, found.verdict)
-    same = ("p", "p_holm", "p_equivalence", "p_paired", "p_spread", "seed_correlation", "seeds_needed")
+    same = ("p", "p_holm", "p_equivalence", "p_other", "std_difference", "seed_correlation", "seeds_needed")
     assert [getattr(other, name) for name in same] == pytest.approx([getattr(found, name) for name in same])
     for high, low in MIRRORED:
         assert getattr(other, high) == (None if getattr(found, low) is None else pytest.approx(-getattr(found, low)))

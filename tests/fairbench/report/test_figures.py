@@ -98,7 +98,7 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     drawing = drawn(draw_leaderboard, Analyses(history(the_study), Records(finals(the_study, **scores))))
     gpt, vit = drawing.parts
     assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
-    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.4000", "Adam: +0.1950"]
+    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.1950"]
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
 
 

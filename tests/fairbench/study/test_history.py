@@ -47,7 +47,7 @@ def report(folder, *plans, ran=None):
     write_history(folder, history)
     assert read_history(folder) == history
     widest = plans[0][1]
-    scores = finals(widest, PsiLogic=[0.90, 0.91, 0.92], AdamW=[0.89, 0.90, 0.91], Lion=[0.50, 0.51, 0.52])
+    scores = finals(widest, PsiLogic=[0.90, 0.92, 0.91], AdamW=[0.89, 0.90, 0.91], Lion=[0.50, 0.51, 0.52])
     return write_report(history, Signed(scores, *ran) if ran else Records(scores), folder)
 
 

@@ -33,7 +33,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     search.by_chance,
     search.searched_shorter,
     assumptions.low_power,
-    assumptions.beyond_welch,
+    assumptions.beyond_test,
     treatment.clipped,
     horizon.still_improving,
     horizon.beyond_horizons,

@@ -1,4 +1,4 @@
-"""Checks of what Welch's test assumes of the seeds, and of what it can find with them."""
+"""Checks of what the test of a suite assumes of the seeds, and of what it can find with them."""
 
 from collections.abc import Iterator
 from math import exp, log, sqrt
@@ -12,9 +12,10 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.common.checks import check
 from fairbench.common.formatting import plain, some
+from fairbench.suites.schema import TESTS
 
 SPREAD_RATIO, CORRELATION = 2.0, -0.3
-"""The ratio of the spreads and the correlation from which Welch's test rejects too often."""
+"""The ratio of the spreads from which both tests may reject too often, and the correlation from which Welch's does."""
 
 
 def spread_limit(seeds: int, arenas: int) -> float:
@@ -36,25 +37,26 @@ def correlation_limit(seeds: int, arenas: int) -> float:
 
 
 @check(
-    "limits of Welch's test",
+    "limits of the test",
     "warn",
-    "Claim only differences far above the larger spread; with correlated seeds, only what `p_paired` confirms.",
+    'Claim only differences far above the larger spread; with correlated seeds take `test = "paired"`.',
 )
-def beyond_welch(case: Analyses) -> str:
-    """Of two arms with a better or worse, one spreads at least twice as much, or their seeds correlate negatively."""
+def beyond_test(case: Analyses) -> str:
+    """Of two arms with a better or worse, one spreads twice as much, or Welch's test has negatively correlated ones."""
+    welch = case.suite.final.test == "welch"
 
     def beyond() -> Iterator[str]:
-        for reference, baseline in case.suite.pairs:
-            pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (reference, baseline)]
+        for optimizer, baseline in case.suite.pairs:
+            pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (optimizer, baseline)]
             if not any(c.verdict in ("better", "worse") for c in pair):
                 continue
             ratios = [log(c.std_baseline / c.std_optimizer) for c in pair if c.std_optimizer and c.std_baseline]
             correlations = [c.seed_correlation for c in pair if c.seed_correlation is not None]
             ratio, seeds = exp(fmean(ratios or [0.0])), pair[0].seeds
             if ratios and max(ratio, 1 / ratio) >= spread_limit(seeds, len(ratios)):
-                yield f"{baseline} spreads {ratio:.2g} times as much as {reference}"
-            if correlations and fmean(correlations) <= correlation_limit(seeds, len(correlations)):
-                yield f"the seeds of {baseline} and {reference} have a correlation of {fmean(correlations):.2f}"
+                yield f"{baseline} spreads {ratio:.2g} times as much as {optimizer}"
+            if welch and correlations and fmean(correlations) <= correlation_limit(seeds, len(correlations)):
+                yield f"the seeds of {baseline} and {optimizer} have a correlation of {fmean(correlations):.2f}"
 
     return f"{some(flagged, '; ')}, on average over the arenas." if (flagged := [*beyond()]) else ""
 
@@ -63,9 +65,9 @@ def beyond_welch(case: Analyses) -> str:
 def low_power(case: Analyses) -> str:
     """A comparison is inconclusive, and its seeds can detect no difference, or only those that exceed the margin."""
     suite, family = case.suite, len(case.comparisons)
-    n, alpha, design = len(suite.final.seeds), suite.alpha, design_of(suite)
-    alone = minimum_detectable_effect(n, design.last_level(alpha))
-    strictest = minimum_detectable_effect(n, design.last_level(alpha / max(family, 1)))
+    n, alpha, design, test = len(suite.final.seeds), suite.alpha, design_of(suite), suite.final.test
+    alone = minimum_detectable_effect(n, design.last_level(alpha), test)
+    strictest = minimum_detectable_effect(n, design.last_level(alpha / max(family, 1)), test)
     if alone is None or strictest is None:
         return f"alpha = {alpha:g}: with fewer than 2 seeds there is no test." if family else ""
     too_few = [
@@ -77,7 +79,7 @@ def low_power(case: Analyses) -> str:
     corrected = f", or {strictest:.1f} at the strictest step of Holm's correction ({alpha:g}/{family})"
     return (
         f"With {n} seeds in each arm, a difference is detected with 80% power only if it is at least {alone:.1f} "
-        f"standard deviations between seeds (a single comparison at {alpha:g}){corrected if family > 1 else ''}. "
+        f"standard deviations {TESTS[test]} (a single comparison at {alpha:g}){corrected if family > 1 else ''}. "
         f"That exceeds the margin in {some(too_few)}."
         if too_few
         else ""
@@ -85,5 +87,7 @@ def low_power(case: Analyses) -> str:
 
 
 def _spread(c: Comparison) -> float:
-    """The standard deviation between the seeds of two arms, pooled; 0 with fewer than two seeds."""
+    """The standard deviation of the test, see `TESTS`, with Welch's pooled over both arms; 0 for one seed."""
+    if c.test == "paired":
+        return c.std_difference or 0.0
     return sqrt(((c.std_optimizer or 0.0) ** 2 + (c.std_baseline or 0.0) ** 2) / 2)

@@ -12,7 +12,7 @@ from fairbench.analysis.comparison.size_trends import LadderLaw, ladder_laws, si
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.statistics.significance import summarize, welch
+from fairbench.analysis.statistics.significance import difference_test
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, plain, some
 from fairbench.suites.schema import Suite
@@ -23,8 +23,8 @@ LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on", "cell")
 """Fields of an arena's plan that may differ between two horizons; without `task`, the arena's name is the task."""
 MISFIT = 4.0
 """The misfit of a law from which its residuals are twice what seeds explain."""
-SeedCurves = list[dict[int, float]]
-"""The validation metric of each seed by step, with the sign that makes higher better."""
+SeedCurves = dict[int, dict[int, float]]
+"""The validation metric by seed and step, with the sign that makes higher better."""
 
 
 @check(
@@ -75,7 +75,8 @@ def order_not_settled(case: Analyses) -> str:
 
     def flips() -> Iterator[str]:
         for c, ours, theirs in _pairs(case):
-            gaps = [(step, fmean(x[step] for x in ours) - fmean(x[step] for x in theirs)) for step in sorted(ours[0])]
+            steps = sorted(next(iter(ours.values())))
+            gaps = [(s, fmean(x[s] for x in ours.values()) - fmean(x[s] for x in theirs.values())) for s in steps]
             for (before, gap), (after, last) in list(pairwise(gaps))[-1:]:
                 if _flip(gap, last, case.margin(c)):
                     both = f"{plain(gap, '+.3g')} at step {before}, {plain(last, '+.3g')} at step {after}"
@@ -87,13 +88,15 @@ def order_not_settled(case: Analyses) -> str:
 @check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
 def gap_changes(case: Analyses) -> str:
     """In the last third one of two arms gains more, by more than the margin and significantly."""
-    alpha = case.suite.alpha
+    suite = case.suite
 
     def changes() -> Iterator[str]:
         for c, ours, theirs in _pairs(case):
-            gains = _gains(ours), _gains(theirs)
-            test = welch(*map(summarize, gains)) if all(gains) else None
-            if test and test.p is not None and test.p < alpha and abs(test.difference) > case.margin(c):
+            a, b = _gains(ours), _gains(theirs)
+            if not (seeds := [seed for seed in a if seed in b]):
+                continue
+            test = difference_test(suite.final.test, [a[x] for x in seeds], [b[x] for x in seeds])
+            if test.p is not None and test.p < suite.alpha and abs(test.difference) > case.margin(c):
                 yield f"{case.title(c)} gains {plain(test.difference, '+.3g')} more, margin {case.margin(c):g}"
 
     return some([*changes()], "; ")
@@ -105,7 +108,7 @@ def still_improving(case: Analyses) -> str:
     flagged, curves = [], _curves(case)
     for arena, plan in case.suite.arenas.items():
         gains = {arm.optimizer: _gains(curves[arena, arm.optimizer]) for arm in case.results.of(arena)}
-        means = {name: fmean(of_arm) for name, of_arm in gains.items() if of_arm}
+        means = {name: fmean(of_arm.values()) for name, of_arm in gains.items() if of_arm}
         if more := [f"{name} {plain(mean, '.2g')}" for name, mean in means.items() if mean > plan.margin]:
             flagged.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
     return "; ".join(flagged)
@@ -169,19 +172,22 @@ def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
 
     def of(arm: ArmResults) -> SeedCurves:
         metric, sign = case.suite.arenas[arm.arena].metric, case.suite.sign(arm.arena)
-        seeds = (run.curve(metric) for run in arm.final if run.status == "finished")
-        return [{step: sign * value for step, value in seed.items()} for seed in seeds]
+        seeds = {run.seed: run.curve(metric) for run in arm.final if run.status == "finished"}
+        return {seed: {step: sign * value for step, value in curve.items()} for seed, curve in seeds.items()}
 
     curves = {(arm.arena, arm.optimizer): of(arm) for arm in case.results.arms}
     shared: dict[str, set[int]] = {}
     for (arena, _), seeds in curves.items():
-        for seed in seeds:
-            shared[arena] = shared.get(arena, seed.keys()) & seed.keys()
-    return {key: [{x: seed[x] for x in shared[key[0]]} for seed in seeds] for key, seeds in curves.items()}
+        for curve in seeds.values():
+            shared[arena] = shared.get(arena, curve.keys()) & curve.keys()
+    return {
+        (arena, name): {seed: {x: curve[x] for x in shared[arena]} for seed, curve in seeds.items()}
+        for (arena, name), seeds in curves.items()
+    }
 
 
-def _gains(curves: SeedCurves) -> list[float]:
+def _gains(curves: SeedCurves) -> dict[int, float]:
     """The gain of each seed in the last third, since the last evaluation before it."""
-    steps = sorted(curves[0]) if curves else []
+    steps = sorted(next(iter(curves.values()), ()))
     before = [step for step in steps if step <= 2 * steps[-1] / 3]
-    return [curve[steps[-1]] - curve[before[-1]] for curve in curves] if before else []
+    return {seed: curve[steps[-1]] - curve[before[-1]] for seed, curve in curves.items()} if before else {}

@@ -3,24 +3,25 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
+from statistics import stdev
 from typing import Literal, get_args
 
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.power import seeds_to_detect
+from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
 from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
 from fairbench.analysis.statistics.significance import (
     Summary,
+    TTest,
     Values,
-    brown_forsythe,
-    effect_interval,
+    difference_test,
+    equivalence,
     hedges_g,
     holm,
-    paired_t,
     seed_correlation,
     summarize,
-    tost,
     welch,
 )
+from fairbench.suites.schema import TESTS
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
@@ -37,9 +38,9 @@ ROUNDING = 1e-6
 class Comparison:
     """An optimizer against a baseline in one arena: final value of the primary metric on the test split.
 
-    `gain`, `hedges_g`, their intervals and `t` are positive where the optimizer is better, whichever direction of
-    the metric is better. What could not be computed is None. The verdict comes from Welch's test, Holm's correction and
-    the equivalence test; the fields from `std_optimizer` to `seeds_needed` are shown with them and decide nothing.
+    `gain`, its interval, `hedges_g` and `t` are positive where the optimizer is better, whichever direction of the
+    metric is better. What could not be computed is None. One test gives the interval, `t`, `df`, `p`, `p_equivalence`
+    and `seeds_needed`; the verdict comes from its `p_holm` and `p_equivalence`.
 
     Attributes:
         metric: primary metric of the arena.
@@ -48,31 +49,29 @@ class Comparison:
         baseline: the optimizer that it is compared with.
         verdict: the conclusion on the optimizer; only "better" is a win.
         note: the reason of the verdict, or a restriction; may be empty.
+        test: the test that decides, "paired" or "welch", see `TESTS`.
         mean_optimizer, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
         gain: difference of the means, positive where the optimizer is better.
         ci_low, ci_high: end of the 95% confidence interval of the gain, not corrected for the number of
-            comparisons; with looks, this one and those below are repeated intervals, which cover at all looks together.
+            comparisons; with looks a repeated interval, which covers at all looks together.
         hedges_g: the difference in pooled standard deviations, without the bias of small samples, see `hedges_g`.
-        t: Welch's statistic.
-        df: degrees of freedom of Welch's test.
-        p: two-sided p-value of Welch's test.
-        p_holm: `p_repeated` corrected for all comparisons of the suite.
+        t: statistic of the test.
+        df: degrees of freedom of the test.
+        p: two-sided p-value of the test; with looks a repeated one, see `Design.repeated_p`.
+        p_holm: `p` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
             comparisons; with looks a repeated one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
         std_optimizer, std_baseline: standard deviation over the seeds of this one, ddof = 1.
-        g_low, g_high: end of the 95% confidence interval of `hedges_g`, see `effect_interval`.
-        p_paired: p-value of the t-test by seeds, not corrected, see `paired_t`.
-        paired_low, paired_high: end of the 95% confidence interval of the gain by the t-test by seeds.
+        std_difference: standard deviation over the seeds of the difference of the pair.
         seed_correlation: correlation of the two arms over the seeds.
-        p_spread: p-value of the test of equal spread, not corrected, see `brown_forsythe`.
-        seeds_needed: seeds of each arm to detect a difference of the margin with 80% power at the observed spread and
-            the strictest step of Holm's correction, see `seeds_to_detect`.
+        p_other: `p` of the other test, which decides nothing.
+        seeds_needed: seeds of each arm with which the test detects a difference of the margin with 80% power at the
+            observed spread and the strictest step of Holm's correction, see `paired_seeds`.
         n_optimizer, n_baseline: number of finished seeds of this one.
         diverged_optimizer, diverged_baseline: number of diverged seeds of this one.
         seeds: planned seeds of each; with looks those of the last look at this comparison.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
-        p_repeated: `p` corrected for the looks, see `Design.repeated_p`; the same as `p` without looks.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is older than the first final trial.
         tuned_optimizer, tuned_baseline: whether the learning rate of this one was searched.
@@ -85,6 +84,7 @@ class Comparison:
     baseline: str
     verdict: Verdict = "inconclusive"
     note: str = ""
+    test: str = "paired"
     mean_optimizer: float | None = None
     mean_baseline: float | None = None
     gain: float | None = None
@@ -99,13 +99,9 @@ class Comparison:
     margin: float | None = None
     std_optimizer: float | None = None
     std_baseline: float | None = None
-    g_low: float | None = None
-    g_high: float | None = None
-    p_paired: float | None = None
-    paired_low: float | None = None
-    paired_high: float | None = None
+    std_difference: float | None = None
     seed_correlation: float | None = None
-    p_spread: float | None = None
+    p_other: float | None = None
     seeds_needed: int | None = None
     n_optimizer: int = 0
     n_baseline: int = 0
@@ -113,7 +109,6 @@ class Comparison:
     diverged_baseline: int = 0
     seeds: int = 0
     identical_seeds: int = 0
-    p_repeated: float | None = None
     declared: str = ""
     tuned_optimizer: bool = True
     tuned_baseline: bool = True
@@ -140,7 +135,7 @@ class Comparison:
 
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
     """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate."""
-    adjusted = holm([c.p_repeated for c in family])
+    adjusted = holm([c.p for c in family])
     return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
 
 
@@ -158,6 +153,7 @@ def compare(results: Results, seeds: int, look: Look, arena: str, optimizer: str
         suite.direction(arena),
         optimizer,
         baseline,
+        test=suite.final.test,
         margin=plan.margin,
         n_optimizer=len(a),
         n_baseline=len(b),
@@ -179,11 +175,33 @@ def compare(results: Results, seeds: int, look: Look, arena: str, optimizer: str
     return of_values(begun, a, b, look=look)
 
 
-def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look = ONLY_LOOK) -> Comparison:
-    """Fill in all statistics that need only n, mean and standard deviation of two complete arms."""
+def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
+    """Fill in the statistics of two complete arms of which only n, mean and standard deviation are known."""
     sign = _sign(begun)
-    a, b = (replace(arm, mean=sign * arm.mean) for arm in (ours, theirs))
-    test, (g_low, g_high) = welch(a, b, level=look.level), effect_interval(a, b, level=look.level)
+    test = welch(*(replace(arm, mean=sign * arm.mean) for arm in (ours, theirs)))
+    return _filled(replace(begun, test="welch"), ours, theirs, test, ONLY_LOOK)
+
+
+def of_values(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK) -> Comparison:
+    """Fill in the statistics of two complete arms by the values of every seed, in the same order in both."""
+    sign = _sign(begun)
+    arms = [sign * x for x in a], [sign * x for x in b]
+    tests = {test: difference_test(test, *arms, level=look.level) for test in TESTS}
+    decides = tests.pop(begun.test)
+    (other,) = tests.values()
+    filled = replace(
+        _filled(begun, summarize(a), summarize(b), decides, look),
+        std_difference=stdev(x - y for x, y in zip(a, b, strict=True)) if len(a) > 1 else None,
+        seed_correlation=seed_correlation(a, b),
+        p_other=look.repeated(other.p),
+    )
+    same = a == b and begun.identical_seeds < begun.seeds
+    return replace(filled, verdict="identical values", note="in every seed") if same else filled
+
+
+def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look: Look) -> Comparison:
+    """A comparison with the summaries of its arms and the test that decides."""
+    effect = hedges_g(ours, theirs)
     return replace(
         begun,
         note=test.reason,
@@ -192,33 +210,14 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look 
         gain=test.difference,
         ci_low=test.ci_low,
         ci_high=test.ci_high,
-        hedges_g=hedges_g(a, b),
+        hedges_g=None if effect is None else _sign(begun) * effect,
         t=test.t,
         df=test.df,
-        p=test.p,
-        p_repeated=look.repeated(test.p),
-        p_equivalence=None if begun.margin is None else look.repeated(tost(a, b, begun.margin), sides=1),
+        p=look.repeated(test.p),
+        p_equivalence=None if begun.margin is None else look.repeated(equivalence(test, begun.margin), sides=1),
         std_optimizer=ours.std if ours.n > 1 else None,
         std_baseline=theirs.std if theirs.n > 1 else None,
-        g_low=g_low,
-        g_high=g_high,
     )
-
-
-def of_values(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK) -> Comparison:
-    """Fill in all statistics of two complete arms by the values of every seed, in the same order in both."""
-    sign = _sign(begun)
-    test = paired_t([sign * x for x in a], [sign * x for x in b], level=look.level)
-    tested = replace(
-        summarized(begun, summarize(a), summarize(b), look=look),
-        p_paired=test.p,
-        paired_low=test.ci_low,
-        paired_high=test.ci_high,
-        seed_correlation=seed_correlation(a, b),
-        p_spread=brown_forsythe(a, b),
-    )
-    same = a == b and begun.identical_seeds < begun.seeds
-    return replace(tested, verdict="identical values", note="in every seed") if same else tested
 
 
 def _sign(comparison: Comparison) -> float:
@@ -228,22 +227,29 @@ def _sign(comparison: Comparison) -> float:
 
 def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
     """The verdict of a comparison whose arms are complete, with its note."""
-    c = comparison
-    if c.margin is not None and c.std_optimizer is not None and c.std_baseline is not None:
-        c = replace(c, seeds_needed=seeds_to_detect(c.margin, c.std_optimizer, c.std_baseline, strictest))
+    c = replace(comparison, seeds_needed=_seeds_needed(comparison, strictest))
     if c.verdict != "inconclusive":
         return c
-    within = c.p_equivalence is not None and c.p_equivalence < alpha
     if c.identical_seeds == c.seeds:
         means = c.mean_optimizer or 0.0, c.mean_baseline or 0.0
         if isclose(*means, rel_tol=ROUNDING):
             return replace(c, verdict="identical", note="the same weights in every seed")
         return replace(c, note="a contradiction: the same weights in every seed, other values")
-    if c.p_holm is not None and c.p_holm < alpha and c.gain:
-        verdict: Verdict = "better" if c.gain > 0 else "worse"
-        return replace(c, verdict=verdict, note=f"by less than the margin of {c.margin:g}" if within else "")
     note = f"the same weights in {c.identical_seeds} of {c.seeds} seeds" if c.identical_seeds else c.note
-    return replace(c, verdict="equivalent" if within else "inconclusive", note=note)
+    real = c.p_holm is not None and c.p_holm < alpha and bool(c.gain)
+    if c.p_equivalence is not None and c.p_equivalence < alpha:
+        return replace(c, verdict="equivalent", note="real, within the margin" if real else note)
+    if real:
+        return replace(c, verdict="better" if (c.gain or 0.0) > 0 else "worse", note="")
+    return replace(c, note=note)
+
+
+def _seeds_needed(c: Comparison, level: float) -> int | None:
+    if c.margin is None or c.t is None:
+        return None
+    if c.test == "paired":
+        return paired_seeds(c.margin, c.std_difference or 0.0, level)
+    return welch_seeds(c.margin, c.std_optimizer or 0.0, c.std_baseline or 0.0, level)
 
 
 def _shortage(arms: Iterable[ArmResults], *statuses: str) -> str:

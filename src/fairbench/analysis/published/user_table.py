@@ -59,8 +59,8 @@ def table_comparisons(
         alpha: family-wise error rate.
 
     Returns:
-        The comparisons of optimizers in an arena that both have, in the order of the file. Without a margin, none is
-        equivalent.
+        The comparisons of optimizers in an arena that both have, in the order of the file: values by seed by the paired
+        test, summaries by Welch's. Without a margin, none is equivalent.
 
     Raises:
         UsageError: the file cannot be read, lacks a column, or has a wrong or repeated value.

@@ -15,8 +15,7 @@ class PublishedComparison:
     """A comparison by the printed means and standard deviations, with the printed p-value.
 
     Attributes:
-        comparison: by Welch's test of the printed numbers, so p depends on their rounding; without a margin, and
-            without statistics of single seeds.
+        comparison: by Welch's test of the printed numbers, so p depends on their rounding; without a margin.
         printed_p: the printed p-value, None if none is printed.
         printed_p_holm: the same, corrected for the same family; None unless all of them are printed.
     """

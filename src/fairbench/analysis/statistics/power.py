@@ -1,26 +1,35 @@
-"""Statistical power: the effect that n seeds can detect, and the seeds that an effect needs."""
+"""Statistical power of the tests that decide: the effect that n seeds detect, and the seeds that an effect needs."""
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 
 from scipy import optimize, stats
 
 from fairbench.analysis.statistics.significance import Summary, critical_t, degrees_of_freedom, standard_error
 
+POWER = 0.8
+"""The probability with which a difference is to be detected."""
 MOST_SEEDS = 100_000
 """Upper bound of the search; beyond it the number of seeds is None."""
+FAR = 1000.0
+"""Beyond this t, as of two seeds at a strict level, only the noise of the standard deviation counts."""
 
 
-def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float | None:
-    """The true difference, in standard deviations of one arm, that a two-sided t-test of n against n seeds detects.
+def minimum_detectable_effect(n: int, alpha: float, test: str, power: float = POWER) -> float | None:
+    """The true difference that a two-sided t-test of n against n seeds detects, in standard deviations.
 
-        P(T > t_(1-alpha/2)) = power,    T noncentral t with df = 2n - 2 and noncentrality d sqrt(n/2)
+        P(T > t_(1-alpha/2)) = power,    T noncentral t
+        paired: n - 1 degrees of freedom, noncentrality d sqrt(n); d in standard deviations of the difference of a pair
+        welch: 2n - 2 degrees of freedom, noncentrality d sqrt(n/2); d in standard deviations of one arm
 
-    A rejection in the wrong direction does not count as a detection.
+    A rejection in the wrong direction does not count as a detection. With the correlation r of two arms that spread
+    alike, the difference of a pair has a standard deviation of sqrt(2 (1 - r)) standard deviations of an arm.
 
     Args:
         n: seeds of each arm.
         alpha: level of the test.
+        test: "paired" or "welch".
         power: probability of detecting the difference.
 
     Returns:
@@ -30,7 +39,8 @@ def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float
     """
     if n < 2:
         return None
-    return detectable_noncentrality(2 * n - 2, alpha, power) * math.sqrt(2 / n)
+    df, unit = (n - 1, math.sqrt(1 / n)) if test == "paired" else (2 * n - 2, math.sqrt(2 / n))
+    return detectable_noncentrality(df, alpha, power) * unit
 
 
 def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
@@ -41,14 +51,21 @@ def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
     A rejection in the wrong direction does not count as a detection.
     """
     critical = critical_t(alpha / 2, df)
-    return float(optimize.brentq(lambda x: stats.nct.sf(critical, df, x) - power, 0.0, 3 * (critical + 1)))
+    return float(optimize.brentq(lambda x: _exceeds(critical, df, x) - power, 0.0, 3 * (critical + 1)))
 
 
-def seeds_to_detect(margin: float, std_a: float, std_b: float, alpha: float, power: float = 0.8) -> int | None:
-    """The seeds of each arm with which Welch's test detects a true difference of the margin, at the observed spread.
+def _exceeds(critical: float, df: float, noncentrality: float) -> float:
+    """P(T > critical) of noncentral t, without its series where that does not converge."""
+    if critical > FAR:
+        return float(stats.chi2.cdf(df * (noncentrality / critical) ** 2, df))
+    return float(stats.nct.sf(critical, df, noncentrality))
 
-        smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with the df of Welch's test
-                                                          and noncentrality margin / sqrt((std_a^2 + std_b^2) / n)
+
+def paired_seeds(margin: float, std_difference: float, alpha: float, power: float = POWER) -> int | None:
+    """The seeds of each arm with which the paired test detects a true difference of the margin.
+
+        smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with n - 1 degrees of freedom
+                                                          and noncentrality margin sqrt(n) / std_difference
 
     The margin is the smallest difference that matters, and was declared before the study. The power at the observed
     difference would only restate p, of which it is a function. The spread of few seeds is itself uncertain: the true
@@ -56,7 +73,7 @@ def seeds_to_detect(margin: float, std_a: float, std_b: float, alpha: float, pow
 
     Args:
         margin: the difference that must be detected, positive.
-        std_a, std_b: standard deviation of each arm.
+        std_difference: observed standard deviation of the differences of the pairs.
         alpha: level of the test.
         power: probability of detecting the difference.
 
@@ -65,13 +82,42 @@ def seeds_to_detect(margin: float, std_a: float, std_b: float, alpha: float, pow
 
     Source: Hoenig and Heisey, "The Abuse of Power", The American Statistician 2001.
     """
+    if not std_difference > 0:
+        return None
+    return _fewest(margin, alpha, power, lambda n: (std_difference / math.sqrt(n), n - 1.0))
+
+
+def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float, power: float = POWER) -> int | None:
+    """The seeds of each arm with which Welch's test detects a true difference of the margin, as `paired_seeds`.
+
+        smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with the df of Welch's test
+                                                          and noncentrality margin / sqrt((std_a^2 + std_b^2) / n)
+
+    Args:
+        margin: the difference that must be detected, positive.
+        std_a, std_b: observed standard deviation of each arm.
+        alpha: level of the test.
+        power: probability of detecting the difference.
+
+    Returns:
+        n; None without any spread, or for more than `MOST_SEEDS`.
+    """
     if not (std_a > 0 or std_b > 0):
         return None
 
-    def detects(n: int) -> bool:
+    def error(n: int) -> tuple[float, float]:
         a, b = Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)
-        df = degrees_of_freedom(a, b)
-        return float(stats.nct.sf(critical_t(alpha / 2, df), df, margin / standard_error(a, b))) >= power
+        return standard_error(a, b), degrees_of_freedom(a, b)
+
+    return _fewest(margin, alpha, power, error)
+
+
+def _fewest(margin: float, alpha: float, power: float, error: Callable[[int], tuple[float, float]]) -> int | None:
+    """The fewest seeds that detect the margin; `error` gives standard error and degrees of freedom of n seeds."""
+
+    def detects(n: int) -> bool:
+        of_n, df = error(n)
+        return _exceeds(critical_t(alpha / 2, df), df, margin / of_n) >= power
 
     needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=detects)
     return needed if needed <= MOST_SEEDS else None

@@ -5,9 +5,9 @@ the Z of all looks are jointly normal:
 
     cov(Z_j, Z_k) = sqrt(t_j / t_k),    j <= k
 
-So the normal distribution gives the level at each look, and p-values of Welch's test are compared with that level
-(Jennison and Turnbull, "Group Sequential Methods", 2000, section 4.4: the significance level approach). A level or
-p-value of a two-sided test is that of both sides together.
+This holds for the paired test and for Welch's. So the normal distribution gives the level at each look, and p-values of
+the t-test are compared with that level (Jennison and Turnbull, "Group Sequential Methods", 2000, section 4.4: the
+significance level approach). A level or p-value of a two-sided test is that of both sides together.
 """
 
 import math
@@ -186,20 +186,24 @@ class Design:
 
         return math.exp(optimize.brentq(excess, math.log(LEAST), math.log(MOST), xtol=1e-12))
 
-    def expected_seeds(self, effect: float, level: float) -> float:
-        """The expected seeds of each of two arms until Welch's test finds their difference, by simulated studies.
+    def expected_seeds(self, effect: float, level: float, test: str) -> float:
+        """The expected seeds of each of two arms until a test finds their difference, by simulated studies.
 
         Args:
-            effect: the true difference, in standard deviations of one arm; the seeds are normal.
+            effect: the true difference in the unit of `minimum_detectable_effect`; the seeds are normal.
             level: of all looks together.
+            test: "paired" or "welch".
         """
         generator, seeds = np.random.default_rng(0), np.zeros(STUDIES)
-        arms = [generator.standard_normal((STUDIES, self.looks[-1])) for _ in range(2)]
+        ours, theirs = (generator.standard_normal((STUDIES, self.looks[-1])) for _ in range(2))
         undecided = np.ones(STUDIES, bool)
         for look, n in enumerate(self.looks):
             seeds[undecided] = n
-            p = stats.ttest_ind(arms[0][:, :n] + effect, arms[1][:, :n], axis=1, equal_var=False).pvalue
-            undecided &= p > self.nominal_level(look, level)
+            if test == "paired":
+                found = stats.ttest_1samp(ours[:, :n], -effect, axis=1)
+            else:
+                found = stats.ttest_ind(ours[:, :n] + effect, theirs[:, :n], axis=1, equal_var=False)
+            undecided &= found.pvalue > self.nominal_level(look, level)
         return float(seeds.mean())
 
 

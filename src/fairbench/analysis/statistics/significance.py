@@ -1,24 +1,19 @@
-"""Comparison of two arms: Welch's test, effect size, equivalence, Holm's correction, and tests seed by seed.
+"""Comparison of two arms: the paired test, Welch's test, equivalence, effect size, and Holm's correction.
 
-All but the last ones need only n, mean and standard deviation of each arm. So the same functions test records and
-published numbers. No function returns nan: an undefined value is None, and `TTest.reason` says why.
+Welch's test needs only n, mean and standard deviation of each arm, so it tests published numbers too. No function
+returns nan: an undefined value is None, and `TTest.reason` says why.
 """
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import correlation, fmean, median, stdev
+from statistics import correlation, fmean, stdev
 
-from scipy import optimize, special, stats
+from scipy import special
 
 Values = Sequence[float]
 EQUAL_DIFFERENCES = 1e-12
 """Differences that vary by less than this share of the values are equal: subtraction rounds."""
-STRICTEST = 1e-7
-"""The level below which the noncentral t distribution is too inexact for an interval."""
-FAR = 1000.0
-"""Beyond this t the noncentral t distribution overflows, and only the noise of the standard deviation counts."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +36,14 @@ class TTest:
 
     Attributes:
         difference: mean of the first minus mean of the second.
+        error: standard error of the difference.
         ci_low, ci_high: the confidence interval of the difference, 95% unless another level was requested.
         p: two-sided p-value.
         reason: why there is no proper test; empty when there is one.
     """
 
     difference: float
+    error: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
     t: float | None = None
@@ -58,7 +55,7 @@ class TTest:
 def t_test(difference: float, error: float, df: float, *, level: float = 0.05) -> TTest:
     """The t-test of a difference with a positive standard error and its degrees of freedom; interval: 1 - level."""
     t, half = difference / error, critical_t(level / 2, df) * error
-    return TTest(difference, difference - half, difference + half, t, df, 2 * upper_tail(abs(t), df))
+    return TTest(difference, error, difference - half, difference + half, t, df, 2 * upper_tail(abs(t), df))
 
 
 def upper_tail(t: float, df: float) -> float:
@@ -110,21 +107,22 @@ def degrees_of_freedom(a: Summary, b: Summary) -> float:
     return (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
 
 
-def tost(a: Summary, b: Summary, margin: float) -> float | None:
-    """Test that two means differ by less than a margin: two one-sided Welch tests.
+def equivalence(test: TTest, margin: float) -> float | None:
+    """Test that two means differ by less than a margin: two one-sided tests with the error of a two-sided one.
+
+        p = P(T > (margin - |difference|) / error)
 
     Args:
         margin: the largest difference that does not matter, positive.
 
     Returns:
-        The larger of the two p-values; None where Welch's test does not exist.
+        The larger of the two p-values; None where there is no two-sided test.
 
     Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
     """
-    if no_test_reason(a, b):
+    if test.error is None or test.df is None:
         return None
-    error, df = standard_error(a, b), degrees_of_freedom(a, b)
-    return upper_tail((margin - abs(a.mean - b.mean)) / error, df)
+    return upper_tail((margin - abs(test.difference)) / test.error, test.df)
 
 
 def hedges_g(a: Summary, b: Summary) -> float | None:
@@ -141,46 +139,8 @@ def hedges_g(a: Summary, b: Summary) -> float | None:
         return None
     df = a.n + b.n - 2
     correction = math.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / math.sqrt(df / 2)
-    return correction * (a.mean - b.mean) / _pooled(a, b)
-
-
-def _pooled(a: Summary, b: Summary) -> float:
-    return math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / (a.n + b.n - 2))
-
-
-def effect_interval(a: Summary, b: Summary, *, level: float = 0.05) -> tuple[float, float] | tuple[None, None]:
-    """The confidence interval of the effect that `hedges_g` estimates, the true difference in standard deviations.
-
-        P(T <= t; k, low / u) = 1 - level / 2,    P(T <= t; k, high / u) = level / 2,    u = sqrt(1/n + 1/m)
-
-    T is noncentral t with k = n + m - 2 degrees of freedom, t = (mean(a) - mean(b)) / (s_pooled u). It covers the true
-    effect with 1 - level where both arms are normal with the same spread, however few the seeds; it needs no J.
-
-    Returns:
-        Both ends; None where there is no `hedges_g`, and for a level below `STRICTEST`.
-
-    Source: Steiger and Fouladi, "Noncentrality interval estimation and the evaluation of statistical models", 1997.
-    """
-    if no_test_reason(a, b) or level < STRICTEST:
-        return None, None
-    df, unit = a.n + b.n - 2, math.sqrt(1 / a.n + 1 / b.n)
-    low, high = _noncentrality(abs(a.mean - b.mean) / (_pooled(a, b) * unit), df, level)
-    ends = (low * unit, high * unit)
-    return ends if a.mean >= b.mean else (-ends[1], -ends[0])
-
-
-def _noncentrality(t: float, df: int, level: float) -> tuple[float, float]:
-    """The confidence interval of the noncentrality of an observed t that is not negative."""
-    beyond = max(0.0, -float(special.ndtri(level / 2)) - 2)
-
-    def of(share: float) -> float:
-        if t > FAR:
-            return t * math.sqrt(stats.chi2.isf(share, df) / df)
-        return float(
-            optimize.brentq(lambda x: stats.nct.cdf(t, df, x) - share, -2 - 2 * beyond, 3 * t + 10 + beyond * (t + 1))
-        )
-
-    return of(1 - level / 2), of(level / 2)
+    pooled = math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / df)
+    return correction * (a.mean - b.mean) / pooled
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -208,26 +168,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def brown_forsythe(a: Values, b: Values) -> float | None:
-    """Test that two arms have the same spread, regardless of their means: an F-test of |x - median|.
-
-    Returns:
-        The p-value; None where the distances from the median are constant in both samples, as those of two seeds are.
-
-    Source: Brown and Forsythe, "Robust tests for the equality of variances", J. Am. Stat. Assoc. 1974.
-    """
-    if all(map(_equally_far_from_median, (a, b))):
-        return None
-    return float(stats.levene(a, b, center="median").pvalue)
-
-
-def _equally_far_from_median(values: Values) -> bool:
-    """Whether all values are equally far from the median, except for rounding of the values and their subtraction."""
-    distances = [abs(x - median(values)) for x in values]
-    rounding = 4 * sys.float_info.epsilon * max(map(abs, values))
-    return max(distances) - min(distances) <= max(1e-9 * max(distances), rounding)
-
-
 def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
     """Compare two means by their differences in each seed; the interval covers with 1 - level.
 
@@ -243,14 +183,19 @@ def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
     """
     differences = [x - y for x, y in zip(a, b, strict=True)]
     mean = fmean(differences)
-    if not any(differences):
-        return TTest(mean, p=1.0, reason="no seed differs")
     if len(differences) < 2:
         return TTest(mean, reason="fewer than 2 seeds, no test")
+    if not any(differences):
+        return TTest(mean, p=1.0, reason="no seed differs")
     spread = stdev(differences)
     if spread <= EQUAL_DIFFERENCES * max(map(abs, (*a, *b))):
         return TTest(mean, reason="the same difference in every seed, no test")
     return t_test(mean, spread / math.sqrt(len(differences)), len(differences) - 1, level=level)
+
+
+def difference_test(test: str, a: Values, b: Values, *, level: float = 0.05) -> TTest:
+    """The test of a suite, "paired" or "welch", of two arms by the values of the same seeds in the same order."""
+    return paired_t(a, b, level=level) if test == "paired" else welch(summarize(a), summarize(b), level=level)
 
 
 def seed_correlation(a: Values, b: Values) -> float | None:

@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
 from fairbench.common.formatting import column_of_means, exact, measured, number, p_value, signed, three
 from fairbench.report.output import Output, Section
-from fairbench.report.sections.verdicts import VerdictText
+from fairbench.report.sections.verdicts import TEST_NAMES, VerdictText
 from fairbench.report.view import (
     ARM,
     Column,
@@ -23,7 +23,7 @@ from fairbench.report.view import (
     table_view,
     words,
 )
-from fairbench.suites.schema import Suite
+from fairbench.suites.schema import TESTS, Suite
 
 
 class MeanText(Emphasized):
@@ -89,6 +89,8 @@ def _pair_columns(analyses: Analyses) -> tuple[Column, ...]:
 def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
     """Every comparison with its tests."""
     reference = "the optimizer" if analyses.suite.compare == "all" else analyses.suite.reference
+    decides = analyses.suite.final.test
+    (other,) = TESTS.keys() - {decides}
     return (
         *_pair_columns(analyses),
         Column("Verdict", VerdictText),
@@ -107,10 +109,15 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
         *page_only(
             numbers("Margin", "margin", exact),
             numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
-            numbers("Welch p", "p", p_value),
+            numbers(f"{decides.capitalize()} p", "p", p_value),
         ),
         numbers("Holm p", "p_holm", p_value),
         numbers("TOST p", "p_equivalence", p_value),
+        *page_only(
+            numbers(f"{other.capitalize()} p", "p_other", p_value),
+            numbers("Correlation", "seed_correlation", lambda r: number(r, 2)),
+            numbers("Seeds needed", "seeds_needed", exact),
+        ),
     )
 
 
@@ -119,11 +126,11 @@ def _comparison_caption(analyses: Analyses) -> str:
     caption = (
         "Final value of each arena’s primary metric on the test split. Gain, interval and g are positive where "
         f"{'the optimizer' if suite.compare == 'all' else suite.reference} is better. Only “better” is a win. "
-        f"Alpha {exact(suite.alpha)}; the interval is not corrected for the number of comparisons, Holm p is."
+        f"The test is {TEST_NAMES[suite.final.test]}, alpha {exact(suite.alpha)}; the interval is not corrected for "
+        "the number of comparisons, Holm p is. The p of the other test, the correlation of the arms over seeds, and "
+        "the seeds that would find a difference of the margin decide nothing."
     )
-    if suite.final.looks:
-        caption += " Intervals, Holm p and TOST p are corrected for the looks, Welch p is not."
-    return caption
+    return f"{caption} Intervals and p are corrected for the looks." if suite.final.looks else caption
 
 
 def _leaderboard_columns(analyses: Analyses) -> tuple[Column, ...]:
@@ -206,22 +213,6 @@ RESULTS = Section[Analyses](
             _leaderboard_columns,
             _leaderboard_caption,
             kind=Standing,
-        ),
-        Output(
-            "statistics",
-            "Further statistics",
-            lambda a: a.comparisons,
-            lambda a: (
-                *_pair_columns(a),
-                numbers("Paired p", "p_paired", p_value),
-                *page_only(numbers("Correlation", "seed_correlation", lambda r: number(r, 2))),
-                numbers("Spread p", "p_spread", p_value),
-                intervals("Hedges’ g", "hedges_g", "g_low", "g_high"),
-                numbers("Seeds needed", "seeds_needed", exact),
-            ),
-            "Further statistics, not corrected; no verdict depends on them: the t-test paired by seed and the "
-            "correlation of the arms over seeds, the test of equal spread, the 95% interval of g, and the seeds "
-            "needed to find a difference of the margin.",
         ),
         Output(
             "schedules",

@@ -19,6 +19,8 @@ ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive"
 """The verdicts as a sorted grid has them."""
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
+TEST_NAMES = {"paired": "the t-test of the differences seed by seed", "welch": "Welch’s test of the two means"}
+"""The tests that may decide, in words."""
 NUMBERS = {"gain": "gain", "low": "ci_low", "high": "ci_high"}
 """The numbers that a cell shows, by their names."""
 
@@ -124,20 +126,19 @@ def _meaning(analyses: Analyses) -> str:
         return ""
     looks = f"An arm has {final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
     return (
-        f"Only better is a win. {looks if final.looks else ''}"
-        f"Better and worse need a Holm-corrected p below {suite.alpha:g}; "
-        f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
+        f"Only better is a win. {looks if final.looks else ''}The test is {TEST_NAMES[final.test]}. "
+        f"Equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected, and comes first; "
+        f"better and worse need a Holm-corrected p below {suite.alpha:g} and a difference not shown to be negligible; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."
     )
 
 
 def _lost_to_correction(analyses: Analyses) -> str:
     comparisons, alpha = analyses.comparisons, analyses.suite.alpha
-    tested = [(c, c.p_repeated, c.p_holm) for c in comparisons if c.p_repeated is not None and c.p_holm is not None]
     lost = [
-        f"{analyses.title(c)} (p {p_value(p)}, Holm p {p_value(p_holm)})"
-        for c, p, p_holm in tested
-        if p < alpha <= p_holm
+        f"{analyses.title(c)} (p {p_value(c.p)}, Holm p {p_value(c.p_holm)})"
+        for c in comparisons
+        if c.verdict == "inconclusive" and c.p is not None and c.p_holm is not None and c.p < alpha <= c.p_holm
     ]
     if not lost:
         return ""
