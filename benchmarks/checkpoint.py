@@ -8,7 +8,6 @@ import resource
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tiny import study_of
 from fairbench.common.files import replacing
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
 from fairbench.training.checkpoint import read_state, write_state
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
@@ -32,9 +32,7 @@ State = dict[str, Any]
 
 def mini_gpt() -> State:
     """A trial of the embedded suite, in its middle."""
-    suite = load_suite("mini")
-    suite = replace(suite, arenas={"gpt": suite.arenas["gpt"]}, optimizers={"AdamW": suite.optimizers["AdamW"]})
-    study = study_of(replace(suite, reference="AdamW"))
+    study = study_of(load_suite("mini", Overrides(arenas=["gpt"], optimizers=["AdamW"])))
     trainer = Trainer(trial_spec(study, "gpt", "AdamW", "final", 1e-3, 1), Place())
     for _ in range(5):
         trainer.done += 1

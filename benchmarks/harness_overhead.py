@@ -24,6 +24,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
 from fairbench.training.place import Place
 from fairbench.training.trainer import lr_factor
 from fairbench.training.trial import trial
@@ -33,8 +34,7 @@ STEPS = 120
 
 def specs() -> list[TrialSpec]:
     """One trial of AdamW for each arena of `mini`."""
-    suite = load_suite("mini")
-    suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
+    suite = load_suite("mini", Overrides(optimizers=["AdamW"]))
     planned = arms(run_preflight(suite, Place(), lambda function, *given: function(*given)).study, lambda spec: None)
     return [replace(arm.sweep[2], training=replace(arm.sweep[2].training, steps=STEPS)) for arm in planned]
 

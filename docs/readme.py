@@ -31,13 +31,13 @@ def picture() -> str:
     panels: dict[str, list[Interval]] = {}
     margins = {}
     for row in comparisons():
-        if row["baseline"] in SHOWN:
-            name, sure = row["baseline"], row["verdict"] in ("better", "worse")
+        if row["optimizer"] in SHOWN:
+            name, sure = row["optimizer"], row["verdict"] in ("better", "worse")
             look = ArmStyle(1, name, name, *style_of(KNOWN.index(name)))
-            value, *ends = (-float(row[x]) for x in ("gain", "ci_high", "ci_low"))
+            value, *ends = (float(row[x]) for x in ("gain", "ci_low", "ci_high"))
             low, high = (None, None) if row["verdict"].startswith("identical") else ends
             title = f"{row['arena']}, {row['metric']}"
-            panels.setdefault(title, []).append(Interval(name, name, look, 0.0 + value, low, high, sure))
+            panels.setdefault(title, []).append(Interval(name, name, look, value, low, high, sure))
             margins[title] = float(row["margin"])
     ranked = {title: sorted(rows, key=lambda row: -row.value) for title, rows in panels.items()}
     about = "Gain over AdamW", "gain over AdamW (right is better)", "Filled: the verdict is better or worse."

@@ -52,10 +52,10 @@ def test_no_number_and_no_verdict_is_typed(page: Path) -> None:
 def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text("arena,verdict,gain,seen\ngpt,worse,-0.0214,TRUE\n1e9,equivalent,0.5,\n")
     (tmp_path / "measured.csv").write_text("file,date,commit,machine,code\nscores.csv,2026-11-26,abc1234,a CPU,src\n")
-    value = "[old](scores.csv \"select other_side(verdict) || ' by ' || number(-gain) from scores where seen\")"
+    value = "[old](scores.csv \"select verdict || ' by ' || number(gain) from scores where seen\")"
     table = "<!-- table of scores.csv\nselect arena, seen as told from scores\n-->\nold\n<!-- end -->"
     page = rendered(f"{value}\n{table}", tmp_path)
-    assert page.startswith(value.replace("old", "better by 0.02140"))
+    assert page.startswith(value.replace("old", "worse by −0.02140"))
     assert (
         "\n| arena | told |\n|---|---|\n| gpt | 1 |\n| 1e9 | – |\n\n<sub>Measured on 2026-11-26, commit abc1234, a CPU."
         in page

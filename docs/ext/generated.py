@@ -32,7 +32,7 @@ from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trials import Trial
 from fairbench.report.table import Field, fields_of, purpose
 from fairbench.study.record import WholeRecord
-from fairbench.suites.schema import ArenaPlan, Final, Ladder, Suite, Sweep, Training
+from fairbench.suites.schema import ArenaPlan, Compare, Final, Ladder, Suite, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT
 
@@ -40,6 +40,7 @@ Lines = Iterator[str]
 ROOT = Path(__file__).parents[2]
 TABLES: Mapping[str, type] = {
     "The first lines": Suite,
+    "[compare]": Compare,
     "[sweep]": Sweep,
     "[final]": Final,
     "[training]": Training,

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 from measured import age, ages, measurement
 
-from fairbench.analysis.comparison.verdicts import FROM_BASELINE
 from fairbench.analysis.statistics.significance import paired_t
 from fairbench.common import formatting
 
@@ -77,7 +76,6 @@ def database(folder: Path) -> sqlite3.Connection:
     for name in WRITERS:
         connection.create_function(name, -1, getattr(formatting, name))
     connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
-    connection.create_function("other_side", 1, lambda verdict: FROM_BASELINE.get(verdict, verdict))
     connection.create_aggregate("paired", 2, Paired)
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="") as file:

@@ -23,7 +23,7 @@ from fairbench.study.record import (
 )
 from fairbench.study.records import Store
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import ArenaPlan, Cell, Final, Suite, Sweep, Training
+from fairbench.suites.schema import ArenaPlan, Cell, Compare, Final, Suite, Sweep, Training
 
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}
 COST = {"peak_memory_bytes": 5_000_000, "alone": True, "data_on": "cpu"}
@@ -50,6 +50,10 @@ def mechanism(quantities=QUANTITIES):
     )
 
 
+PSILOGIC, EVERY_PAIR = Compare(["PsiLogic"], ["all"]), Compare(baselines=["all"])
+"""What a study compares: PsiLogic with all others, as the paper does, or every pair."""
+
+
 def study(
     arenas=("gpt", "vit"),
     optimizers=("AdamW", "Lion", "PsiLogic"),
@@ -58,12 +62,14 @@ def study(
     margin=0.01,
     budget=0,
     test="paired",
+    reference="PsiLogic",
+    compare=PSILOGIC,
     **fields,
 ):
     suite = Suite(
         name="fabricated",
         description="records that nobody trained",
-        reference="PsiLogic",
+        reference=reference,
         alpha=alpha,
         sweep=Sweep(1e-4, 1e-2, [0], 1, points=3, budget=budget),
         final=Final(list(seeds), 2, test=test),
@@ -72,6 +78,7 @@ def study(
             name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4, MINI[name].data, MINI[name].model) for name in arenas
         },
         optimizers={name: OptimizerPlan() for name in optimizers},
+        compare=compare,
         **fields,
     )
     resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in optimizers}

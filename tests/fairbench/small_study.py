@@ -16,7 +16,8 @@ batch_size = 16
 data = { source = "digits" }
 model = { hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }
 """
-SMALL = f"""{TINY.partition("[training]")[0].replace("budget = 3", "")}
+COMPARED = 'compare = { optimizers = ["PsiLogic"], baselines = ["all"] }'
+SMALL = f"""{COMPARED}{TINY.partition("[training]")[0].replace("budget = 3", "")}
 [training]
 clip_norm = 1.0
 warmup_steps = 0

@@ -16,7 +16,7 @@ OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
 
 TINY = """
 description = "a study in seconds"
-reference = "PsiLogic"
+reference = "AdamW"
 alpha = 0.05
 
 [sweep]

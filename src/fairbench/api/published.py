@@ -37,7 +37,7 @@ class Verdicts(Table[Comparison]):
 
 def verdicts(
     path: str | Path,
-    reference: str = "",
+    optimizer: str = "",
     better: Literal["", "lower", "higher"] = "",
     baselines: Sequence[str] = (),
     alpha: float = 0.05,
@@ -46,8 +46,8 @@ def verdicts(
 
     Args:
         path: the file, with the columns arena, optimizer, seed, value; or arena, optimizer, mean, std, n. Or the name
-            of a publication, which is "paper"; it has its own reference and metrics.
-        reference: the optimizer that is compared with the others; empty for the first one of the file.
+            of a publication, which is "paper"; it has its own optimizer and metrics.
+        optimizer: the one that is compared with the others; empty for the first one of the file.
         better: whether lower or higher values are better; empty where the file has a column `better`.
         baselines: the optimizers to compare it with; empty for all.
         alpha: family-wise error rate.
@@ -66,9 +66,9 @@ def verdicts(
     """
     columns = table_of(Comparison, ()).columns
     if str(path).endswith(".csv") or Path(path).is_file():
-        found = table_comparisons(Path(path), reference=reference, better=better, baselines=baselines, alpha=alpha)
+        found = table_comparisons(Path(path), optimizer=optimizer, better=better, baselines=baselines, alpha=alpha)
         return Verdicts(found, columns, alpha=alpha)
-    for option, value in (("--reference", reference), ("--better", better)):
+    for option, value in (("--optimizer", optimizer), ("--better", better)):
         if value:
             raise UsageError(f"{option} {value} is for a CSV file, and {path} is a publication; leave it out")
     published = published_comparisons(load_publication(str(path)), alpha, baselines)

@@ -72,7 +72,7 @@ class Suite:
         Args:
             arenas: only these; also `path/to/file.py:Class`.
             optimizers: only these; also names that fairbench knows.
-            reference: the optimizer that is compared with the others.
+            reference: the optimizer with which all others are then compared, unless the suite compares every pair.
             seeds: final seeds, or their number.
             steps: steps of final trials; the other lengths keep their shares.
             lr_grid: a grid of learning rates, as "1e-4:1e-1:7".
@@ -97,7 +97,7 @@ class Suite:
         return replace(self, content=changed(self.content, overrides))
 
     def with_optimizer(self, optimizer: Given, name: str | None = None) -> Suite:
-        """The suite with a further optimizer.
+        """The suite with a further optimizer, which is compared as those that the suite compares.
 
         Args:
             optimizer: a name that fairbench knows, `module:Class`, `path/to/file.py:Class`, or a class, which may be
@@ -114,7 +114,9 @@ class Suite:
         added = user_optimizer(optimizer, name)
         if added.name in self.content.optimizers:
             raise UsageError(f"{self.name} has an optimizer {added.name!r} already; give this one another name=")
-        content = replace(self.content, optimizers={**self.content.optimizers, added.name: added.plan})
+        optimizers = {**self.content.optimizers, added.name: added.plan}
+        compare = self.content.compare.extended([added.name])
+        content = replace(self.content, optimizers=optimizers, compare=compare)
         return Suite(changed(content, Overrides()), {**self.added, added.name: added})
 
     def placed(self, folder: Path) -> schema.Suite:

@@ -28,7 +28,7 @@ def check_suite(options: argparse.Namespace) -> str:
     suite = load_suite(options.suite)
     return (
         f"{options.suite} is valid: {', '.join(suite.arenas)} with {', '.join(suite.optimizers)}; "
-        f"{suite.final.in_words}, reference {suite.reference}"
+        f"{suite.final.in_words}, {suite.question or 'nothing is compared'}"
     )
 
 

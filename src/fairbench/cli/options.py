@@ -106,7 +106,7 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--only-optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
     added = f"an optimizer in addition to those of the suite, may be repeated: {OPTIMIZER}"
     add("--add-optimizer", action="append", default=[], metavar="O", help=added)
-    add("--reference", metavar="NAME", help="the optimizer that is compared with all others (default: the suite's)")
+    add("--reference", metavar="NAME", help="the baseline of all others (default: the suite's pairs)")
     add("--seeds", metavar="N", help="number of final seeds, or the seeds, as 1,2,3 (default: the suite's)")
     steps = "steps of each final trial (default: the suite's); search trials, warm-up and log interval are scaled"
     add("--steps", type=whole, metavar="N", help=steps)

@@ -138,14 +138,14 @@ def _add_reading(commands: Commands[Parser]) -> None:
         commands,
         "verdicts",
         text,
-        lambda o: fb.verdicts(o.results, o.reference, o.better, names("--baselines", o.baselines) or ()),
-        "my_table.csv --reference MyRule",
+        lambda o: fb.verdicts(o.results, o.optimizer, o.better, names("--baselines", o.baselines) or ()),
+        "my_table.csv --optimizer MyRule",
         json=True,
     )
     table = "CSV file with arena, optimizer, seed and value, or name of a publication (default: paper)"
     verdicts.add_argument("results", nargs="?", default="paper", metavar="TABLE", help=table)
     verdicts.add_argument(
-        "--reference", default="", metavar="NAME", help="the optimizer of a CSV file to compare with all others"
+        "--optimizer", default="", metavar="NAME", help="the optimizer of a CSV file to compare with all others"
     )
     verdicts.add_argument(
         "--better", default="", choices=("lower", "higher"), help="which values of a CSV file are better"

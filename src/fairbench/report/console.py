@@ -11,7 +11,7 @@ from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import NONE, duration, interval, number, p_value, percent, plain, plural
-from fairbench.report.sections.verdicts import VerdictText
+from fairbench.report.sections.verdicts import VerdictText, naming
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.schema import TESTS, ArenaPlan
@@ -19,14 +19,14 @@ from fairbench.suites.schema import TESTS, ArenaPlan
 
 def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     """A row for each comparison; a narrow terminal leaves out the last columns."""
-    several = len({c.optimizer for c in comparisons}) > 1
-    names = ["arena", *(["optimizer"] if several else []), "baseline", "verdict"]
-    rows = []
+    sides, rows = naming(comparisons), []
     for c in comparisons:
         gain, _, ends = interval(c.gain, c.ci_low, c.ci_high).partition(" ")
-        arms = [c.arena, *([c.optimizer] if several else []), c.baseline]
-        rows.append([*arms, VerdictText(c), gain, p_value(c.p_holm), ends or NONE])
+        rows.append(
+            [c.arena, *(getattr(c, side) for side in sides), VerdictText(c), gain, p_value(c.p_holm), ends or NONE]
+        )
     numbers = ("gain", "Holm p", "95% CI")
+    names = ("arena", *sides, "verdict")
     return text_table([*((name, False) for name in names), *((name, True) for name in numbers)], rows)
 
 
@@ -83,8 +83,8 @@ def plan_view(
         lines.append(f"ladder {ladder}: {_finds(first, suite.trend_margin)}")
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
         lines.append(f"untuned, without sweep trials: {', '.join(untuned)}")
-    compared = suite.reference if suite.compare == "reference" else "all pairs"
-    lines.append(f"{compared} in {plural(len(suite.compared), 'comparison')} at {suite.alpha:g}")
+    compared = plural(len(suite.compared), "comparison")
+    lines.append(f"{suite.question}: {compared} at {suite.alpha:g}" if suite.question else "nothing is compared")
     if suite.final.looks:
         of_each = (f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items())
         unit = f"standard deviations {TESTS[suite.final.test]}"

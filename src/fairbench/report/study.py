@@ -23,8 +23,6 @@ from fairbench.study.plan import Lookup
 MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
 """The names of files that some reports have and others do not; no other file is ever removed."""
 DICTIONARY = "datapackage.json"
-FEW = 8
-"""The most baselines that the first sentences name."""
 COLUMN, TEXT = 3.3, 5.5
 """Inches of a column of two in a paper, and of text in a single column."""
 NORMAL_TEXT = 8.75
@@ -36,9 +34,9 @@ PLAIN = re.compile(r"\w[\w.-]*")
 def study_report(analyses: Analyses) -> Document[Analyses]:
     """The report of a study, without figures."""
     styles, failed = styles_of(analyses.suite), analyses.results.failed
-    name = analyses.suite.name
+    title = ": ".join(filter(None, (analyses.suite.name, analyses.suite.question)))
     return Document(
-        analyses, SECTIONS, name, _lead(analyses), analyses.of(audit), (), styles, failed=failed, page_name=PAGE
+        analyses, SECTIONS, title, _lead(analyses), analyses.of(audit), (), styles, failed=failed, page_name=PAGE
     )
 
 
@@ -46,13 +44,8 @@ def _lead(analyses: Analyses) -> str:
     """The study in a few sentences."""
     suite = analyses.suite
     about = f"{suite.description[:1].upper()}{suite.description[1:]}"
-    others = [name for name in suite.optimizers if name != suite.reference]
-    every = ", ".join(suite.optimizers) if len(others) <= FEW else f"{len(suite.optimizers)} optimizers"
-    compared = f"every pair of {every}"
-    baselines = ", ".join(others) if len(others) <= FEW else f"{len(others)} baselines"
-    compared = compared if suite.compare == "all" else f"{suite.reference} against {baselines}"
     seeds = f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"
-    return f"{about}. {f'Compared: {compared}; ' if others else ''}{seeds}."
+    return f"{about}. {seeds[:1].upper()}{seeds[1:]}."
 
 
 def write_report(history: History, lookup: Lookup, directory: Path, for_paper: bool = False) -> Document[Analyses]:

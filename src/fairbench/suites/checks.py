@@ -15,7 +15,7 @@ from fairbench.data.datasets.info import READING
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import NEEDS, SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
-from fairbench.suites.schema import ALL_ARENAS, COMPARED, RULES, SPENDING, TESTS, ArenaPlan, Suite, SuiteFile, Sweep
+from fairbench.suites.schema import ALL, ALL_ARENAS, RULES, SPENDING, TESTS, ArenaPlan, Suite, SuiteFile, Sweep
 from fairbench.suites.search import Search, canonical
 
 MOST = 10**9
@@ -83,7 +83,6 @@ RANGES: Mapping[str, Range] = {
 }
 """The range of each key; "*" stands for every name."""
 CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
-    "compare": ("comparison", COMPARED),
     "breaks": ("rule", RULES),
     "final.spending": ("spending", SPENDING),
     "final.test": ("test", TESTS),
@@ -131,6 +130,7 @@ def check_suite(suite: Suite) -> None:
     for name, optimizer in suite.optimizers.items():
         _check_optimizer(suite, name, optimizer)
     _check_known(("reference",), "optimizer", [suite.reference], suite.optimizers)
+    _check_compare(suite)
     _check_known(("controls",), "optimizer", suite.controls, suite.optimizers)
     if suite.controls and len(set(suite.controls)) < max(len(suite.controls), 2):
         raise Wrong(("controls",), f"must have two or more optimizers, each once, got {suite.controls}")
@@ -319,9 +319,22 @@ def _check_seeds(suite: Suite) -> None:
         raise Wrong(("final", "looks"), "does not go with sweep.repeated, which searches for all seeds; leave one out")
 
 
+def _check_compare(suite: Suite) -> None:
+    for key, names in vars(suite.compare).items():
+        path = ("compare", key)
+        if names != [ALL] or key == "optimizers":
+            _check_known(path, "optimizer", names, suite.optimizers)
+        if len(set(names)) < len(names):
+            raise Wrong(path, f"must name each optimizer once, got {names}")
+    if len(suite.optimizers) > 1 and not suite.pairs:
+        raise Wrong(("compare",), "has no pair of two; name an optimizer and another one as its baseline")
+
+
 def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:
     path = ("optimizers", name)
     _check_name(path, name)
+    if name == ALL:
+        raise Wrong(path, f"must not be {ALL!r}, which stands for every optimizer in compare.baselines; rename it")
     if not plan.factory:
         _check_known(path, "optimizer", [name], known_optimizers(), '; a custom one needs factory = "module:Class"')
     for other in plan.arenas:

@@ -14,7 +14,7 @@ from fairbench.data.datasets.info import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan
 from fairbench.suites.expansion import completed
-from fairbench.suites.schema import ArenaPlan, Suite, Sweep
+from fairbench.suites.schema import ALL, ArenaPlan, Compare, Suite, Sweep
 from fairbench.suites.settings import with_settings
 
 PlanT = TypeVar("PlanT")
@@ -44,8 +44,9 @@ class Overrides:
         steps: steps of the final trials, which scale the other lengths, see `with_steps`; None for the suite's.
         lr_grid: a grid of learning rates as in "1e-4:1e-1:7"; empty for the suite's search.
         folders: a user's folder by kind of data, "images" or "text".
-        reference: the reference optimizer; empty for the suite's.
-        preview: for `fairbench try`: one arena (the first if `arenas` is None) is swept itself, and the last optimizer
+        reference: the reference optimizer, with which all others are then compared, unless the suite compares every
+            pair; empty for the suite's.
+        preview: for `fairbench try`: one arena (the first if `arenas` is None) is swept itself, and the first optimizer
             is the reference.
     """
 
@@ -87,7 +88,8 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
         suite = replace(suite, sweep=_with_grid(suite.sweep, overrides.lr_grid))
     suite = _with_folders(_with_arenas(suite, overrides), overrides.folders)
     names = [*(suite.optimizers if overrides.optimizers is None else overrides.optimizers), *overrides.added]
-    suite = replace(suite, optimizers=named_optimizers(names, suite.optimizers))
+    optimizers = named_optimizers(names, suite.optimizers)
+    suite = replace(suite, optimizers=optimizers, compare=_compare(suite, optimizers, overrides))
     if overrides.steps is not None:
         suite = with_steps(suite, overrides.steps)
     if overrides.seeds is not None:
@@ -95,7 +97,7 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
     if overrides.settings:
         suite = with_settings(suite, overrides.settings)
     if overrides.preview:
-        return replace(suite, reference=[*suite.optimizers][-1], controls=[])
+        return replace(suite, reference=next(iter(suite.optimizers)), compare=Compare(), controls=[])
     narrowed, reference = overrides.optimizers is not None, overrides.reference or suite.reference
     if (narrowed or overrides.reference) and reference not in suite.optimizers:
         choices = ", ".join(suite.optimizers)
@@ -103,6 +105,18 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
     # Without a rung of the control ladder, the next one adds two things.
     controls = [] if narrowed and not set(suite.controls) <= suite.optimizers.keys() else suite.controls
     return replace(suite, reference=reference, controls=controls)
+
+
+def _compare(suite: Suite, optimizers: dict[str, OptimizerPlan], overrides: Overrides) -> Compare:
+    """The pairs of the optimizers that are left and added; those with the reference where none of a list is left."""
+    if overrides.reference and suite.compare != Compare(baselines=[ALL]):
+        return Compare()
+    added = [*optimizers][len(optimizers) - len(overrides.added) :]
+    asked, gone = suite.compare.extended(added), suite.optimizers.keys() - optimizers.keys()
+    left = Compare(**{key: [name for name in names if name not in gone] for key, names in vars(asked).items()})
+    emptied = (asked.optimizers and not left.optimizers) or (asked.baselines and not left.baselines)
+    alone = gone and not replace(suite, optimizers=optimizers, compare=left).pairs
+    return Compare() if emptied or alone else left
 
 
 def _with_grid(sweep: Sweep, text: str) -> Sweep:

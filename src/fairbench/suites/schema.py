@@ -1,8 +1,8 @@
 """The schema of a suite: arenas x optimizers, and how they are tuned, trained and compared."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, field
-from itertools import combinations
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from math import comb
 from typing import Any
 
 from fairbench.arenas.base import ArenaFacts
@@ -17,8 +17,10 @@ RULES = {
 """Rules of a fair study that a suite may break, with the description of the violation."""
 ALL_ARENAS = "all arenas"
 """The place of an arena's name in rows over all of them."""
-COMPARED = ("reference", "all")
-"""The pairs of optimizers that a suite may compare: the reference with each other one, or all pairs."""
+ALL = "all"
+"""Stands for every optimizer in `Compare.baselines`."""
+FEW = 8
+"""The most optimizers that are named in a sentence."""
 TESTS = {"paired": "of a pair's difference", "welch": "between seeds"}
 """The tests that may decide, by the differences seed by seed or by the two means, and what their spread is."""
 SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}
@@ -82,6 +84,23 @@ class Final:
         """The seeds of an arm: "5 seeds", or "5, 10 or 20 seeds" with looks."""
         *fewer, most = self.looks or [len(self.seeds)]
         return f"{', '.join(map(str, fewer))}{' or ' if fewer else ''}{plural(most, 'seed')}"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """The pairs of a suite: every optimizer of one list with every baseline of the other, no two of them twice.
+
+    Attributes:
+        optimizers: the verdicts are on these; empty for all.
+        baselines: what they are compared with; empty for the suite's reference, `["all"]` for every other one.
+    """
+
+    optimizers: list[str] = field(default_factory=list)
+    baselines: list[str] = field(default_factory=list)
+
+    def extended(self, names: Iterable[str]) -> "Compare":
+        """The pairs with further optimizers, which are compared as the listed ones are."""
+        return replace(self, optimizers=[*dict.fromkeys([*self.optimizers, *names])]) if self.optimizers else self
 
 
 @dataclass(frozen=True)
@@ -178,7 +197,7 @@ class Suite:
     Attributes:
         name: name of the suite.
         description: its purpose, in a sentence.
-        reference: the optimizer that is compared with every other one.
+        reference: the usual baseline: times, curves over horizons and speed-ups are relative to it.
         alpha: family-wise error rate of the comparisons.
         sweep: stage 1.
         final: stage 2.
@@ -189,7 +208,7 @@ class Suite:
         checkpoint_every: seconds between the checkpoints of a trial; 0 for none until it is paused.
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on other deviations from good practice; the report shows them.
-        compare: the pairs that are compared, see `COMPARED`.
+        compare: the pairs that are compared; left out, all others with the reference.
         trend_margin: the largest exponent of a speed-up over size that does not matter; 0.05 is 12% for ten times the
             size.
         controls: the control ladder: optimizers, each of which adds one component to its predecessor; empty for none.
@@ -208,7 +227,7 @@ class Suite:
     checkpoint_every: float = 300.0
     breaks: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
-    compare: str = "reference"
+    compare: Compare = field(default_factory=Compare)
     trend_margin: float = 0.05
     controls: list[str] = field(default_factory=list)
 
@@ -223,9 +242,33 @@ class Suite:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of optimizers that are compared in an arena, the reference first."""
-        names = sorted(self.optimizers, key=lambda name: name != self.reference)
-        return [pair for pair in combinations(names, 2) if self.compare == "all" or pair[0] == self.reference]
+        """The optimizer and the baseline of each comparison in an arena, those with the reference as baseline first."""
+        asked = self.compare
+        baselines = [*self.optimizers] if ALL in asked.baselines else asked.baselines or [self.reference]
+        found: dict[frozenset[str], tuple[str, str]] = {}
+        for baseline in sorted(baselines, key=lambda name: name != self.reference):
+            for optimizer in asked.optimizers or self.optimizers:
+                if optimizer != baseline:
+                    found.setdefault(frozenset((optimizer, baseline)), (optimizer, baseline))
+        return [*found.values()]
+
+    @property
+    def sides(self) -> tuple[list[str], list[str]]:
+        """The optimizers that are compared, and their baselines, each in the order of the pairs."""
+        optimizers, baselines = (dict.fromkeys(pair[side] for pair in self.pairs) for side in (0, 1))
+        return [*optimizers], [*baselines]
+
+    @property
+    def every_pair(self) -> bool:
+        """Whether all pairs of three or more optimizers are compared."""
+        return len(self.optimizers) > 2 and len(self.pairs) == comb(len(self.optimizers), 2)
+
+    @property
+    def question(self) -> str:
+        """What is compared, in words: "PsiLogic against AdamW and Lion"; empty without a pair."""
+        if self.every_pair:
+            return f"every pair of {_named([*self.optimizers], 'optimizers')}"
+        return " against ".join(map(_named, self.sides, ("optimizers", "baselines"))) if self.pairs else ""
 
     @property
     def compared(self) -> list[tuple[str, str, str]]:
@@ -238,8 +281,8 @@ class Suite:
         return [name for name, plan in self.arenas.items() if not plan.curve_only]
 
     def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
-        """A comparison in words, without the name of the reference if that is compared."""
-        where = arena if optimizer == self.reference else f"{arena}, {optimizer}"
+        """A comparison in words, without the name of the optimizer if it is the only one that is compared."""
+        where = f"{arena}, {optimizer}" if len(self.sides[0]) > 1 else arena
         return f"{where} against {baseline}"
 
     def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> list[str]:
@@ -339,6 +382,11 @@ class Suite:
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values; `fairbench.suites.loader.parse_suite` reads them."""
         return asdict(self)
+
+
+def _named(names: Sequence[str], kind: str) -> str:
+    """A few names, or the number of many."""
+    return ", ".join(names) if len(names) <= FEW else f"{len(names)} {kind}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from statistics import stdev, variance
 import numpy as np
 import pytest
 import torch
-from fabricated import Records, finals, history, study, with_ladder
+from fabricated import EVERY_PAIR, Records, finals, history, study, with_ladder
 from rich.console import Console
 from tiny import Finished, here
 
@@ -166,7 +166,9 @@ def _every(the_study) -> list[TrialSpec]:
 
 def test_the_spread_is_that_of_what_the_test_compares() -> None:
     """Of the differences of pairs of seeds on record, or with Welch's test of the seeds of each arm."""
-    paired, welch = (study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", test=x) for x in ("paired", "welch"))
+    paired, welch = (
+        study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare=EVERY_PAIR, test=x) for x in ("paired", "welch")
+    )
     ours, theirs = [0.5, 0.6, 0.9], [0.5, 0.55]
     scores = finals(paired, PsiLogic=ours, AdamW=[*theirs, None], Lion=[0.1, None, None])
     (vit,) = forecast(rehearsed(paired), Records(scores))
@@ -201,7 +203,7 @@ def test_the_plan_in_words() -> None:
     assert (
         "detects 3.1 standard deviations between seeds with 80% power, so its margin only if one is 0.0065" in of_welch
     )
-    assert "PsiLogic in 1 comparison at 0.05" in text
+    assert "PsiLogic against AdamW: 1 comparison at 0.05" in text
     assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text
 
     ours, noisy, quiet = [0.5, 0.7, 0.8], [0.5, 0.6, 0.6], [0.500, 0.705, 0.810]  # pairs differ by 0.1 or by 0.005

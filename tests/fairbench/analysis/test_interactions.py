@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import EVERY_PAIR, Records, finals, history, study
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.schedules import Interaction, interactions
@@ -84,8 +84,9 @@ def test_a_row_for_each_two_schedules_and_each_pair():
         ("wsd", "PsiLogic"): LOW,
         ("wsd", "AdamW"): HIGH,
     }
-    found = analysed(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), compare="all"), scores)
-    rows = [x for x in found.of(interactions) if x.baseline == "AdamW"]
+    every = {"reference": "AdamW", "compare": EVERY_PAIR}
+    found = analysed(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), **every), scores)
+    rows = [x for x in found.of(interactions) if (x.optimizer, x.baseline) == ("PsiLogic", "AdamW")]
     assert len(found.of(interactions)) == 3 * 3
     assert [(x.arena, x.optimizer, x.schedule_a, x.schedule_b, x.survives) for x in rows] == [
         ("vit", "PsiLogic", "cosine", "linear", "yes"),

@@ -8,6 +8,7 @@ from fabricated import Records, finals, given, history, study
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.cost import costs
+from fairbench.suites.schema import Compare
 
 SEEDS = (1, 2, 3, 4)
 # accuracy in vit, where high is better; the same numbers are the loss of gpt, where low is better
@@ -30,7 +31,7 @@ class Timed(NamedTuple):
 
 
 def of(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic", "SGD")):
-    the_study = study(arenas, optimizers, SEEDS, margin=0.1)
+    the_study = study(arenas, optimizers, SEEDS, margin=0.1, compare=Compare())
     scores = {name: SCORES[name] for name in optimizers}
     return Analyses(history(the_study), Records(finals(the_study, **scores)))
 
@@ -44,7 +45,7 @@ def judgement():
     return of()
 
 
-def test_a_verdict_is_seen_from_the_optimizer_and_not_from_the_reference(judgement):
+def test_the_verdicts_are_those_on_each_optimizer_against_the_reference(judgement):
     found = {x.optimizer: x for x in standings(judgement)}
     adamw, lion, sgd = found["AdamW"], found["Lion"], found["SGD"]
     assert (adamw.better, adamw.worse, adamw.equivalent) == (1, 1, 0)  # a high number is good in vit and bad in gpt
@@ -55,6 +56,13 @@ def test_a_verdict_is_seen_from_the_optimizer_and_not_from_the_reference(judgeme
     scores = finals(the_study, **SCORES) | {("gpt", "AdamW"): dict(zip(SEEDS, [0.1, 0.12, 0.11, 0.1], strict=True))}
     adamw = {x.optimizer: x for x in standings(Analyses(history(the_study), Records(scores)))}["AdamW"]
     assert (adamw.better, adamw.worse) == (2, 0)  # low loss, high accuracy
+
+
+def test_without_a_comparison_with_the_reference_there_is_no_count():
+    the_study = study(("gpt", "vit"), seeds=SEEDS, reference="AdamW")
+    analyses = Analyses(history(the_study), Records(finals(the_study, **SCORES)))
+    counts = {x.optimizer: (x.better, x.worse) for x in standings(analyses)}
+    assert counts == {"PsiLogic": (1, 1), "AdamW": (None, None), "Lion": (None, None)}
 
 
 def test_the_best_mean_rank_is_first_and_diverged_arms_are_last(judgement):

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import EVERY_PAIR, Records, finals, history, study
 from hypothesis import given, strategies
 from scipy import stats
 
@@ -90,7 +90,7 @@ def ranked(the_study, **scores):
 
 
 def test_places_within_an_arena_follow_the_verdicts():
-    the_study = study(("vit", "gpt"), compare="all")
+    the_study = study(("vit", "gpt"), compare=EVERY_PAIR)
     found = ranked(the_study, PsiLogic=[0.90, 0.92, 0.91], AdamW=[0.50, 0.51, 0.52], Lion=[0.89, 0.91, 0.92])
     assert [key for key in found if key[0] == "vit"] == [("vit", "PsiLogic"), ("vit", "Lion"), ("vit", "AdamW")]
     assert [(x.rank, x.rank_low, x.rank_high, x.groups) for (arena, _), x in found.items() if arena == "vit"] == [
@@ -104,12 +104,12 @@ def test_places_within_an_arena_follow_the_verdicts():
 
 
 def test_an_arm_that_diverged_is_last_and_not_separated():
-    found = ranked(study(("vit",), compare="all"), PsiLogic=["diverged", 0.9, 0.9], AdamW=[0.5, 0.51, 0.52])
+    found = ranked(study(("vit",), compare=EVERY_PAIR), PsiLogic=["diverged", 0.9, 0.9], AdamW=[0.5, 0.51, 0.52])
     last = found["vit", "PsiLogic"]
     assert (last.rank, last.rank_low, last.rank_high, last.mean) == (3, 1, 3, None)
 
 
 def test_an_arena_with_missing_trials_has_no_ranks_and_no_part_in_the_mean_ranks():
-    found = ranked(study(("vit",), compare="all"), PsiLogic=[None, 0.9, 0.9])
+    found = ranked(study(("vit",), compare=EVERY_PAIR), PsiLogic=[None, 0.9, 0.9])
     assert {rank.rank for rank in found.values()} == {None}
     assert not [key for key in found if key[0] == "all arenas"]

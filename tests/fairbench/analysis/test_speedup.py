@@ -16,6 +16,7 @@ from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics.speedup import reach
 from fairbench.report.figures.speedup import speedup_text
 from fairbench.report.sections.speedup import speed_up
+from fairbench.suites.schema import Compare
 
 HORIZONS = np.array([0.5, 0.71, 1.0, 1.41, 2.0])
 TRUE = [1.0, 1.1, 1.4, 2.0]
@@ -88,7 +89,7 @@ def test_the_interval_covers_and_rarely_claims_what_is_not_there() -> None:
 @pytest.fixture
 def analysed():
     """Analyses of gpt and vit with a reference that is trained with half and with twice the steps."""
-    asked = with_horizons(study(optimizers=("AdamW", "Lion", "PsiLogic"), seeds=range(1, 6)), 0.5, 2)
+    asked = with_horizons(study(optimizers=("AdamW", "Lion", "PsiLogic"), seeds=range(1, 6), compare=Compare()), 0.5, 2)
     steady, shared = [0.0, 0.01, -0.01, 0.005, -0.005], [-0.2, -0.1, 0.0, 0.1, 0.21]
 
     def values(mean, noise=steady):

@@ -71,7 +71,7 @@ def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed: Path, 
 
 
 def test_a_smaller_family_another_reference_and_direction(by_seed: Path) -> None:
-    gpt, vit = table_comparisons(by_seed, reference="AdamW", baselines=["Mine"], better="higher")
+    gpt, vit = table_comparisons(by_seed, optimizer="AdamW", baselines=["Mine"], better="higher")
     assert (gpt.verdict, gpt.baseline, vit.baseline) == ("better", "Mine", "Mine")
     assert [gpt.p_holm, vit.p_holm] == pytest.approx(multipletests([gpt.p, vit.p], method="holm")[1])
 
@@ -105,7 +105,7 @@ HEAD = "arena,optimizer,seed,value"
         (f"{HEAD}\na,X,1,1\na,X,1,2", "t.csv, line 3: seed 1 of X has a value already; keep one"),
         (f"{HEAD}\na,X,1,1,5", "t.csv, line 2: must have 4 cells, as the first line"),
         (f"{HEAD}\na,X,1", "t.csv, line 2: must have 4 cells, as the first line"),
-        (f"{HEAD}\na,X,1,1", "X shares no arena with another optimizer; add rows, or --reference"),
+        (f"{HEAD}\na,X,1,1", "X shares no arena with another optimizer; add rows, or --optimizer"),
         (f"{HEAD}\na,X,1,1\na,Y,1,1", "t.csv, line 2: which values are better. Give --better lower or higher"),
         (f"{HEAD},better\na,X,1,1,up\na,Y,1,1,up", "t.csv, line 2: better must be lower or higher, got 'up'"),
         (f"{HEAD},better\na,X,1,1,lower\na,Y,1,1,higher", "t.csv, line 3: better must be the same in all rows of"),
@@ -122,6 +122,6 @@ def test_mistakes_in_a_table_are_named_with_their_line(tmp_path: Path, text: str
 
 def test_names_that_a_table_lacks_and_a_file_that_is_absent(by_seed: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown optimizer of by_seed.csv 'Min'; did you mean 'Mine'"):
-        table_comparisons(by_seed, reference="Min")
+        table_comparisons(by_seed, optimizer="Min")
     with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a CSV file in UTF-8"):
         table_comparisons(by_seed.with_name("absent.csv"))

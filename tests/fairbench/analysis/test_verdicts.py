@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
-from fabricated import QUANTITIES, Records, finals, history, sha, study
+from fabricated import EVERY_PAIR, QUANTITIES, Records, finals, history, sha, study
 from hypothesis import given
 from samples import ARMS
 from scipy import stats
@@ -14,6 +14,7 @@ from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
 from fairbench.analysis.statistics.significance import holm
+from fairbench.suites.schema import Compare
 
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.92, 0.91]
 NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]
@@ -216,7 +217,7 @@ MIRROR = {"better": "worse", "worse": "better"}
 @given(ARMS)
 def test_the_verdict_of_a_pair_is_the_mirror_of_the_swapped_one(arms):
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=range(1, len(arms[0]) + 1))
-    swapped = replace(the_study, suite=replace(the_study.suite, reference="AdamW"))
+    swapped = replace(the_study, suite=replace(the_study.suite, compare=Compare(["AdamW"], ["PsiLogic"])))
     (found,), (other,) = (comparisons(x, PsiLogic=arms[0], AdamW=arms[1]) for x in (the_study, swapped))
     assert other.verdict == MIRROR.get(found.verdict, found.verdict)
     same = ("p", "p_holm", "p_equivalence", "p_other", "std_difference", "seed_correlation", "seeds_needed")
@@ -226,10 +227,10 @@ def test_the_verdict_of_a_pair_is_the_mirror_of_the_swapped_one(arms):
 
 
 def test_all_pairs_are_one_family():
-    the_study = study(("vit", "gpt"), ("AdamW", "Lion", "PsiLogic", "Adam"), compare="all")
+    the_study = study(("vit", "gpt"), ("AdamW", "Lion", "PsiLogic", "Adam"), compare=EVERY_PAIR)
     found = comparisons(the_study, PsiLogic=HIGH, AdamW=LOW, Lion=NOISY, Adam=NOISIER)
-    pairs = [("PsiLogic", "AdamW"), ("PsiLogic", "Lion"), ("PsiLogic", "Adam")]
-    pairs += [("AdamW", "Lion"), ("AdamW", "Adam"), ("Lion", "Adam")]
+    pairs = [("AdamW", "PsiLogic"), ("Lion", "PsiLogic"), ("Adam", "PsiLogic")]
+    pairs += [("Lion", "AdamW"), ("Adam", "AdamW"), ("Adam", "Lion")]
     assert [(c.arena, c.optimizer, c.baseline) for c in found] == [(a, *pair) for a in ("vit", "gpt") for pair in pairs]
     assert [c.p_holm for c in found] == holm([c.p for c in found])
     assert found[0].p_holm == pytest.approx(12 * found[0].p)

@@ -63,7 +63,7 @@ def test_any_key_of_a_suite_file_can_be_set() -> None:
 
 def test_a_name_with_dots_can_be_set(tiny_file: Path) -> None:
     text = tiny_file.read_text().replace("[arenas.vit]", '[arenas."vit.v1.5"]\ntask = "vit"')
-    tiny_file.write_text(text.replace("[optimizers.AdamW]", '[optimizers."AdamW 2.0"]\nfactory = "torch.optim:AdamW"'))
+    tiny_file.write_text(f'{text}\n[optimizers."AdamW 2.0"]\nfactory = "torch.optim:AdamW"\n')
     words = ["--set", "arenas.vit.v1.5.steps=50", "--set", "AdamW 2.0.eps=0.5"]
     suite = chosen_suite(parser().parse_args(["run", str(tiny_file), *words]))
     assert suite.arenas["vit.v1.5"].steps == 50

@@ -78,7 +78,7 @@ def test_a_preview_ends_with_the_command_of_its_study(folder: Path, capsys: pyte
     assert main(["try", "own_optimizers:Signs", "--suite", "tiny.toml", *words]) == 0
     assert (
         "    fairbench run --suite tiny.toml --arenas vit --only-optimizers AdamW "
-        "--add-optimizer own_optimizers:Signs --reference Signs --set 'Signs.momentum=0.8'\n"
+        "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8'\n"
     ) in capsys.readouterr().out
 
 
@@ -88,7 +88,7 @@ def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(
     assert main(["try", "AdamW", *SUITE, "--lr", "1e-3"]) == 0
     shown = capsys.readouterr().out
     assert [line.split() for line in shown.splitlines() if line.startswith("lr")] == [["lr", "AdamW"]]
-    assert shown.endswith("\n    fairbench run --suite tiny.toml --reference AdamW\n")
+    assert shown.endswith("\n    fairbench run --suite tiny.toml\n")
 
 
 def test_the_rates_of_a_preview() -> None:

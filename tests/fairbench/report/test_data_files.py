@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from fabricated import Records, finals, history, mechanism, sha, study, with_horizons
+from fabricated import EVERY_PAIR, Records, finals, history, mechanism, sha, study, with_horizons
 
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trials import Trial
@@ -23,7 +23,7 @@ SCORES = {"PsiLogic": [0.9, 0.91, "diverged"], "+groups": ["failed", 0.5, 0.6], 
 
 def asked():
     """A study with all files but shocks, schedules and size_trends: horizons, a control ladder, timing."""
-    found = study(("gpt", "vit"), ("AdamW", "+groups", "PsiLogic"), compare="all", controls=["AdamW", "+groups"])
+    found = study(("gpt", "vit"), ("AdamW", "+groups", "PsiLogic"), compare=EVERY_PAIR, controls=["AdamW", "+groups"])
     sweep = replace(found.suite.sweep, extra={"betas": [[0.9, 0.9], [0.9, 0.99]]})
     return with_horizons(replace(found, suite=replace(found.suite, sweep=sweep)), 0.5, 2)
 

@@ -32,6 +32,7 @@ from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text import POINTS_PER_INCH, fit_ticks, inner_width, panel_width, text_width, thin_ticks
 from fairbench.report.output import Output, Section
 from fairbench.report.study import NORMAL_TEXT, paper_figures
+from fairbench.suites.schema import Compare
 
 
 def analyses_of(the_study, **options):
@@ -92,7 +93,8 @@ def test_when_a_mechanism_acted():
 
 
 def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
-    the_study = study(("gpt", "vit"), ("Adam", "AdamW", "Lion", "PsiLogic"), (1, 2, 3, 4), margin=0.1)
+    optimizers = ("Adam", "AdamW", "Lion", "PsiLogic")
+    the_study = study(("gpt", "vit"), optimizers, (1, 2, 3, 4), margin=0.1, compare=Compare())
     scores = {"PsiLogic": [0.5, 0.51, 0.52, 0.5], "AdamW": [0.9, 0.91, 0.92, 0.9], "Adam": [0.7, 0.71, 0.7, 0.7]}
     scores["Lion"] = [0.5, 0.512, 0.518, 0.5]
     drawing = drawn(draw_leaderboard, Analyses(history(the_study), Records(finals(the_study, **scores))))
@@ -102,12 +104,13 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
 
 
-def test_the_leaderboard_of_few_baselines_has_a_panel_for_each_in_margins():
+def test_the_gains_of_one_optimizer_have_a_panel_for_each_of_few_baselines_in_margins():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"), margin=0.1)
     scores = {"PsiLogic": [0.5, 0.5, 0.5], "AdamW": [0.7, 0.7, 0.7]}
     (panel,) = drawn(draw_leaderboard, Analyses(history(the_study), Records(finals(the_study, **scores)))).parts
     assert panel.arena == "AdamW"
-    assert [text for *_, text in panel.points] == ["AdamW, vit, in margins: +2.00", "AdamW, gpt, in margins: −2.00"]
+    assert [text for *_, text in panel.points] == ["AdamW, gpt, in margins: +2.00", "AdamW, vit, in margins: −2.00"]
+    assert [point.numbers[0] for point in panel.points] == pytest.approx([2.0, -2.0])
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")

@@ -217,7 +217,7 @@ def test_the_first_screen_shows_verdicts_and_a_picture(real, width, height):
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width == PHONE}
     real.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     grid, figure, stays, end = real.execute_script(START)
-    assert grid > (60 if width == PHONE else 250)
+    assert grid > (50 if width == PHONE else 250)
     assert figure > 250 or width == PHONE
     assert stays == pytest.approx(0, abs=4)
     assert end < 3 * height

@@ -10,7 +10,19 @@ from xml.etree import ElementTree
 
 import pytest
 from disturbed import TIMED, holds_times
-from fabricated import QUANTITIES, TENSOR_STEPS, Records, edited, finals, history, mechanism, sha, study, with_horizons
+from fabricated import (
+    EVERY_PAIR,
+    QUANTITIES,
+    TENSOR_STEPS,
+    Records,
+    edited,
+    finals,
+    history,
+    mechanism,
+    sha,
+    study,
+    with_horizons,
+)
 from pages import Page
 from rich.console import Console
 
@@ -83,7 +95,7 @@ def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures):
 
 def test_the_files_that_depend_on_the_clock_are_those_that_the_readme_names(tmp_path, figures):
     """In a study with every file that has times: with horizons and a leaderboard of three optimizers."""
-    three = with_horizons(study(compare="all"), 0.5, 2)
+    three = with_horizons(study(compare=EVERY_PAIR), 0.5, 2)
     for folder, speed in (("a", 1.0), ("b", 3.7)):
         write(tmp_path / folder, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": HIGH}, speed=speed)
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
@@ -219,7 +231,7 @@ def test_selected_rate_at_the_edge_is_named(tmp_path):
 
 
 def test_tables_that_a_suite_asks_for(tmp_path):
-    asked = study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", controls=["AdamW", "PsiLogic"])
+    asked = study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare=EVERY_PAIR, controls=["AdamW", "PsiLogic"])
     report = write(tmp_path, asked, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
     extra = {"ranking.csv", "causes.csv"}
     latex = {f"tables/{name}.tex" for name in ("ranking", "causes")}
@@ -230,12 +242,13 @@ def test_tables_that_a_suite_asks_for(tmp_path):
     (rung, whole) = rows(tmp_path, "causes")
     assert float(rung["contribution"]) == float(whole["contribution"]) == pytest.approx(0.4)
     assert said(report)["Causes"].startswith("vit: PsiLogic +0.400 ")
-    assert "3 comparisons of every two optimizers" in said(report)["Verdicts"]
-    assert "AdamW against Lion" in " ".join(page(tmp_path).text)
+    assert "3 comparisons (every pair of AdamW, Lion, PsiLogic)" in said(report)["Verdicts"]
+    assert report.title == "fabricated: every pair of AdamW, Lion, PsiLogic"
+    assert "Lion against AdamW" in " ".join(page(tmp_path).text)
     text = io.StringIO()
     Console(file=text, width=100).print(report, crop=False)
-    assert re.search(r"vit +PsiLogic +AdamW +better", text.getvalue())
-    assert re.search(r"vit +AdamW +Lion +inconclusive", text.getvalue())
+    assert re.search(r"vit +AdamW +PsiLogic +worse", text.getvalue())
+    assert re.search(r"vit +Lion +AdamW +inconclusive", text.getvalue())
 
 
 NOTHING = {"PsiLogic": [None] * 3, "AdamW": [None] * 3}

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from fabricated import Records, finals, study
+from fabricated import EVERY_PAIR, Records, finals, study
 from rich.console import Console
 
 from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
 from fairbench.report.study import write_report
 from fairbench.study.history import Change, History, changes, plan_digest, promise, read_history, write_history
+from fairbench.suites.schema import Compare
 
 MORNING, NOON, NIGHT = "2026-11-22T08:00:00+00:00", "2026-11-22T12:00:00+00:00", "2026-11-22T22:00:00+00:00"
 
@@ -87,7 +88,7 @@ MARGINS = {name: replace(arena, margin=0.9) for name, arena in study().suite.are
         ({"alpha": 0.2}, "suite.alpha from 0.05 to 0.2"),
         ({"reference": "Lion"}, "suite.reference from PsiLogic to Lion"),
         ({"final": MORE_SEEDS}, "suite.final.seeds from [1, 2, 3] to [1, 2, 3, 4]"),
-        ({"compare": "all"}, "suite.compare from reference to all"),
+        ({"compare": EVERY_PAIR}, "suite.compare.optimizers from ['PsiLogic'] to []"),
         ({"controls": ["AdamW", "PsiLogic"]}, "suite.controls from [] to ['AdamW', 'PsiLogic']"),
         ({"arenas": MARGINS}, "suite.arenas.gpt.margin from 0.01 to 0.9"),
     ],
@@ -106,8 +107,8 @@ def test_comparisons_that_were_left_out_are_reported(tmp_path):
 @pytest.mark.parametrize(
     ("change", "new", "text"),
     [
-        ({"reference": "AdamW"}, {("AdamW", "Lion"), ("AdamW", "PsiLogic")}, "vit against Lion, vit against PsiLogic."),
-        ({"compare": "all"}, {("AdamW", "Lion")}, "vit, AdamW against Lion."),
+        ({"compare": Compare(["AdamW"])}, {("AdamW", "PsiLogic")}, "vit against PsiLogic."),
+        ({"compare": Compare(["PsiLogic", "Lion"], ["AdamW"])}, {("Lion", "AdamW")}, "vit, Lion against AdamW."),
     ],
 )
 def test_a_comparison_that_was_not_declared_says_so(tmp_path, change, new, text):
@@ -215,7 +216,7 @@ def test_the_digest_of_a_plan_stays_when_a_suite_gets_another_key(tmp_path):
     """What has its default is no part of it; it is the same after the plan was written and read."""
     write_history(tmp_path, History().declare(study(), MORNING, 0))
     assert plan_digest(read_history(tmp_path).study) == plan_digest(study()) != plan_digest(study(alpha=0.1))
-    assert plan_digest(study(compare="all")) != plan_digest(study()) == plan_digest(study(compare="reference"))
+    assert plan_digest(study(compare=EVERY_PAIR)) != plan_digest(study()) == plan_digest(study(controls=[]))
     assert "compare" in promise(study())["suite"]
 
 

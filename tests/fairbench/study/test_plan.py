@@ -22,6 +22,7 @@ def study():
     content["sweep"] |= {"budget": 8, "confirm": 0}
     content["arenas"] = {"gpt": content["arenas"]["gpt"]}
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
+    content |= {"reference": "PsiLogic", "compare": {}}
     suite = parse_suite(content, "test")
     code = {"psilogic.optimizer": "0"}
     optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, True, "", code)

@@ -17,9 +17,9 @@ from fairbench.common.errors import UsageError
 from fairbench.data.loading import load_source
 from fairbench.optimizers.resolve import schedule
 from fairbench.study.plan import trial_spec
-from fairbench.suites.loader import load_suite, parse_suite, suite_names
+from fairbench.suites.loader import changed, load_suite, parse_suite, suite_names
 from fairbench.suites.overrides import Overrides
-from fairbench.suites.schema import Suite
+from fairbench.suites.schema import Compare, Suite
 from fairbench.suites.settings import with_settings
 
 
@@ -48,7 +48,9 @@ def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["AdamW, clipped", "+groups", "-0.5", "β₂ = 0"])
 def test_names_that_every_file_can_hold_are_taken(tiny_file: Path, name: str) -> None:
-    text = TINY.replace("[optimizers.AdamW]", f'[optimizers."{name}"]\nfactory = "torch.optim:AdamW"')
+    text = TINY.replace(
+        "[optimizers.AdamW]", f'[optimizers.AdamW]\n[optimizers."{name}"]\nfactory = "torch.optim:AdamW"'
+    )
     tiny_file.write_text(text.replace("[arenas.vit]", '[arenas."small images"]\ntask = "vit"'))
     suite = load_suite(str(tiny_file))
     assert name in suite.optimizers
@@ -56,10 +58,12 @@ def test_names_that_every_file_can_hold_are_taken(tiny_file: Path, name: str) ->
 
 
 def test_a_run_without_a_rung_has_no_control_ladder(tiny_file: Path) -> None:
-    tiny_file.write_text(TINY.replace("alpha", "compare = 'all'\ncontrols = ['AdamW', 'PsiLogic']\nalpha", 1))
+    tiny_file.write_text(
+        TINY.replace("alpha", "compare = { baselines = ['all'] }\ncontrols = ['AdamW', 'PsiLogic']\nalpha", 1)
+    )
     for more, controls in ([], ["AdamW", "PsiLogic"]), (["--only-optimizers", "AdamW,Lion", "--reference", "Lion"], []):
         suite = chosen_suite(parser().parse_args(["run", "--suite", str(tiny_file), *more]))
-        assert (suite.compare, suite.controls) == ("all", controls)
+        assert (suite.compare, suite.controls) == (Compare(baselines=["all"]), controls)
         assert parse_suite(suite.to_json(), "json") == suite
 
 
@@ -110,10 +114,10 @@ def test_horizons_are_trained_by_the_reference_alone(tmp_path: Path) -> None:
         "gpt-x0.5": (50, 20),
         "gpt-x2": (200, 80),
     }
-    curve = [("gpt-x0.5", "PsiLogic"), ("gpt-x2", "PsiLogic")]
+    curve = [("gpt-x0.5", "AdamW"), ("gpt-x2", "AdamW")]
     assert found.arms == [("gpt", "AdamW"), ("gpt", "PsiLogic"), *curve]
     assert found.compared == [("gpt", "PsiLogic", "AdamW")]
-    assert loaded(tmp_path, "horizons = [0.5]", reference="AdamW").arms[2:] == [("gpt-x0.5", "AdamW")]
+    assert loaded(tmp_path, "horizons = [0.5]", reference="PsiLogic").arms[2:] == [("gpt-x0.5", "PsiLogic")]
     assert parse_suite(found.to_json(), "config.json") == found
 
 
@@ -212,3 +216,43 @@ def test_a_schedule_in_words() -> None:
     assert schedule((), "cosine", 0.0) == "warm-up and cosine"
     assert schedule((), "wsd", 0.1) == "warm-up, constant, linear decay at the end to 0.1 of the peak"
     assert schedule(("constant_lr",), "linear", 0.1) == schedule((), "constant", 0.1) == "warm-up only"
+
+
+ALL_BUT_IT = [("PsiLogic", "AdamW"), ("PsiLogic", "Adam"), ("PsiLogic", "Lion")]
+
+
+@pytest.mark.parametrize(
+    ("compare", "changes", "pairs"),
+    [
+        ({}, {}, [("Adam", "AdamW"), ("Lion", "AdamW"), ("PsiLogic", "AdamW")]),
+        ({"optimizers": ["PsiLogic"], "baselines": ["all"]}, {}, ALL_BUT_IT),
+        ({"optimizers": ["PsiLogic"], "baselines": ["Lion"]}, {}, ALL_BUT_IT[2:]),
+        ({"optimizers": ["Lion", "AdamW"], "baselines": ["AdamW", "Lion"]}, {}, [("Lion", "AdamW")]),
+        (
+            {"baselines": ["all"]},
+            {"optimizers": ["Lion", "Adam", "AdamW"]},
+            [("Lion", "AdamW"), ("Adam", "AdamW"), ("Adam", "Lion")],
+        ),
+        ({"baselines": ["all"]}, {"optimizers": ["AdamW", "Lion"], "reference": "Lion"}, [("AdamW", "Lion")]),
+        ({"optimizers": ["PsiLogic"], "baselines": ["all"]}, {"optimizers": ["AdamW", "Lion"]}, [("Lion", "AdamW")]),
+        ({"baselines": ["Lion", "Adam"]}, {"optimizers": ["AdamW", "Lion"]}, [("AdamW", "Lion")]),
+        (
+            {"optimizers": ["PsiLogic"], "baselines": ["all"]},
+            {"reference": "Lion"},
+            [("Adam", "Lion"), ("AdamW", "Lion"), ("PsiLogic", "Lion")],
+        ),
+        (
+            {"optimizers": ["PsiLogic"], "baselines": ["all"]},
+            {"optimizers": ["AdamW", "Lion"], "added": ["Muon"]},
+            [("Muon", "AdamW"), ("Muon", "Lion")],
+        ),
+    ],
+)
+def test_the_pairs_of_a_suite_and_of_what_a_command_leaves_of_it(
+    compare: dict[str, Any], changes: dict[str, Any], pairs: list[tuple[str, str]]
+) -> None:
+    settled = changed(
+        load_suite("mini"),
+        Overrides(settings={f"compare.{key}": compare.get(key, []) for key in ("optimizers", "baselines")}),
+    )
+    assert changed(settled, Overrides(**changes)).pairs == pairs

@@ -215,7 +215,7 @@ class Skilled(NoisySine):
 def test_a_loss_may_ask_the_step_and_derived_metrics_read_all_splits(folder: Path) -> None:
     Path("noisy_sine.py").write_text(f"{Path('noisy_sine.py').read_text()}\n\n{SKILLED}")
     task = ':Skilled"\nmetric = "skill"\nmargin = 50'
-    text = SUITE.replace(':NoisySine"', task).partition("[optimizers.AdamW]")[0].replace("PsiLogic", "LBFGS")
+    text = SUITE.replace(':NoisySine"', task).partition("[optimizers.AdamW]")[0].replace("AdamW", "LBFGS")
     Path("sine.toml").write_text(f'{text}[optimizers.LBFGS]\nfactory = "torch.optim:LBFGS"\nneeds = ["closure"]')
     study = study_of(load_suite("sine.toml"))
     assert study.suite.arenas["sine"].margin == 50.0

@@ -63,7 +63,20 @@ LIMITS = [
     ("alpha = 0.05", "alpha = = 5", "tiny.toml, line 4: Invalid value; correct the TOML"),
     ("alpha", "trial_timeout = -1.0\nalpha", "line 4: trial_timeout: must be a number of seconds, or 0, got -1.0"),
     ("alpha", "checkpoint_every = -1.0\nalpha", "line 4: checkpoint_every: must be a number of seconds, or 0, got -1"),
-    ("alpha", "compare = 'al'\nalpha", "line 4: compare: unknown comparison 'al'; did you mean 'all'"),
+    ("alpha", "compare = 'all'\nalpha", "line 4: compare: must be a table, got 'all'"),
+    (
+        "alpha",
+        "compare = { optimizers = ['PsiLogik'] }\nalpha",
+        "compare.optimizers: unknown optimizer 'PsiLogik'; did",
+    ),
+    ("alpha", "compare = { baselines = ['all', 'AdamW'] }\nalpha", "compare.baselines: unknown optimizer 'all'"),
+    (
+        "alpha",
+        "compare = { baselines = ['AdamW', 'AdamW'] }\nalpha",
+        "compare.baselines: must name each optimizer once",
+    ),
+    ("alpha", "compare = { optimizers = ['AdamW'] }\nalpha", "line 4: compare: has no pair of two; name an optimizer"),
+    ("[optimizers.AdamW]", "[optimizers.all]", "optimizers.all: must not be 'all', which stands for every optimizer"),
     (
         "alpha",
         "controls = ['AdmW', 'PsiLogic']\nalpha",
@@ -84,7 +97,7 @@ LIMITS = [
 ]
 NAMES = [
     ('metric = "accuracy"', 'metric = "acuracy"', "line 24: arenas.vit.metric: unknown metric 'acuracy'; did you mean"),
-    ('reference = "PsiLogic"', 'reference = "PsiLogik"', "line 3: reference: unknown optimizer 'PsiLogik'; did you me"),
+    ('reference = "AdamW"', 'reference = "AdamV"', "line 3: reference: unknown optimizer 'AdamV'; did you mean"),
     ("description", "name = '../evil'\ndescription", "tiny.toml: name = '../evil': a suite is named by its file"),
     ("[training]", "[trainign]\nclip_norm = 1\n[training]", "line 18: trainign: unknown key 'trainign'; did you mean"),
     (

@@ -9,10 +9,13 @@ from statistics import median
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ranking import ranks
 from fairbench.analysis.comparison.speedups import Speedup, speedups
-from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
+from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.cost import Cost, costs
 from fairbench.optimizers.resolve import facts_of
 from fairbench.suites.schema import ALL_ARENAS
+
+DECIDED: tuple[Verdict, ...] = ("better", "equivalent", "worse", "inconclusive")
+"""The verdicts that are counted by their names; all others are undecided."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,9 @@ class Standing:
         groups: a letter for each group to which it belongs; mean ranks do not separate two optimizers that share one.
         critical_difference: the smallest difference of mean ranks that separates two; None without a test.
         better, equivalent, worse, inconclusive: number of arenas with this verdict on it against the suite's
-            reference; None for the reference.
+            reference; None where the suite does not compare it with that.
         undecided: number of arenas without such a verdict: one of the two diverged, trials are missing, or both are
-            identical; None for the reference.
+            identical; None as above.
         step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas.
         train_ratio: time of a training step over the reference's, median over the arenas.
         speedup: median over the arenas in which the reference has a curve over horizons; None without one, and where an
@@ -100,10 +103,10 @@ def _median(rows: Sequence[Speedup]) -> float | None:
 
 
 def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> dict[str, int | None]:
-    """The number of arenas with each verdict on an optimizer against the reference; None for the reference."""
-    against = [c.verdict for c in comparisons if (c.optimizer, c.baseline) == (reference, name)]
-    counts = Counter(FROM_BASELINE.get(verdict, "undecided") for verdict in against)
-    return {x: None if name == reference else counts[x] for x in (*FROM_BASELINE, "undecided")}
+    """The number of arenas with each verdict on an optimizer against the reference; None where there is none."""
+    against = [c.verdict for c in comparisons if (c.optimizer, c.baseline) == (name, reference)]
+    counts = Counter(verdict if verdict in DECIDED else "undecided" for verdict in against)
+    return {x: counts[x] if against else None for x in (*DECIDED, "undecided")}
 
 
 def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:

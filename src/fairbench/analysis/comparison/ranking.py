@@ -49,7 +49,7 @@ class Rank:
 
 def ranking(analyses: Analyses) -> list[Rank]:
     """The ranks where the verdicts on all pairs separate optimizers; empty unless all pairs are compared."""
-    return analyses.of(ranks) if analyses.suite.compare == "all" else []
+    return analyses.of(ranks) if analyses.suite.every_pair else []
 
 
 def ranks(analyses: Analyses) -> list[Rank]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.verdicts import FROM_BASELINE
 from fairbench.analysis.cost import step_times
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.statistics.significance import summarize, welch
@@ -31,7 +30,7 @@ class Speedup:
         ci_low, ci_high: end of the 95% confidence interval, not corrected for the number of comparisons; None where it
             is open: the reference's shortest or longest training is not ruled out.
         shortest, longest: the horizons of the reference, as multiples of the arm's steps.
-        verdict: the verdict on the arm against the reference.
+        verdict: the verdict on the arm against the reference; empty where the suite does not compare them.
         claimed: whether the arm is faster: its verdict is better, and the interval lies above 1.
         time_speedup, time_low, time_high: the same in training time, with the times of a step from timing trials; None
             without these or without `speedup`.
@@ -79,13 +78,13 @@ def curve_arenas(suite: Suite, arena: str) -> list[str]:
 def speedups(analyses: Analyses) -> list[Speedup]:
     """A row for every arm but those of the reference, in each arena with a curve of the reference over horizons."""
     suite, results = analyses.suite, analyses.results
-    judged = [c for c in analyses.comparisons if c.optimizer == suite.reference]
-    verdicts = {(c.arena, c.baseline): FROM_BASELINE.get(c.verdict, c.verdict) for c in judged}
+    verdicts = {c.pair: c.verdict for c in analyses.comparisons}
     rows = []
     for arena in suite.compared_arenas:
         curve = [results.arm(name, suite.reference) for name in curve_arenas(suite, arena)]
         arms = [arm for arm in results.of(arena) if arm.optimizer != suite.reference]
-        rows += [_speedup(results, arm, curve, verdicts[arena, arm.optimizer]) for arm in arms if len(curve) > 1]
+        judged = [(arm, verdicts.get((arena, arm.optimizer, suite.reference), "")) for arm in arms]
+        rows += [_speedup(results, arm, curve, verdict) for arm, verdict in judged if len(curve) > 1]
     return rows
 
 

@@ -27,8 +27,6 @@ Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-FROM_BASELINE = {"better": "worse", "equivalent": "equivalent", "worse": "better", "inconclusive": "inconclusive"}
-"""Verdicts on an optimizer against a baseline, seen from the baseline; all the rest are undecided."""
 NOT_DECLARED = "not declared"
 ROUNDING = 1e-6
 """The largest relative difference between two evaluations of the same weights that rounding explains."""

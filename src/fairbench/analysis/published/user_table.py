@@ -47,13 +47,13 @@ Arm = dict[str, float] | Summary
 
 
 def table_comparisons(
-    path: Path, *, reference: str = "", better: str = "", baselines: Sequence[str] = (), alpha: float = 0.05
+    path: Path, *, optimizer: str = "", better: str = "", baselines: Sequence[str] = (), alpha: float = 0.05
 ) -> list[Comparison]:
-    """Judge the results of a CSV file: the reference against every other optimizer, in every arena.
+    """Judge the results of a CSV file: an optimizer against every other one, in every arena.
 
     Args:
         path: the file; a row has arena, optimizer, seed and value, or arena, optimizer, mean, std and n.
-        reference: the optimizer that is compared; empty for the first one of the file.
+        optimizer: the optimizer that is compared; empty for the first one of the file.
         better: "lower" or "higher"; empty where the file has a column `better`.
         baselines: the baselines whose comparisons are the family; empty for all.
         alpha: family-wise error rate.
@@ -70,16 +70,16 @@ def table_comparisons(
     for row in rows:
         _add(arms.setdefault(row.cells["arena"], {}), row)
     names = list(dict.fromkeys(row.cells["optimizer"] for row in rows))
-    reference = reference or names[0]
-    for name in (reference, *baselines):
+    optimizer = optimizer or names[0]
+    for name in (optimizer, *baselines):
         if name not in names:
             raise unknown(f"optimizer of {path.name}", name, names)
-    others = [name for name in names if name != reference and name in (baselines or names)]
-    pairs = [(arena, name) for arena, here in arms.items() for name in others if {reference, name} <= here.keys()]
+    others = [name for name in names if name != optimizer and name in (baselines or names)]
+    pairs = [(arena, name) for arena, here in arms.items() for name in others if {optimizer, name} <= here.keys()]
     if not pairs:
-        raise UsageError(f"{path.name}: {reference} shares no arena with another optimizer; add rows, or --reference")
+        raise UsageError(f"{path.name}: {optimizer} shares no arena with another optimizer; add rows, or --optimizer")
     directions = {arena: _direction(arena, rows, better) for arena in arms}
-    return judge([_compare(x, directions[x], arms[x], reference, name) for x, name in pairs], alpha)
+    return judge([_compare(x, directions[x], arms[x], optimizer, name) for x, name in pairs], alpha)
 
 
 def _rows(path: Path) -> list[Row]:
@@ -143,10 +143,10 @@ def _direction(arena: str, rows: Iterable[Row], better: str) -> str:
     return BETTER[found[0]]
 
 
-def _compare(arena: str, direction: str, arms: Mapping[str, Arm], reference: str, baseline: str) -> Comparison:
+def _compare(arena: str, direction: str, arms: Mapping[str, Arm], optimizer: str, baseline: str) -> Comparison:
     """A comparison before Holm's correction."""
-    begun = Comparison(arena, "value", direction, reference, baseline)
-    ours, theirs = arms[reference], arms[baseline]
+    begun = Comparison(arena, "value", direction, optimizer, baseline)
+    ours, theirs = arms[optimizer], arms[baseline]
     if isinstance(ours, Summary) and isinstance(theirs, Summary):
         begun = replace(begun, n_optimizer=ours.n, n_baseline=theirs.n, seeds=max(ours.n, theirs.n))
         return summarized(begun, ours, theirs)

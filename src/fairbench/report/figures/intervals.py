@@ -1,4 +1,4 @@
-"""Values with their intervals, a row for each: the figures of the leaderboard, causes and shocks."""
+"""Values with their intervals, a row for each: the figures of gains, causes and shocks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -112,39 +112,45 @@ def _draw_margin(axes: Axes, margin: float) -> None:
 
 
 def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """Every optimizer against the reference: a panel for each arena, or for each optimizer if they are far fewer."""
+    """The gain of one optimizer over each baseline, or of each over the first: a panel for each arena, or each arm."""
     suite = analyses.suite
-    shown = [c for c in analyses.comparisons if c.optimizer == suite.reference and c.gain is not None]
-    by_baseline = 2 * len({c.baseline for c in shown}) <= len({c.arena for c in shown})
+    optimizers, baselines = suite.sides
+    of_one = len(optimizers) == 1
+    shown = [c for c in analyses.comparisons if c.gain is not None and (of_one or c.baseline == baselines[0])]
+    by_arm = 2 * len({c.pair[1:] for c in shown}) <= len({c.arena for c in shown})
     arenas = short_names([*suite.arenas])
+    if not shown:
+        return None
     rows: dict[str, list[Interval]] = {}
     for c in shown:
-        style = styles[c.baseline]
-        if by_baseline:
-            row = _row(c, arenas[c.arena], f"{c.baseline}, {c.arena}, in margins", style, suite.arenas[c.arena].margin)
+        name = c.baseline if of_one else c.optimizer
+        style = styles[name]
+        if by_arm:
+            row = _row(c, arenas[c.arena], f"{name}, {c.arena}, in margins", style, suite.arenas[c.arena].margin)
             rows.setdefault(style.label, []).append(row)
         else:
-            rows.setdefault(c.arena, []).append(_row(c, style.label, c.baseline, style, 1.0))
-    margins = {name: 1.0 if by_baseline else suite.arenas[name].margin for name in rows}
-    axis = f"gain over {styles[suite.reference].label}{', in margins' if by_baseline else ''} (right is better)"
+            rows.setdefault(c.arena, []).append(_row(c, style.label, name, style, 1.0))
+    margins = {name: 1.0 if by_arm else suite.arenas[name].margin for name in rows}
+    whose = f"of {styles[optimizers[0]].label} over each" if of_one else f"over {styles[baselines[0]].label}"
+    axis = f"gain {whose}{', in margins' if by_arm else ''} (right is better)"
+    named = f"{optimizers[0]} over each baseline" if of_one else f"each optimizer over {baselines[0]}"
     caption = (
-        f"Leaderboard: the gain of each optimizer over {suite.reference} on the test split, to the right where it is "
-        f"better{', in multiples of the margin of each arena' if by_baseline else ''}; the tables have its opposite, "
-        f"the gain of {suite.reference}. Mean over the seeds "
+        f"The gain of {named} on the test split, to the right where the optimizer is "
+        f"better{', in multiples of the margin of each arena' if by_arm else ''}. Mean over the seeds "
         "with its 95% confidence interval, not corrected. Filled: the verdict is better or worse. The band is the "
         "margin, within which differences do not matter; beyond it the axis is logarithmic. Arms of which a seed "
         "diverged are left out."
     )
     ranked = {panel: sorted(of_panel, key=lambda row: -row.value) for panel, of_panel in rows.items()}
-    return draw_intervals(ranked, "leaderboard", "Leaderboard", axis, caption, LABEL_HEIGHT, margins)
+    return draw_intervals(ranked, "leaderboard", "Gains", axis, caption, LABEL_HEIGHT, margins)
 
 
 def _row(c: Comparison, label: str, name: str, style: ArmStyle, unit: float) -> Interval:
-    """The gain of a baseline over the reference, divided by a unit."""
+    """The gain of a comparison, divided by a unit."""
     assert c.gain is not None
     same = c.verdict in ("identical", "identical values")  # no seed differs: Welch's interval is not about that
-    low, high = (None, None) if same or c.ci_low is None or c.ci_high is None else (-c.ci_high / unit, -c.ci_low / unit)
-    return Interval(label, name, style, 0.0 - c.gain / unit, low, high, c.verdict in ("better", "worse"))
+    low, high = (None, None) if same or c.ci_low is None or c.ci_high is None else (c.ci_low / unit, c.ci_high / unit)
+    return Interval(label, name, style, c.gain / unit, low, high, c.verdict in ("better", "worse"))
 
 
 def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:

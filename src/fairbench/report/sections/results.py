@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from fairbench.analysis.aggregates import Aggregate, aggregates
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.leaderboard import Standing, leaderboard
+from fairbench.analysis.comparison.leaderboard import DECIDED, Standing, leaderboard
 from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.comparison.schedules import Interaction, interactions
-from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.common.formatting import column_of_means, exact, measured, number, p_value, signed, three
 from fairbench.report.output import Output, Section
-from fairbench.report.sections.verdicts import TEST_NAMES, VerdictText
+from fairbench.report.sections.verdicts import TEST_NAMES, VerdictText, naming
 from fairbench.report.view import (
     ARM,
     Column,
@@ -59,12 +59,9 @@ def main_table(analyses: Analyses) -> TableView:
         deviation = {"std": lambda optimizer: of_arena[optimizer].std}
         return Column(_metric(suite, arena), mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
 
-    whom = (
-        "every other" if suite.compare == "all" else f"{suite.reference}, or {suite.reference} better than every other"
-    )
     caption = (
         f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
-        f"is that an optimizer is better than {whom}."
+        "is that an optimizer is better than each with which it is compared."
     )
     if any(map(_lost, found.values())):
         caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
@@ -81,14 +78,17 @@ def _lost(a: Aggregate) -> str:
 
 
 def _pair_columns(analyses: Analyses) -> tuple[Column, ...]:
-    """The columns that name a pair; the first optimizer only where all pairs are compared."""
-    first = [words("Optimizer", "optimizer")] if analyses.suite.compare == "all" else []
-    return words("Arena", "arena"), *first, words("Baseline", "baseline")
+    """The columns that name a comparison."""
+    sides = naming(analyses.comparisons)
+    return words("Arena", "arena"), *(words(side.capitalize(), side) for side in sides)
 
 
 def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
     """Every comparison with its tests."""
-    reference = "the optimizer" if analyses.suite.compare == "all" else analyses.suite.reference
+    optimizer, baseline = (
+        names[0] if len(names) == 1 else f"the {side}"
+        for names, side in zip(analyses.suite.sides, ("optimizer", "baseline"), strict=True)
+    )
     decides = analyses.suite.final.test
     (other,) = TESTS.keys() - {decides}
     return (
@@ -97,12 +97,14 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
         *page_only(
             Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
             Column(
-                f"Mean of {reference}",
+                f"Mean of {optimizer}",
                 lambda c: measured(c.mean_optimizer, c.std_optimizer),
                 lambda c: c.mean_optimizer,
             ),
             Column(
-                "Mean of the baseline", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline
+                f"Mean of {baseline}",
+                lambda c: measured(c.mean_baseline, c.std_baseline),
+                lambda c: c.mean_baseline,
             ),
         ),
         intervals("Gain", "gain"),
@@ -124,8 +126,8 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
 def _comparison_caption(analyses: Analyses) -> str:
     suite = analyses.suite
     caption = (
-        "Final value of each arena’s primary metric on the test split. Gain, interval and g are positive where "
-        f"{'the optimizer' if suite.compare == 'all' else suite.reference} is better. Only “better” is a win. "
+        f"Final value of each arena’s primary metric on the test split, {suite.question}. Gain, interval and g are "
+        "positive where the optimizer is better than the baseline. Only “better” is a win. "
         f"The test is {TEST_NAMES[suite.final.test]}, alpha {exact(suite.alpha)}; the interval is not corrected for "
         "the number of comparisons, Holm p is. The p of the other test, the correlation of the arms over seeds, and "
         "the seeds that would find a difference of the margin decide nothing."
@@ -139,7 +141,7 @@ def _leaderboard_columns(analyses: Analyses) -> tuple[Column, ...]:
         words("Optimizer", "optimizer"),
         numbers("Mean rank", "mean_rank", three),
         *page_only(words("Groups", "groups")),
-        *(numbers(verdict.capitalize(), verdict, exact) for verdict in FROM_BASELINE),
+        *(numbers(verdict.capitalize(), verdict, exact) for verdict in DECIDED),
         *page_only(numbers("Undecided", "undecided", exact)),
         numbers("Step time", "step_ratio", three),
         numbers("Training time", "train_ratio", three),

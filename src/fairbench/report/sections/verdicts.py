@@ -25,6 +25,12 @@ NUMBERS = {"gain": "gain", "low": "ci_low", "high": "ci_high"}
 """The numbers that a cell shows, by their names."""
 
 
+def naming(comparisons: Sequence[Comparison]) -> list[str]:
+    """What names a comparison among others: its optimizer, its baseline or both, but not one that all of them share."""
+    sides = [side for side in ("optimizer", "baseline") if len({getattr(c, side) for c in comparisons}) > 1]
+    return sides or ["baseline"]
+
+
 class VerdictText(Emphasized):
     """The verdict of a comparison with its notes."""
 
@@ -64,12 +70,11 @@ def verdict_grid(analyses: Analyses) -> TableView:
 
     The rank of a cell among all is that of better ones first, then of the larger gain.
     """
-    suite, comparisons = analyses.suite, analyses.comparisons
-    every = suite.compare == "all"
+    comparisons, sides = analyses.comparisons, naming(analyses.comparisons)
     best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.gain or 0)))
-    found = {(c.arena, _pair(c, every)): (c, rank) for rank, c in enumerate(best_first)}
+    found = {(c.arena, _pair(c, sides)): (c, rank) for rank, c in enumerate(best_first)}
     arenas = list(dict.fromkeys(c.arena for c in comparisons))
-    pairs = list(dict.fromkeys(_pair(c, every) for c in comparisons))
+    pairs = list(dict.fromkeys(_pair(c, sides) for c in comparisons))
     by_arena = len(arenas) >= len(pairs)
 
     def column(title: str) -> Column:
@@ -78,17 +83,17 @@ def verdict_grid(analyses: Analyses) -> TableView:
 
         return grid_column(title, lambda row: at(row)[0], lambda row: GridText(*at(row)))
 
-    head, rows, titles = ("Arena", arenas, pairs) if by_arena else ("Pair" if every else "Baseline", pairs, arenas)
-    whole = "Each pair in each arena" if every else f"{suite.reference} in each arena against each baseline"
+    what = "Pair" if len(sides) > 1 else sides[0].capitalize()
+    head, rows, titles = ("Arena", arenas, pairs) if by_arena else (what, pairs, arenas)
     caption = (
-        f"{whole}: verdict, gain with its 95% confidence interval, positive where "
-        f"{'the first' if every else suite.reference} is better. Only “better” is a win."
+        f"The verdicts in each arena, {analyses.suite.question}: gain with its 95% confidence interval, positive where "
+        "the optimizer is better than the baseline. Only “better” is a win."
     )
     return table_view("verdicts", caption, (Column(head, str), *map(column, titles)), rows)
 
 
-def _pair(c: Comparison, every: bool) -> str:
-    return f"{c.optimizer} against {c.baseline}" if every else c.baseline
+def _pair(c: Comparison, sides: Sequence[str]) -> str:
+    return " against ".join(getattr(c, side) for side in sides)
 
 
 def grid_column(title: str, of: Callable[[Row], Comparison], show: Callable[[Row], GridText]) -> Column:
@@ -110,13 +115,13 @@ def _frozen(analyses: Analyses) -> str:
 
 def _counts(analyses: Analyses) -> str:
     """How often each verdict was made; the table of verdicts has the pairs."""
-    suite, comparisons = analyses.suite, analyses.comparisons
+    comparisons = analyses.comparisons
     if not comparisons:
         return "There is no baseline, so nothing is compared."
     counts = Counter(c.verdict for c in comparisons)
     parts = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if counts[verdict] or verdict == "better"]
-    compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
-    return f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is {', '.join(parts)}."
+    of = f"{plural(len(comparisons), 'comparison')} ({analyses.suite.question})"
+    return f"Of {of} the verdict is {', '.join(parts)}."
 
 
 def _meaning(analyses: Analyses) -> str:
