@@ -1,119 +1,162 @@
-"""How often a study finds a difference between exchangeable optimizers, with one search and with repeated searches.
+"""How often a study calls one of two exchangeable optimizers better or worse, and how often it finds a true difference.
 
-.venv/bin/python benchmarks/search_error.py [--studies 20000] [--csv docs/results/benchmarks/search_error.csv]
+.venv/bin/python benchmarks/search_error.py [--studies 4000] [--csv docs/results/benchmarks/search_error.csv]
 
-All optimizers of an arena have the same true curve over the settings; the scatter of a seed is added to every trial.
-With one search, all final seeds have the setting of its best trial; with `sweep.repeated`, each has that of its own
-search. Any difference is an error: Welch's tests of all comparisons, corrected by Holm, at 0.05.
+Every study is planned, selected and judged by the code that plans, selects and judges real ones: the suite `mini` with
+other seeds, and margins so small that nothing is equivalent. Only the trainings are replaced by
 
-The rows "quadratic" have 5 rates, 4 arenas and 3 baselines. Their curve is 0.2 times the squared distance from the best
-rate in steps of the grid, which is uniform between the second and the fourth; seeds scatter by 0.3. The other rows have
-the measured curves of the trials that select in a study in docs/results, in units of the scatter of its final seeds: in
-each arena that of one of its optimizers, drawn at random for every 200 studies.
+    value = curvature * (index - optimum)^2 + 0.3 * (sqrt(rho) * seed + sqrt(1 - rho) * own)
+
+index: of the rate on the grid; optimum: uniform, the same for every optimizer of an arena; seed: a normal effect that
+all arms and rates share; own: normal noise of each training. Its validation value has further noise of its own, as a
+share of 0.3. Where the curvature is 0.05, the optimum of the short trials lies one place too low.
 """
 
 import argparse
-from collections.abc import Callable
-from functools import partial
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import product
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from csv_files import read_csv, write_csv
-from numpy.typing import NDArray
-from scipy import stats
+from csv_files import write_csv
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
-ALPHA, SEEDS, BATCH = 0.05, (3, 5, 10), 200
-OURS = {"mini": 3, "zoo": 26, "shock": 7}
-"""Studies with sweeps, and the baselines that one optimizer has in them."""
-Curve = NDArray[np.floating[Any]]
-"""The metric of each setting, lower is better, in units of the scatter between seeds."""
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
+from fabricated import history
 
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.search import depends_on_setting
+from fairbench.optimizers.spec import ResolvedOptimizer
+from fairbench.study.plan import ResolvedArena, ResolvedSuite
+from fairbench.study.record import Hashes, Record, Result, Seconds, TrialCost
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
 
-def quadratic(random: np.random.Generator) -> list[Curve]:
-    """The curves of four arenas."""
-    return [0.2 * (np.arange(5) - random.uniform(1, 3)) ** 2 / 0.3 for _ in range(4)]
-
-
-def selecting(study: str) -> list[dict[str, str]]:
-    """The rows of the trials that select: those that confirm the selection of the sweep."""
-    return [row for row in read_csv(RESULTS / study / "lr_sweep.csv") if row["stage"] == "confirm"]
-
-
-def measured(study: str) -> list[list[Curve]]:
-    """The curves of each arena of a study of ours, one for each optimizer that has at least two complete settings."""
-    comparisons = {row["arena"]: row for row in read_csv(RESULTS / study / "significance.csv")}
-    trials, curves = selecting(study), dict[str, list[Curve]]()
-    for row in read_csv(RESULTS / study / "aggregate.csv"):
-        primary = comparisons.get(row["arena"], {"metric": "", "direction": ""})
-        about = [row[key] for key in ("arena", "optimizer", "metric")]
-        if row["metric"] == primary["metric"] and row["std"] and float(row["std"]) > 0:
-            own = [x for x in trials if [x[key] for key in ("arena", "optimizer", "metric")] == about and x["value"]]
-            values = np.array([float(x["value"]) for x in own]) / float(row["std"])
-            if len(values) > 1:
-                curves.setdefault(row["arena"], []).append(values if primary["direction"] == "min" else -values)
-    return list(curves.values())
+NOISE = 0.3
+COST = TrialCost(seconds=Seconds(*[0.0] * 7), steps=1, peak_memory_bytes=0, alone=True, data_on="cpu")
+LOOKS = {4: [4, 8], 5: [], 8: []}
+"""Looks, by the fewest seeds of an arm."""
+EFFECT = 2.0
+"""The true difference for the power, in standard deviations of a seed."""
 
 
-def narrow_leads(study: str) -> str:
-    """How many arms of a study of ours that are better or worse were selected by less than the scatter of a seed."""
-    comparisons = read_csv(RESULTS / study / "significance.csv")
-    primary = {row["arena"]: (row["metric"], 1 if row["direction"] == "min" else -1) for row in comparisons}
-    sweeps: dict[tuple[str, str], list[float]] = {}
-    for row in selecting(study):  # one seed for each setting
-        metric, sign = primary[row["arena"]]
-        if row["metric"] == metric and row["value"]:
-            sweeps.setdefault((row["arena"], row["optimizer"]), []).append(sign * float(row["value"]))
-    finals: dict[tuple[str, str], list[float]] = {}
-    for row in read_csv(RESULTS / study / "summary.csv"):
-        if row["metric"] == primary[row["arena"]][0] and row["val"]:
-            finals.setdefault((row["arena"], row["optimizer"]), []).append(float(row["val"]))
-    won = [row for row in comparisons if row["verdict"] in ("better", "worse")]
-    decided = {(row["arena"], row[side]) for row in won for side in ("optimizer", "baseline")} & sweeps.keys()
-    narrow = [arm for arm in decided if np.diff(sorted(sweeps[arm])[:2])[0] < np.std(finals[arm], ddof=1)]
-    return f"{study}: {len(narrow)} of {len(decided)} arms that are better or worse: {', '.join(map(' '.join, narrow))}"
+@dataclass(frozen=True)
+class Cell:
+    """What the trainings of a study are like, and the seeds that it has.
+
+    Attributes:
+        rho: correlation of two arms over the seeds.
+        curvature: of the metric over the rates, per place of the grid squared.
+        validation_noise: noise that the test split does not share, as a share of the scatter of a seed.
+        noisy: factor of the noise of one baseline.
+        seeds: final seeds; with looks, the fewest.
+    """
+
+    rho: float
+    curvature: float
+    validation_noise: float
+    noisy: float
+    seeds: int
 
 
-def drawn(arenas: list[list[Curve]], random: np.random.Generator) -> list[Curve]:
-    """One of the curves of each arena."""
-    return [curves[random.integers(len(curves))] for curves in arenas]
+def the_study(seeds: int) -> ResolvedSuite:
+    """The suite `mini` with a number of seeds, of which no code is loaded."""
+    mini, looks = load_suite("mini"), LOOKS[seeds]
+    arenas = {name: replace(plan, margin=1e-9) for name, plan in mini.arenas.items()}
+    final = replace(mini.final, seeds=[*range(1, 1 + (looks or [seeds])[-1])], looks=looks)
+    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in mini.optimizers}
+    met = {name: ResolvedArena("", {}, {}) for name in arenas}
+    return ResolvedSuite(replace(mini, arenas=arenas, final=final), "cpu", met, resolved, {})
 
 
-def error_rate(
-    curves: Callable[[np.random.Generator], list[Curve]], baselines: int, seeds: int, repeated: bool, studies: int
-) -> float:
-    """The share of studies with a significant difference."""
-    random, errors = np.random.default_rng(0), 0
-    for _ in range(studies // BATCH):
-        smallest, arenas = np.ones(BATCH), 0
-        for curve in curves(random):
-            trials = curve + random.standard_normal((BATCH, baselines + 1, seeds if repeated else 1, len(curve)))
-            chosen = curve[np.argmin(trials, axis=-1)]
-            final = chosen + random.standard_normal((BATCH, baselines + 1, seeds))
-            p = stats.ttest_ind(final[:, :1], final[:, 1:], axis=-1, equal_var=False).pvalue
-            smallest, arenas = np.minimum(smallest, p.min(axis=1)), arenas + 1
-        errors += int((smallest * arenas * baselines < ALPHA).sum())
-    return errors / (studies // BATCH * BATCH)
+class Trainings:
+    """The records of a study, drawn when they are asked for."""
+
+    def __init__(self, study: ResolvedSuite, cell: Cell, effect: float, random: np.random.Generator) -> None:
+        self._study, self._cell, self._effect, self._random = study, cell, effect, random
+        self._optimum = {arena: random.uniform(1, study.suite.sweep.points - 2) for arena in study.suite.arenas}
+        self._search = study.search("AdamW")
+        self._seeds: dict[tuple[str, int], float] = {}
+        self.known: dict[tuple[str, str, str, float, int], Record] = {}
+
+    def __call__(self, spec: TrialSpec) -> Record | None:
+        """The record of a trial; None of a timing trial."""
+        if spec.stage == "timing":
+            return None
+        key = (spec.stage, spec.arena.name, spec.optimizer.name, spec.lr, spec.seed)
+        if key not in self.known:
+            self.known[key] = self._record(spec)
+        return self.known[key]
+
+    def _record(self, spec: TrialSpec) -> Record:
+        suite, arena, cell, normal = self._study.suite, spec.arena.name, self._cell, self._random.standard_normal
+        short = spec.stage == "sweep"
+        shift = 1.0 if short and cell.curvature < 0.1 else 0.0
+        curve = cell.curvature * (self._search.index(spec.lr) - self._optimum[arena] + shift) ** 2
+        if short:
+            test = curve + NOISE * normal()
+        else:
+            seed = self._seeds.setdefault((arena, spec.seed), normal())
+            scale = cell.noisy if spec.optimizer.name == "Lion" else 1.0
+            effect = self._effect if spec.optimizer.name == "PsiLogic" else 0.0
+            own = scale * (sqrt(cell.rho) * seed + sqrt(1 - cell.rho) * normal())
+            test = curve + NOISE * (own - effect)
+        val = test + cell.validation_noise * NOISE * normal()
+        sign, metric = -suite.sign(arena), suite.arenas[arena].metric
+        final = {
+            split: {**dict.fromkeys(suite.metrics[arena], 0.0), metric: sign * value}
+            for split, value in (("val", val), ("test", test))
+        }
+        hashes = Hashes("", "", "", f"{spec.optimizer.name} {spec.lr}")
+        result = Result(spec.training.steps, final, hashes, 1, 0.0, None)
+        return Record(id="", stage=spec.stage, status="finished", result=result, cost=COST, environment={})
+
+
+def studies(cell: Cell, number: int, effect: float) -> Iterator[tuple[Analyses, int]]:
+    """Studies that ran, with their numbers of final trainings."""
+    study, random = the_study(cell.seeds), np.random.default_rng(1)
+    plans = history(study)
+    for _ in range(number):
+        trainings = Trainings(study, cell, effect, random)
+        analyses = Analyses(plans, trainings)
+        assert all(c.verdict in ("better", "worse", "inconclusive") for c in analyses.comparisons)
+        yield analyses, sum(key[0] == "final" for key in trainings.known)
+
+
+def row(cell: Cell, number: int) -> dict[str, Any]:
+    """The errors, the power and the cost in a cell."""
+    errors = unnoticed = found = compared = trainings = 0
+    for analyses, _ in studies(cell, number, 0.0):
+        if any(c.verdict != "inconclusive" for c in analyses.comparisons):
+            errors += 1
+            unnoticed += depends_on_setting.flag(analyses).severity == "pass"
+    for analyses, trained in studies(cell, number // 8, EFFECT):
+        found += sum(c.verdict == "better" for c in analyses.comparisons)
+        compared, trainings = compared + len(analyses.comparisons), trainings + trained
+    shares = {"any_false_verdict": errors / number, "not_flagged": unnoticed / number, "power": found / compared}
+    arms = number // 8 * len(the_study(cell.seeds).suite.arms)
+    looks = " ".join(map(str, LOOKS[cell.seeds]))
+    return {**vars(cell), "looks": looks, **shares, "trainings": round(trainings / arms, 1), "studies": number}
 
 
 def main() -> None:
-    """Print the rates, and write them as CSV if requested."""
+    """Print the table, and write it as CSV if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--studies", type=int, default=20_000)
+    parser.add_argument("--studies", type=int, default=4000)
     parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
-    cases = {"quadratic": (quadratic, 3)}
-    cases |= {study: (partial(drawn, measured(study)), baselines) for study, baselines in OURS.items()}
-    rows: list[dict[str, Any]] = []
-    for case, (curves, baselines) in cases.items():
-        for seeds in SEEDS:
-            rates = [error_rate(curves, baselines, seeds, repeated, options.studies) for repeated in (False, True)]
-            rows.append({"curves": case, "seeds": seeds, "one_search": rates[0], "repeated": rates[1]})
-            print(f"{case:10} {seeds:3} seeds: one search {rates[0]:.4f}, repeated {rates[1]:.4f}", flush=True)
-    print("selected by a lead within the scatter of a seed", narrow_leads("zoo"), sep="\n")
+    cells = [Cell(*x) for x in product((0.0, 0.5, 0.9), (0.05, 0.2, 1.0), (0.1, 0.5), (1.0, 3.0), LOOKS)]
+    rows = []
+    with ProcessPoolExecutor(2) as pool:
+        for found in pool.map(row, cells, [options.studies] * len(cells)):
+            rows.append(found)
+            print(found, flush=True)
     if options.csv:
-        write_csv([{**row, "studies": options.studies} for row in rows], options.csv)
+        write_csv(rows, options.csv)
 
 
 if __name__ == "__main__":

@@ -82,10 +82,15 @@ def tiny_file(tmp_path):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The tiny study with an own optimizer, a confirmed selection and two looks, in trials long enough to be killed."""
+    """The tiny study with an own optimizer, three final settings and two looks, in trials long enough to be killed."""
     folder = tmp_path_factory.mktemp("finished")
     text = TINY.replace("steps = 40", "steps = 60").replace("sweep_steps = 10", "sweep_steps = 30\n")
-    text = text.replace("budget = 3", "confirm = 1").replace("seeds = [1, 2]", "seeds = [1, 2, 3]\nlooks = [2, 3]")
+    for before, after in (
+        ("budget = 3\n", ""),
+        ("settings = 1", "looks = [2, 3]"),
+        ("seeds = [1, 2]", "seeds = [1, 2, 3]"),
+    ):
+        text = text.replace(before, after)
     write_tiny(folder, text)
     words = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
     shown = io.StringIO()

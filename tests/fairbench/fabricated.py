@@ -26,7 +26,7 @@ from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import ArenaPlan, Cell, Compare, Final, Suite, Sweep, Training
 
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}
-COST = {"peak_memory_bytes": 5_000_000, "alone": True, "data_on": "cpu"}
+COST = {"peak_memory_bytes": 5_000_000, "data_on": "cpu"}
 MINI = load_suite("mini").arenas
 TENSOR_STEPS, SHARE = "tensor steps", "share of the tensor"
 QUANTITIES = {
@@ -61,6 +61,7 @@ def study(
     alpha=0.05,
     margin=0.01,
     budget=0,
+    settings=1,
     test="paired",
     reference="PsiLogic",
     compare=PSILOGIC,
@@ -72,7 +73,7 @@ def study(
         reference=reference,
         alpha=alpha,
         sweep=Sweep(1e-4, 1e-2, [0], 1, points=3, budget=budget),
-        final=Final(list(seeds), 2, test=test),
+        final=Final(list(seeds), 2, settings, test=test),
         training=Training(0, 1.0, 5),
         arenas={
             name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4, MINI[name].data, MINI[name].model) for name in arenas
@@ -113,23 +114,28 @@ def with_ladder(the_study, parameters=(1000, 2000, 4000, 8000), horizons=(0.5, 1
 class Records:
     """A lookup: `finals[arena, optimizer][seed]` is a score, "diverged", "failed" or None for no record.
 
-    The sweep is best at 1e-3; `sweeps[arena, optimizer][lr]` overrides a score. With `speed` there are timing trials,
-    and the trials of PsiLogic take `speed` times as long.
+    The sweep is best at 1e-3; `sweeps[arena, optimizer][lr]` overrides a score. Other settings of stage 2 are worse by
+    `apart`; `shared`: all trials shared their device. With `speed` there are timing trials, and the trials of PsiLogic
+    take `speed` times as long.
     """
 
-    def __init__(self, finals, sweeps=None, quantities=QUANTITIES, weights=None, batches=None, speed=None):
+    def __init__(self, finals, sweeps=None, quantities=QUANTITIES, weights=None, batches=None, speed=None, **other):
         self.finals, self.sweeps, self.quantities, self.speed = finals, sweeps or {}, quantities, speed
+        self.apart, self.shared = other.get("apart", 0.0), other.get("shared", False)
         self.weights, self.batches = weights or {}, batches or {}
 
     def __call__(self, spec):
         arm = (spec.arena.name, spec.optimizer.name)
         if spec.stage == "timing":
             return self.record(spec, 0.5) if self.speed else None
-        if spec.stage in ("sweep", "confirm"):
+        if spec.stage == "sweep":
             best = 0.5 if spec.lr == 1e-3 else 0.4 if spec.arena.task == "vit" else 0.6
             outcome = self.sweeps.get(arm, {}).get(spec.lr, best)
         else:
             outcome = self.finals[arm].get(spec.seed)
+            if self.apart and spec.lr != 1e-3 and isinstance(outcome, float):
+                worse = self.apart * (1 + spec.seed % 2 / 10)
+                outcome += -worse if spec.arena.task == "vit" else worse
         return None if outcome is None else self.record(spec, outcome)
 
     def record(self, spec, outcome):
@@ -146,6 +152,7 @@ class Records:
             cost=TrialCost(
                 seconds=Seconds(*(factor * x for x in (0.01, 0.02, 0.03, 0.04, 0.5, 0.0, 1.0))),
                 steps=10 if finished else 5,
+                alone=not self.shared,
                 **COST,
             ),
             environment={"python": "3.99", "device": "a machine", "git": "abc"},

@@ -115,7 +115,7 @@ def broken():
     """The study of that page, and its records."""
     the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"), seeds=(1, 2, 3, 4))
     scores = {
-        "PsiLogic": [0.9, 0.91, 0.92, 0.9],
+        "PsiLogic": [0.9, 0.92, 0.91, 0.9],
         "AdamW": [0.5, 0.51, 0.52, 0.5],
         "Lion": [0.6, "diverged", "failed", 0.6],
     }

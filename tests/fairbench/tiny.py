@@ -30,7 +30,7 @@ evaluations = 1
 [final]
 seeds = [1, 2]
 evaluations = 2
-
+settings = 1
 [training]
 clip_norm = 1.0
 warmup_steps = 2

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from fairbench.analysis.comparison.looks import compare_as_declared
+from fairbench.analysis.comparison.looks import Looks, compare_as_declared, judge_looks
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.needed_seeds import collect_needed
 from fairbench.analysis.results import Results
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
@@ -38,9 +37,13 @@ class Analyses:
         return made
 
     @cached_property
+    def _looks(self) -> Looks:
+        return judge_looks(self.history.study, self.lookup)
+
+    @cached_property
     def results(self) -> Results:
         """The records by arm."""
-        return collect_needed(self.history.study, self.lookup)
+        return self._looks.results
 
     @property
     def suite(self) -> Suite:
@@ -59,7 +62,7 @@ class Analyses:
 
     @cached_property
     def _compared(self) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
-        return compare_as_declared(self.history, self.results, self.lookup)
+        return compare_as_declared(self.history, self._looks, self.lookup)
 
     def title(self, c: Comparison) -> str:
         """A comparison in words."""

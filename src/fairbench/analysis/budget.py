@@ -6,7 +6,7 @@ from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.common.formatting import NONE, exact, merged, rate
+from fairbench.common.formatting import NONE, exact, merged, plural, rate
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import ResolvedSuite
 
@@ -22,8 +22,8 @@ class Budget:
         search: the range of the searched rates in words, or that the optimizer is untuned.
         settings: number of settings that were tried.
         sweep_trials, sweep_steps: trials of the search, and their steps.
-        confirm_trials, confirm_steps: trials with the reported length that confirm its selection, and their steps.
-        final_trials, final_steps: trials at the selected setting, and their steps.
+        final_settings: number of settings that were trained at the reported length.
+        final_trials, final_steps: trials of that length, at all these settings, and their steps.
         clipping: of the gradients' global norm, by the training loop or by the optimizer.
         adaptive_clipping: of the gradients, by the weights' norms.
         decay: weight decay, and whether it is coupled to the gradient.
@@ -38,8 +38,7 @@ class Budget:
     settings: int
     sweep_trials: int
     sweep_steps: int
-    confirm_trials: int
-    confirm_steps: int
+    final_settings: int
     final_trials: int
     final_steps: int
     clipping: str
@@ -63,7 +62,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
     default = BY_PRESET if resolved.factory in PRESETS else "none"
     norm = results.study.suite.clip_norm(arm.optimizer)
     by_loop = [f"norm {exact(norm)}"] if norm > 0 else []
-    extras = [dict(extra) for extra in dict.fromkeys(x.extra for x in arm.selected.settings)] or [{}]
+    extra = dict(arm.selected.extra) if arm.selected else {}
     by_optimizer = _amount(options, "gradient clipping of its own", "")
     return Budget(
         arm.arena,
@@ -73,21 +72,21 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         _search(results, arm),
         len({run.setting for run in arm.sweep if run.record is not None}),
         *_count(arm.sweep),
-        *_count(arm.confirm),
-        *_count(arm.final),
+        len({run.setting for run in arm.full_length if run.record is not None}),
+        *_count([*arm.others, *arm.final]),
         clipping=", ".join([*by_loop, *([f"its own {by_optimizer}"] if by_optimizer else [])]) or "none",
         centralization=_amount(options, "gradient centralization", default),
         adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
         schedule=schedule(resolved.needs, *results.study.suite.schedule(arm.arena, arm.optimizer)),
-        decay=" or ".join(_decay(resolved.factory, {**options, **extra}, default) for extra in extras),
+        decay=_decay(resolved.factory, {**options, **extra}, default),
         tuned=arm.tuned,
     )
 
 
 def _search(results: Results, arm: ArmResults) -> str:
     if not arm.tuned:
-        return f"untuned, at {rate(arm.selected.rates[0])}"
+        return f"untuned, at {rate(arm.selected.lr if arm.selected else None)}"
     if tuned_on := results.study.suite.arenas[arm.arena].tuned_on:
         return f"in {tuned_on}"
     lacks = results.study.optimizers[arm.optimizer].lacks
@@ -105,10 +104,20 @@ def search_in_words(study: ResolvedSuite) -> str:
     beyond = "rates beyond the best at the edge or around the best inside"
     more = f", then {beyond} until each search has {sweep.budget}" if sweep.budget > sweep.points else ""
     words = f"{sweep.points} rates {ends}{more}{''.join(f', each with {x}' for x in values)}"
-    places = "its neighbor" if sweep.confirm == 1 else f"its {sweep.confirm} neighbors"
-    confirmed = f"; the best and {places} on each side are trained with the reported length, and those select"
-    each = "; repeated for every final seed" if sweep.repeated else ""
-    return words + (confirmed if sweep.confirm else "") + each
+    return f"{words}; {finals_in_words(study)}"
+
+
+def finals_in_words(study: ResolvedSuite) -> str:
+    """How the setting of the final trials is selected, in words."""
+    final = study.suite.final
+    if final.settings == 1:
+        return "the best of these short trials is reported"
+    values = "its neighbors" if final.settings == 3 else f"its {final.settings // 2} neighbors on each side"
+    first = plural(final.halve_after, "final seed")
+    return (
+        f"the best and {values}, and more while the best lies at the edge, are trained with the reported length; "
+        f"after {first} the best two continue, and the one with the best mean over all seeds is reported"
+    )
 
 
 def equality(arms: Sequence[Budget]) -> str:

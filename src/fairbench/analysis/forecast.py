@@ -15,7 +15,7 @@ from fairbench.suites.schema import Suite
 
 RECORD_BYTES = 1420
 """Bytes of a record without its spec, losses and evaluations."""
-FINAL_VALUES = {"sweep": 2, "confirm": 2, "final": 4}
+FINAL_VALUES = {"sweep": 2, "final": 4}
 """The metrics at the end are as long as this number of evaluations, by stage."""
 LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 22, 3, 19
 """Bytes of a number in the loss curve, of an evaluation, and of each of its metrics."""
@@ -34,10 +34,8 @@ class Forecast:
 
     Attributes:
         sweep_trials: trials of stage 1.
-        confirm_trials: trials that confirm what they select: the best and its neighbors.
-        more_confirm_trials: trials that may be added while the best lies at the edge of these.
         final_trials: trials of stage 2 until the first look, which is the only one of most studies.
-        more_final_trials: trials that may be added until the last look.
+        more_final_trials: trials that may be added, until the last look and while the best setting lies at the edge.
         seconds: of training and evaluation, one trial at a time, without trials that may be added.
         most_seconds: the same with all that may be added.
         disk: bytes of records, tables, figures and page, with all that may be added.
@@ -53,8 +51,6 @@ class Forecast:
 
     arena: str
     sweep_trials: int
-    confirm_trials: int
-    more_confirm_trials: int
     final_trials: int
     more_final_trials: int
     seconds: float
@@ -85,28 +81,24 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
     study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
     names = suite.optimizers_of(arena)
-    searches = [study.search(x) for x in names if study.tuned(x) and suite.tuned_on(arena) == arena]
-    confirmed = searches if suite.confirms(arena) else []
-    design, seeds = design_of(suite), len(suite.sweep.seeds)
-    finals, most_finals = (len(names) * design.looks[look] for look in (0, -1))
-    sweeps, confirms = seeds * sum(x.size for x in searches), seeds * sum(x.neighborhood for x in confirmed)
-    added = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
-    usual = sweeps * seconds["sweep"] + confirms * seconds["confirm"] + finals * seconds["final"]
+    searches = [study.search(x) for x in names if suite.tuned_on(arena) == arena]
+    design, twins = design_of(suite), len(names) - len(searches)
+    sweeps = len(suite.sweep.seeds) * sum(study.search(x).size for x in names if study.tuned(x) and searches)
+    usual_finals, most_finals = (
+        sum(x.final_trials(suite.final, seeds, added) for x in searches) + twins * seeds
+        for seeds, added in ((design.looks[0], False), (design.looks[-1], True))
+    )
+    usual = sweeps * seconds["sweep"] + usual_finals * seconds["final"]
     sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in names) for stage in seconds}
     family = len(suite.compared)
     return Forecast(
         arena=arena,
         sweep_trials=sweeps,
-        confirm_trials=confirms,
-        more_confirm_trials=added,
-        final_trials=finals,
-        more_final_trials=most_finals - finals,
+        final_trials=usual_finals,
+        more_final_trials=most_finals - usual_finals,
         seconds=usual,
-        most_seconds=usual + added * seconds["confirm"] + (most_finals - finals) * seconds["final"],
-        disk=sweeps * sizes["sweep"]
-        + (confirms + added) * sizes["confirm"]
-        + most_finals * sizes["final"]
-        + FIGURE_BYTES,
+        most_seconds=usual + (most_finals - usual_finals) * seconds["final"],
+        disk=sweeps * sizes["sweep"] + most_finals * sizes["final"] + FIGURE_BYTES,
         effect=minimum_detectable_effect(
             len(suite.final.seeds), design.last_level(suite.alpha / max(family, 1)), suite.final.test
         ),

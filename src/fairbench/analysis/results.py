@@ -21,9 +21,10 @@ class Run(NamedTuple):
     """A planned trial and its record.
 
     Attributes:
-        stage: "sweep", "confirm", "final" or "timing".
-        setting: its searched hyperparameters; None where the sweep has not selected yet.
-        spec: the trial; None where the sweep has not selected yet.
+        stage: "sweep", "final" or "timing".
+        setting: its searched hyperparameters; None where none is selected yet.
+        spec: the trial; None where no setting is selected yet.
+        selected: whether its setting is the one that is reported.
     """
 
     arena: str
@@ -33,10 +34,11 @@ class Run(NamedTuple):
     seed: int
     spec: TrialSpec | None
     record: Record | None
+    selected: bool = False
 
     @property
     def lr(self) -> float | None:
-        """The learning rate, None where the sweep has not selected one yet."""
+        """The learning rate, None where none is selected yet."""
         return None if self.setting is None else self.setting.lr
 
     @property
@@ -46,7 +48,7 @@ class Run(NamedTuple):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The optimizer's hyperparameters; empty where the sweep has not selected yet."""
+        """The optimizer's hyperparameters; empty where no setting is selected yet."""
         return self.spec.optimizer.options if self.spec else {}
 
     @property
@@ -113,23 +115,28 @@ class ArmResults(Arm[Run]):
     timing: Sequence[Run] = ()
 
     @property
-    def selecting(self) -> Sequence[Run]:
-        """The trials that select: those that confirm the selection of the sweep, otherwise the sweep."""
-        return self.confirm or self.sweep
+    def full_length(self) -> list[Run]:
+        """The trials of stage 2 at every setting that is known."""
+        return [run for run in (*self.others, *self.final) if run.setting]
 
     @property
     def rates(self) -> list[float]:
         """The learning rates that were tried, rising."""
-        return sorted({run.lr for run in (*self.sweep, *self.confirm) if run.lr is not None})
+        return sorted({run.lr for run in (*self.sweep, *self.full_length) if run.lr is not None})
+
+    @property
+    def awaited(self) -> Sequence[Run]:
+        """The trials on which the report depends: the final ones, or while no setting is selected all of stage 2."""
+        return self.final or self.others
 
     def count(self, *statuses: str) -> int:
-        """The number of final trials with one of the statuses."""
+        """The number of these trials with one of the statuses."""
         return sum(self._statuses[status] for status in statuses)
 
     @cached_property
     def _statuses(self) -> Counter[str]:
-        """The number of final trials with each status, cached since every comparison needs it."""
-        return Counter(run.status for run in self.final)
+        """The number of these trials with each status, cached since every comparison needs it."""
+        return Counter(run.status for run in self.awaited)
 
     @property
     def complete(self) -> bool:
@@ -164,11 +171,6 @@ class Results:
         """The arms of one arena."""
         return [arm for arm in self.arms if arm.arena == arena]
 
-    def with_seeds(self, seeds: SeedsNeeded) -> "Results":
-        """The results of the first final seeds of each arm, of these numbers."""
-        arms = [replace(arm, final=arm.final[: seeds[arm.arena, arm.optimizer]]) for arm in self.arms]
-        return Results(self.study, arms)
-
     def select(self, keep: Callable[[Run], bool]) -> list[Run]:
         """The trials of all arms that fulfil a condition."""
         return [run for arm in self.arms for run in arm.trials if keep(run)]
@@ -185,16 +187,27 @@ class Results:
         return {x: sorted(suite.facts(x).metrics, key=lambda m: m != plan.metric) for x, plan in suite.arenas.items()}
 
 
-def collect(study: ResolvedSuite, lookup: Lookup) -> Results:
-    """The results of a study, as far as its records go; every record is read once."""
-    planned = arms(study, lookup)
+def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
+    """The results of a study, as far as its records go.
+
+    Args:
+        study: the study.
+        lookup: the record of a trial, or None.
+        seeds: the final seeds that each arm needs; None for all of them.
+    """
+    needed = seeds or dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
     timing: dict[tuple[str, str], list[TrialSpec]] = {}
     for spec in timing_trials(study):
         timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
-    return Results(study, [_collect_arm(study, x, timing.get((x.arena, x.optimizer), []), lookup) for x in planned])
+    planned = {(arm.arena, arm.optimizer): arm for arm in arms(study, lookup, needed)}
+    return Results(
+        study, [_collect_arm(study, x, needed[name], timing.get(name, []), lookup) for name, x in planned.items()]
+    )
 
 
-def _collect_arm(study: ResolvedSuite, arm: Arm[TrialSpec], timing: list[TrialSpec], lookup: Lookup) -> ArmResults:
+def _collect_arm(
+    study: ResolvedSuite, arm: Arm[TrialSpec], seeds: int, timing: list[TrialSpec], lookup: Lookup
+) -> ArmResults:
     searched = study.suite.sweep.extra if arm.tuned else ()
 
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
@@ -202,10 +215,12 @@ def _collect_arm(study: ResolvedSuite, arm: Arm[TrialSpec], timing: list[TrialSp
             first, *others = alike
             setting = Setting.of(first.hyperparameters, searched)
             for spec in (first, *others):
-                yield Run(arm.arena, arm.optimizer, spec.stage, setting, spec.seed, spec, lookup(spec))
+                record, selected = lookup(spec), setting == arm.selected
+                yield Run(arm.arena, arm.optimizer, spec.stage, setting, spec.seed, spec, record, selected)
 
     found = arm.map(lambda specs: [*runs(specs)])
-    if not (arm.selected or arm.diverged):
-        final = [Run(arm.arena, arm.optimizer, "final", None, seed, None, None) for seed in study.suite.final.seeds]
+    if not (arm.others or arm.selected or arm.diverged):
+        missing = study.suite.final.seeds[:seeds]
+        final = [Run(arm.arena, arm.optimizer, "final", None, seed, None, None) for seed in missing]
         found = replace(found, final=final)
     return ArmResults(**vars(found), timing=[done for done in runs(timing) if done.result])

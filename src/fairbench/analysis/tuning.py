@@ -24,12 +24,11 @@ Scores = Mapping[Setting, float]
 class Tuning:
     """What an arm reaches at its default, with some of the settings of its search, or with all of them.
 
-    Values are those of the search: the primary metric at the end of the sweep trials, mean over the sweep's seeds, and
-    over the searches where the search is repeated; trials that confirm the selection do not count. A setting with a
-    diverged trial counts as the worst value with which a setting of any arm of the arena finished.
+    Values are those of the search: the primary metric at the end of the sweep trials, mean over the sweep's seeds. A
+    setting with a diverged trial counts as the worst value with which a setting of any arm of the arena finished.
 
     Attributes:
-        settings: settings that the search tried; of repeated searches the fewest.
+        settings: settings that the search tried.
         default_lr: rate of the setting that is the default, see `default_setting`; None without one.
         default_from: whose default that setting is, "optimizer" or "grid"; empty without one.
         drawn: "default"; a number of settings drawn at random; or "all".
@@ -94,12 +93,11 @@ def tuning(analyses: Analyses) -> list[Tuning]:
 def _in_arena(results: Results, arena: str) -> list[Tuning]:
     study, metric = results.study, results.study.suite.arenas[arena].metric
     sign = -study.suite.sign(arena)  # lower is better after it
-    searched = [(arm, searches) for arm in results.of(arena) if (searches := _searches(study, arm, metric, sign))]
-    scores = [score for _, searches in searched for each in searches for score in each.values()]
-    worst = max(filter(math.isfinite, scores), default=None)
+    searched = [(arm, scores) for arm in results.of(arena) if (scores := _scores(arm, metric, sign))]
+    worst = max((x for _, scores in searched for x in scores.values() if math.isfinite(x)), default=None)
     if worst is None:
         return []
-    rows = [row for arm, searches in searched for row in _of_arm(study, arm, searches, worst)]
+    rows = [row for arm, scores in searched for row in _of_arm(study, arm, scores, worst)]
     places: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
         places.setdefault(row.drawn, []).append(i)
@@ -110,31 +108,27 @@ def _in_arena(results: Results, arena: str) -> list[Tuning]:
     return [replace(row, metric=metric, value=sign * row.value) for row in rows]
 
 
-def _searches(study: ResolvedSuite, arm: ArmResults, metric: str, sign: float) -> Sequence[Scores]:
-    """The scores of each search of an arm; none while a trial has no result, and for an arm without a search."""
-    if not arm.sweep or any(run.status in ("missing", "failed") for run in arm.sweep):
-        return []
-    searches = []
-    for seeds, _ in study.suite.searches:
-        scores: dict[Setting, list[float]] = {}
-        for run in arm.sweep:
-            if run.seed in seeds and run.setting is not None:
-                value = run.metric("val", metric)
-                scores.setdefault(run.setting, []).append(math.inf if value is None else sign * value)
-        searches.append({setting: fmean(values) for setting, values in scores.items()})
-    return searches
+def _scores(arm: ArmResults, metric: str, sign: float) -> Scores:
+    """The scores of an arm's search; none while a trial has no result, and for an arm without a search."""
+    if any(run.status in ("missing", "failed") for run in arm.sweep):
+        return {}
+    values: dict[Setting, list[float]] = {}
+    for run in arm.sweep:
+        if run.setting is not None:
+            value = run.metric("val", metric)
+            values.setdefault(run.setting, []).append(math.inf if value is None else sign * value)
+    return {setting: fmean(of) for setting, of in values.items()}
 
 
-def _of_arm(study: ResolvedSuite, arm: ArmResults, searches: Sequence[Scores], worst: float) -> list[Tuning]:
+def _of_arm(study: ResolvedSuite, arm: ArmResults, scores: Scores, worst: float) -> list[Tuning]:
     """The rows of an arm, with scores in place of values, without metric and rank."""
-    shared = [setting for setting in searches[0] if all(setting in scores for scores in searches)]
-    default, source = default_setting(study, arm, shared)
-    settings = min(map(len, searches))
-    some = {str(k): ([[*scores.values()] for scores in searches], k) for k in range(1, settings + 1)}
-    at_default = {DEFAULT: ([[scores[default]] for scores in searches], 1)} if default else {}
-    samples = {**at_default, **some, ALL: ([[min(scores.values())] for scores in searches], 1)}
-    reached = {drawn: fmean(expected_best(np.minimum(x, worst), k) for x in of) for drawn, (of, k) in samples.items()}
-    lost = {drawn: fmean(expected_best(np.isinf(x), k) for x in of) for drawn, (of, k) in samples.items()}
+    default, source = default_setting(study, arm, [*scores])
+    settings = len(scores)
+    some = {str(k): ([*scores.values()], k) for k in range(1, settings + 1)}
+    at_default = {DEFAULT: ([scores[default]], 1)} if default else {}
+    samples = {**at_default, **some, ALL: ([min(scores.values())], 1)}
+    reached = {drawn: expected_best(np.minimum(x, worst), k) for drawn, (x, k) in samples.items()}
+    lost = {drawn: expected_best(np.isinf(x), k) for drawn, (x, k) in samples.items()}
     about = (arm.arena, arm.optimizer, "", settings, default.lr if default else None, source)
 
     def gain(drawn: str) -> float | None:

@@ -1,7 +1,7 @@
 """Two studies, A and B, compared arm by arm: what differs between their plans, their verdicts, values and costs."""
 
 from dataclasses import asdict, dataclass
-from statistics import fmean, mode, stdev
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from fairbench.analysis.analyses import Analyses
@@ -54,7 +54,7 @@ class TwoArms:
         note: why they are not compared, or what the comparison depends on.
         mean_a, std_a, mean_b, std_b: mean and standard deviation (ddof = 1) over the finished seeds.
         n_a, n_b: finished seeds.
-        lr_a, lr_b: the selected learning rate; the most frequent one where each seed has its own.
+        lr_a, lr_b: the selected learning rate.
         step_ratio_a, step_ratio_b: time of a training step as a multiple of that of A's reference in the same study.
     """
 
@@ -149,7 +149,7 @@ def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str, lett
         f"mean_{letter}": fmean(values) if values else None,
         f"std_{letter}": stdev(values) if len(values) > 1 else None,
         f"n_{letter}": len(values),
-        f"lr_{letter}": mode(x.lr for x in arm.selected.by_seed.values()) if arm.selected else None,
+        f"lr_{letter}": arm.selected.lr if arm.selected else None,
         f"step_ratio_{letter}": step / of_reference if step and of_reference else None,
     }
 

@@ -56,7 +56,7 @@ class Estimate:
     @property
     def trials(self) -> int:
         """The number of trials, without those that may be added."""
-        return sum(x.sweep_trials + x.confirm_trials + x.final_trials for x in self.arenas)
+        return sum(x.sweep_trials + x.final_trials for x in self.arenas)
 
     @property
     def minutes(self) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
@@ -104,7 +105,8 @@ def _compare_with_plan(directory: Path, record: ShownRecord) -> list[str]:
     """Whether the plan of a directory has the trial, otherwise its differences from the nearest planned one."""
     history, lookup = open_study(directory)
     spec = TrialSpec.from_json(record.spec)
-    planned = [trial for arm in arms(history.study, lookup) for trial in arm.trials]
+    seeds = seeds_needed(history.study, lookup)
+    planned = [trial for arm in arms(history.study, lookup, seeds) for trial in arm.trials]
     if any(trial.id == spec.id for trial in planned):
         return [f"the plan of {directory} has this trial"]
     searched = history.study.suite.sweep.extra

@@ -14,7 +14,7 @@ from fairbench.common.formatting import NONE, duration, interval, number, p_valu
 from fairbench.report.sections.verdicts import VerdictText, naming
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
-from fairbench.suites.schema import TESTS, ArenaPlan
+from fairbench.suites.schema import TESTS
 
 
 def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
@@ -72,10 +72,11 @@ def plan_view(
     for f in forecasts:
         arena, names = suite.arenas[f.arena], suite.optimizers_of(f.arena)
         arms, searched = len(names), max(sum(map(study.tuned, names)), 1)
-        searching = _searching(f, arena, searched)
+        at_most = f" (at most {f.more_final_trials // arms} more)" if f.more_final_trials >= arms else ""
         lines.append(
-            f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
-            f"{arena.steps}{_at_most(f.more_final_trials // arms)}; {arena.metric}, margin {arena.margin:g}\n"
+            f"{f.arena}: {plural(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
+            f"{arena.sweep_steps} steps and {f.final_trials // arms} final ones of {arena.steps}{at_most}; "
+            f"{arena.metric}, margin {arena.margin:g}\n"
             f"  {_detects(f, arena.margin, suite.final.test)}"
         )
     for ladder, arenas in suite.ladders.items():
@@ -101,27 +102,14 @@ def plan_view(
 
 def _needs(forecasts: Sequence[Forecast], workers: int) -> str:
     """The trials, and the time and disk space that they need."""
-    trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
-    more = sum(f.more_confirm_trials + f.more_final_trials for f in forecasts)
+    trials = sum(f.sweep_trials + f.final_trials for f in forecasts)
+    more = sum(f.more_final_trials for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     at_most = [f", at most {x}" if more else "" for x in (f"{more} more", duration(most))]
     return (
         f"{plural(trials, 'trial')}{at_most[0]}; about {duration(usual)} of training and evaluation{at_most[1]}, "
         f"with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk"
     )
-
-
-def _searching(f: Forecast, arena: ArenaPlan, searched: int) -> str:
-    """The trials of each of the `searched` optimizers before its final ones."""
-    sweep = f"{f.sweep_trials // searched} sweep trials of {arena.sweep_steps} steps"
-    if not f.confirm_trials:
-        return sweep
-    more = _at_most(f.more_confirm_trials // searched)
-    return f"{sweep}, {f.confirm_trials // searched} of {arena.steps} that confirm the selection{more}"
-
-
-def _at_most(more: int) -> str:
-    return f" (at most {more} more)" if more else ""
 
 
 def _detects(f: Forecast, margin: float, test: str) -> str:

@@ -56,7 +56,6 @@ def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
     plan, evaluation = suite.arenas[arena], preflight.evaluation_seconds[arena]
     return {
         "sweep": plan.sweep_steps * step + suite.sweep.evaluations * evaluation,
-        "confirm": plan.steps * step + suite.sweep.evaluations * evaluation,
         "final": plan.steps * step + (suite.final.evaluations + 1) * evaluation,
     }
 

@@ -3,9 +3,8 @@
 An interrupted study therefore resumes as if it had never stopped.
 """
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -18,7 +17,7 @@ from fairbench.study.trial_spec import ArenaSpec, TrainingSpec, TrialSpec
 from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
-from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_of, search_for
+from fairbench.suites.search import KEPT, Extra, Score, Scores, Search, Setting, ranked, search_for
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -90,84 +89,55 @@ class ResolvedSuite:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """The settings that the searches of an arm selected.
-
-    Attributes:
-        by_seed: the setting that was selected with a seed of the sweep, and for a final seed; empty while a search is
-            incomplete, and if one diverged.
-    """
-
-    by_seed: Mapping[int, Setting] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        """Whether there is a setting for every final seed."""
-        return bool(self.by_seed)
-
-    @property
-    def settings(self) -> list[Setting]:
-        """The selected settings, each once, by rising rate."""
-        return sorted(set(self.by_seed.values()), key=lambda setting: setting.lr)
-
-    @property
-    def rates(self) -> list[float]:
-        """The selected learning rates, each once, rising."""
-        return sorted({setting.lr for setting in self.by_seed.values()})
-
-
-@dataclass(frozen=True)
 class Arm(Generic[T]):
     """One optimizer in one arena, as far as its records determine it; T is a trial, or what is known of it.
 
     Attributes:
         tuned: whether there is a search, here or in the arena that this one is tuned on.
-        sweep: trials of stage 1, in each search by rising learning rate; empty in an arena that is tuned on
-            another one, and for an optimizer that is not tuned.
-        confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
-        searched: the settings that the sweep selects; where they are confirmed, `selected` may differ.
-        selected: the settings of the final trials.
-        final: trials of stage 2, empty without a selection; with looks, as many as the arm may ever need.
-        diverged: whether all searches are complete and in one of them no rate has only finished trials.
+        sweep: trials of stage 1 by rising learning rate; empty in an arena that is tuned on another one, and for an
+            optimizer that is not tuned.
+        others: trials of stage 2 at settings that are not selected; all of them while none is.
+        located: the setting around which stage 2 begins; None while the sweep is incomplete.
+        selected: the setting that is reported; None while trials are missing that it depends on.
+        final: trials of stage 2 at the selected setting.
+        diverged: whether the sweep is complete and no rate has only finished trials.
     """
 
     arena: str
     optimizer: str
     tuned: bool
     sweep: Sequence[T] = ()
-    confirm: Sequence[T] = ()
-    searched: Selection = field(default_factory=Selection)
-    selected: Selection = field(default_factory=Selection)
+    others: Sequence[T] = ()
+    located: Setting | None = None
+    selected: Setting | None = None
     final: Sequence[T] = ()
     diverged: bool = False
 
     @property
     def trials(self) -> list[T]:
         """All trials that are known to be needed."""
-        return [*self.sweep, *self.confirm, *self.final]
+        return [*self.sweep, *self.others, *self.final]
 
     def map(self, of_stage: Callable[[Sequence[T]], Sequence[U]]) -> "Arm[U]":
         """The arm with something else in place of the trials of each stage."""
-        stages = {name: of_stage(getattr(self, name)) for name in ("sweep", "confirm", "final")}
+        stages = {name: of_stage(getattr(self, name)) for name in ("sweep", "others", "final")}
         return Arm(**{**vars(self), **stages})
 
 
 def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
-    """The final validation metrics as a sort key: the primary first, the others break ties; lower is better.
-
-    A diverged trial ranks last.
-    """
+    """Whether a trial diverged, and its final validation metrics, the primary first; the others break ties."""
     metrics = arena.metrics
     if record.status != "finished":
-        return (float("inf"),) * len(metrics)
+        return (1.0, *(0.0 for _ in metrics))
     val = record.final("val")
     ordered = sorted(metrics, key=lambda name: name != metric)
-    return tuple(val[name] if metrics[name] == "min" else -val[name] for name in ordered)
+    return (0.0, *(val[name] if metrics[name] == "min" else -val[name] for name in ordered))
 
 
-def arms(study: ResolvedSuite, lookup: Lookup) -> list[Arm[TrialSpec]]:
-    """Every arm of the study, as far as its records determine it."""
-    suite = study.suite
-    return [Trials(study, arena, optimizer).arm(lookup) for arena, optimizer in suite.arms]
+def arms(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> list[Arm[TrialSpec]]:
+    """Every arm of the study as far as its records determine it, with all final seeds or those that are needed."""
+    most = len(study.suite.final.seeds)
+    return [Trials(study, *arm).arm(lookup, seeds[arm] if seeds else most) for arm in study.suite.arms]
 
 
 class Trials:
@@ -179,62 +149,71 @@ class Trials:
         self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
         self._made: dict[tuple[str, Setting], TrialSpec] = {}
 
-    def arm(self, lookup: Lookup) -> Arm[TrialSpec]:
-        """The searches, in this arena or the one that it is tuned on, then the final trials with what they selected."""
-        tuned, searches = self._tuning.swept(lookup), self.study.suite.searches
-        of_each = [(tuned.selected.by_seed[seeds[0]], seeds) for _, seeds in searches if tuned.selected]
-        final = [spec for setting, seeds in of_each for spec in self._trial("final", setting).with_seeds(seeds)]
-        if self._tuning is self:
-            return replace(tuned, final=final)
-        return replace(tuned, arena=self.arena, sweep=(), confirm=(), searched=Selection(), final=final)
-
-    def swept(self, lookup: Lookup) -> Arm[TrialSpec]:
-        """Every search with all trials that its records call for, and the setting that it selected."""
+    def arm(self, lookup: Lookup, seeds: int) -> Arm[TrialSpec]:
+        """The arm with its first `seeds` final seeds."""
         suite, search = self.study.suite, self.study.search(self.optimizer)
         arm = Arm[TrialSpec](self.arena, self.optimizer, self.study.tuned(self.optimizer))
+        if self._tuning is not self:
+            return self._as_tuned_elsewhere(arm, lookup, seeds)
         if not arm.tuned:
             (fixed,) = search.first()
-            return replace(arm, selected=Selection(dict.fromkeys(suite.final.seeds, fixed)))
-        sweeps = [self._tried("sweep", search.next, seeds, lookup) for seeds, _ in suite.searches]
-        searched, diverged = self._selection([scores for _, scores in sweeps])
-        sweep = [*chain.from_iterable(trials for trials, _ in sweeps)]
-        arm = replace(arm, sweep=sweep, searched=searched, diverged=diverged)
-        if not searched or not suite.confirms(self.arena):
-            return replace(arm, selected=searched)
-        short = [(seeds, scores) for (seeds, _), (_, scores) in zip(suite.searches, sweeps, strict=True)]
-        full = [self._tried("confirm", partial(search.confirm, scores), seeds, lookup) for seeds, scores in short]
-        selected, diverged = self._selection([scores for _, scores in full])
-        confirm = [*chain.from_iterable(trials for trials, _ in full)]
-        return replace(arm, confirm=confirm, selected=selected, diverged=diverged)
+            return replace(arm, located=fixed, selected=fixed, final=self._final(fixed, seeds))
+        tried, short = self._scored("sweep", search.next, suite.sweep.seeds, lookup)
+        arm = replace(arm, sweep=_in_order(tried))
+        if not short:
+            return arm
+        located = ranked(short)[0]
+        if short[located][0] > 0:
+            return replace(arm, diverged=True)
+        arm = replace(arm, located=located)
+        if suite.final.settings == 1:
+            return replace(arm, selected=located, final=self._final(located, seeds))
+        return self._with_finals(arm, partial(search.finals, suite.final, short), lookup, seeds)
 
-    def _selection(self, searches: Sequence[Scores]) -> tuple[Selection, bool]:
-        """What the searches selected, and whether one diverged; nothing while one of them has no scores."""
-        if not all(searches):
-            return Selection(), False
-        best = [best_of(scores) for scores in searches]
-        if any(scores[setting][0] == float("inf") for setting, scores in zip(best, searches, strict=True)):
-            return Selection(), True
-        seeds = self.study.suite.searches
-        of_each = (dict.fromkeys([*x, *y], setting) for setting, (x, y) in zip(best, seeds, strict=True))
-        return Selection(dict(ChainMap(*of_each))), False
+    def _with_finals(
+        self, arm: Arm[TrialSpec], more: Callable[[Scores], list[Setting]], lookup: Lookup, seeds: int
+    ) -> Arm[TrialSpec]:
+        """The arm with stage 2: after the first seeds the best two settings continue; of these the best is selected."""
+        final = self.study.suite.final
+        trials, scores = self._scored("final", more, final.seeds[: min(final.halve_after, seeds)], lookup)
+        selected = None
+        if scores:
+            kept = ranked(scores)[:KEPT]
+            on, scores = self._scored("final", lambda scores: [] if scores else kept, final.seeds[:seeds], lookup)
+            trials, selected = {**trials, **on}, ranked(scores)[0] if scores else None
+        others = _in_order({setting: of for setting, of in trials.items() if setting != selected})
+        return replace(arm, others=others, selected=selected, final=trials[selected] if selected else ())
 
-    def _tried(
+    def _as_tuned_elsewhere(self, arm: Arm[TrialSpec], lookup: Lookup, seeds: int) -> Arm[TrialSpec]:
+        """The arm with what is selected in the arena that it is tuned on, which may differ from look to look."""
+        looks = [look for look in self.study.suite.final.numbers if look <= seeds]
+        tuned = {look: self._tuning.arm(lookup, look) for look in looks}
+        trials = {x.selected: self._final(x.selected, look) for look, x in tuned.items() if x.selected}
+        last = tuned[looks[-1]]
+        final = trials.pop(last.selected) if last.selected else ()
+        arm = replace(arm, others=_in_order(trials), final=final, selected=last.selected)
+        return replace(arm, located=last.located, diverged=last.diverged)
+
+    def _scored(
         self, stage: str, more: Callable[[Scores], list[Setting]], seeds: Sequence[int], lookup: Lookup
-    ) -> tuple[list[TrialSpec], Scores]:
-        """The trials of a stage by rising rate, and the mean score of each setting; none while a trial has none."""
+    ) -> tuple[dict[Setting, list[TrialSpec]], Scores]:
+        """The trials of the settings that `more` asks for, and the mean score of each; none while a trial has none."""
         metric, facts = self.study.suite.arenas[self.arena].metric, self.study.suite.facts(self.arena)
-        parts: dict[Setting, list[TrialSpec]] = {}
+        trials: dict[Setting, list[TrialSpec]] = {}
         scores: dict[Setting, Score] = {}
         while new := more(scores):
             tried = {setting: self._trial(stage, setting).with_seeds(seeds) for setting in new}
-            parts = _by_rate({**parts, **tried})
+            trials = _by_rate({**trials, **tried})
             found = {setting: [lookup(spec) for spec in specs] for setting, specs in tried.items()}
             records = {setting: [x for x in of if x and x.status != "failed"] for setting, of in found.items()}
             if any(len(records[setting]) < len(of) for setting, of in found.items()):
-                return [*chain.from_iterable(parts.values())], {}
+                return trials, {}
             means = {x: _mean([score(record, metric, facts) for record in of]) for x, of in records.items()}
             scores = _by_rate({**scores, **means})
-        return [*chain.from_iterable(parts.values())], scores
+        return trials, scores
+
+    def _final(self, setting: Setting, seeds: int) -> list[TrialSpec]:
+        return self._trial("final", setting).with_seeds(self.study.suite.final.seeds[:seeds])
 
     def _trial(self, stage: str, setting: Setting) -> TrialSpec:
         """A trial with a setting, whose seed is to be replaced."""
@@ -242,6 +221,11 @@ class Trials:
         if key not in self._made:
             self._made[key] = trial_spec(self.study, self.arena, self.optimizer, stage, setting.lr, 0, setting.extra)
         return self._made[key]
+
+
+def _in_order(of_settings: Mapping[Setting, Sequence[T]]) -> list[T]:
+    """The trials of settings by rising rate."""
+    return [*chain.from_iterable(_by_rate(of_settings).values())]
 
 
 def _by_rate(of_settings: Mapping[Setting, T]) -> dict[Setting, T]:

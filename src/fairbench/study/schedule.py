@@ -14,7 +14,7 @@ class Outlook:
 
     Attributes:
         done: trials with a record.
-        trials: all trials that are needed; more may confirm a selection.
+        trials: all trials that are needed; more may be added.
         steps_left: training steps that remain, by arena.
     """
 
@@ -29,11 +29,11 @@ class Outlook:
 
 
 class Schedule:
-    """Yields the trials of a study: sweeps, those that confirm them, final trials, then timing trials.
+    """Yields the trials of a study: sweeps, final trials, then timing trials.
 
-    The end of a trial affects only its own arm, which is planned again when its sweep is complete. When nothing else
-    can run, a look is complete, and the arms that are not decided get more seeds. A timing trial is exclusive: it is
-    given when every other trial has ended, and the next one only after it.
+    The end of a trial affects only its own arm, which is planned again when all its known trials have ended. When
+    nothing else can run, a look is complete, and the arms that are not decided get more seeds. A timing trial is
+    exclusive: it is given when every other trial has ended, and the next one only after it.
 
     Args:
         lookup: the record of a trial; None if it has to run.
@@ -49,16 +49,14 @@ class Schedule:
         seeds_needed: Callable[[], SeedsNeeded] | None = None,
     ) -> None:
         self._study, self._lookup, self._seeds_needed = study, lookup, seeds_needed
-        self._seeds = seeds_needed() if seeds_needed else {}
+        self._seeds = seeds_needed() if seeds_needed else dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
         self._trials = {arm: Trials(study, *arm) for arm in study.suite.arms}
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
         steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
         self._timing_runs = False
         self._given: set[str] = set()
-        self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {
-            stage: {} for stage in ("sweep", "confirm", "final")
-        }
+        self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
         self._unfinished: dict[tuple[str, str], set[str]] = {}
         # Of each arm, and of all timing trials under the key None.
         self._outlooks: dict[tuple[str, str] | None, Outlook] = {None: _outlook(len(timed) - len(self._untimed), steps)}
@@ -67,20 +65,19 @@ class Schedule:
 
     def _plan(self, pair: tuple[str, str]) -> None:
         """Plan an arm from its records."""
-        arm, seeds = self._trials[pair].arm(self._lookup), self._seeds.get(pair, len(self._study.suite.final.seeds))
-        trials = [*arm.sweep, *arm.confirm, *arm.final[:seeds]]
-        left = [spec for spec in trials if self._lookup(spec) is None]
+        suite, seeds = self._study.suite, self._seeds[pair]
+        arm = self._trials[pair].arm(self._lookup, seeds)
+        left = [spec for spec in arm.trials if self._lookup(spec) is None]
         for stage, waiting in self._waiting.items():
             waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
         self._unfinished[pair] = {spec.id for spec in left}
-        done, steps = len(trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
+        done, steps = len(arm.trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
         if not (arm.selected or arm.diverged):  # what follows is known in number only
-            suite, search = self._study.suite, self._study.search(arm.optimizer)
-            plan, sweeps = suite.arenas[arm.arena], len(suite.sweep.seeds)
-            searching = search.size * sweeps - len(arm.sweep) if arm.sweep and not arm.searched else 0
-            known = arm.sweep and suite.confirms(arm.arena) and not arm.confirm
+            search, plan = self._study.search(arm.optimizer), suite.arenas[arm.arena]
+            searching = search.size * len(suite.sweep.seeds) - len(arm.sweep) if arm.sweep and not arm.located else 0
+            finals = search.final_trials(suite.final, seeds) if arm.sweep else seeds
             steps += [(arm.arena, plan.sweep_steps)] * searching
-            steps += [(arm.arena, plan.steps)] * ((search.neighborhood * sweeps if known else 0) + seeds)
+            steps += [(arm.arena, plan.steps)] * (finals - len(arm.others))
         self._outlooks[pair] = _outlook(done, steps)
 
     def next(self) -> TrialSpec | None:
@@ -105,7 +102,7 @@ class Schedule:
             return
         unfinished = self._unfinished[arm]
         unfinished.discard(spec.id)
-        if spec.stage != "final" and not unfinished:
+        if not unfinished:
             for tuned, name in self._trials:
                 if (suite.tuned_on(tuned), name) == (arena, optimizer):
                     self._plan((tuned, name))

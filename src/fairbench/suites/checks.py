@@ -64,9 +64,10 @@ RANGES: Mapping[str, Range] = {
     "sweep.lr_max": POSITIVE,
     "sweep.points": _within(2, 100),
     "sweep.budget": _within(0, 1000),
-    "sweep.confirm": _within(0, 10),
     "sweep.evaluations": _within(1, 10_000),
     "final.evaluations": _within(1, 10_000),
+    "final.settings": Range(lambda x: x in range(1, 22, 2), "be an odd number from 1 to 21"),
+    "final.halve_after": _within(1, 1000),
     "training.warmup_steps": _within(0, MOST),
     "training.log_every": _within(1, MOST),
     "training.clip_norm": _within(0, MOST),
@@ -273,8 +274,7 @@ def _check_sweep(sweep: Sweep) -> None:
 
 def _check_rates(path: KeyPath, sweep: Sweep, scale: float) -> None:
     """Check that all rates that may be tried at a scale are distinct, positive and finite."""
-    search, beyond = Search(sweep, scale), max(sweep.budget - sweep.points, 0)
-    beyond += (sweep.points + beyond) * (sweep.confirm > 0)
+    search, beyond = Search(sweep, scale), sweep.points + 2 * max(sweep.budget - sweep.points, 0)
     try:
         rates = [search.rate(index) for index in range(-beyond, sweep.points + beyond)]
     except OverflowError:
@@ -301,22 +301,12 @@ def _check_seeds(suite: Suite) -> None:
     for path, seeds in ((("sweep", "seeds"), sweep.seeds), (("final", "seeds"), final.seeds)):
         if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
             raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {seeds}")
-    if "seeds" not in suite.breaks and (shared := sorted(set(sweep.seeds) & set(final.seeds))):
-        raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
     looks, most = final.looks, len(final.seeds)
     if looks and (len(looks) < 2 or looks[0] < 2 or looks[-1] != most or looks != sorted(set(looks))):
         need = f"must be two or more numbers of seeds that rise from at least 2 to {most}, as many as there are seeds"
         raise Wrong(("final", "looks"), f"{need}; got {looks}")
-    if not sweep.repeated:
-        return
-    if "seeds" in suite.breaks:
-        raise Wrong(("sweep", "repeated"), "must be false in a suite that breaks the rule on seeds")
-    if len(sweep.seeds) % len(final.seeds):
-        counts = f"got {len(sweep.seeds)} for {len(final.seeds)}"
-        reason = f"must be as many as final.seeds, or a multiple, since each has a search (sweep.repeated); {counts}"
-        raise Wrong(("sweep", "seeds"), reason)
-    if final.looks:
-        raise Wrong(("final", "looks"), "does not go with sweep.repeated, which searches for all seeds; leave one out")
+    if looks and looks[0] < final.halve_after:
+        raise Wrong(("final", "halve_after"), f"must be at most {looks[0]}, the first look; got {final.halve_after}")
 
 
 def _check_compare(suite: Suite) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import count, islice
 from typing import Any, TypeVar
 
 from fairbench.arenas.registry import ARENAS, known_arenas
@@ -226,28 +225,18 @@ def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:
 
 
 def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:
-    """A suite with other final seeds, and its looks and the seeds of repeated searches to match.
+    """A suite with other final seeds, and its looks to match.
 
     Args:
         suite: the suite.
-        seeds: the seeds, or their number: the suite's come first, so that finished trials are kept. Seeds of the search
-            that are among them are replaced by others.
+        seeds: the seeds, or their number: the suite's come first, so that finished trials are kept.
     """
-    sweep, final, may_share = suite.sweep, suite.final, "seeds" in suite.breaks
+    final = suite.final
     if isinstance(seeds, int):
-        seeds = _extended(final.seeds, seeds, () if may_share else sweep.seeds)
+        more = range(max(final.seeds) + 1, max(final.seeds) + 1 + max(seeds - len(final.seeds), 0))
+        seeds = [*final.seeds[:seeds], *more]
     looks = [look for look in final.looks if look < len(seeds)]
-    final = replace(final, seeds=[*seeds], looks=[*looks, len(seeds)] if looks else [])
-    searching = [seed for seed in sweep.seeds if may_share or seed not in seeds]
-    number = len(sweep.seeds) // len(suite.final.seeds) * len(seeds) if sweep.repeated else len(sweep.seeds)
-    sweep = replace(sweep, seeds=_extended(searching, number, seeds))
-    return replace(suite, sweep=sweep, final=final)
-
-
-def _extended(seeds: Sequence[int], number: int, taken: Sequence[int]) -> list[int]:
-    """The first seeds of a list, and more after its largest one if it has too few, other than those taken."""
-    more = (seed for seed in count(max(seeds, default=-1) + 1) if seed not in taken)
-    return [*seeds[:number], *islice(more, max(number - len(seeds), 0))]
+    return replace(suite, final=replace(final, seeds=[*seeds], looks=[*looks, len(seeds)] if looks else []))
 
 
 def with_steps(suite: Suite, steps: int) -> Suite:

@@ -10,10 +10,7 @@ from fairbench.arenas.registry import ARENAS
 from fairbench.common.formatting import plural
 from fairbench.optimizers.spec import OptimizerPlan
 
-RULES = {
-    "split": "learning rates are selected on the split that the report is about",
-    "seeds": "learning rates are selected with seeds that the report is about",
-}
+RULES = {"split": "settings are selected on the split that the report is about"}
 """Rules of a fair study that a suite may break, with the description of the violation."""
 ALL_ARENAS = "all arenas"
 """The place of an arena's name in rows over all of them."""
@@ -43,10 +40,6 @@ class Sweep:
         budget: rates that the search of every optimizer tries; 0 for the points of the grid alone.
         extra: names and values of hyperparameters that are searched with the rate; `warmup_steps` among them is the
             training's.
-        confirm: after the search, the selected setting and this many neighbors on each side are trained with the
-            reported length, and those select; 0 selects by the short trials.
-        repeated: whether the search is repeated for every final seed, each time with an equal share of `seeds`; then
-            the final values vary as the search does. False for one search with all seeds.
     """
 
     lr_min: float
@@ -56,17 +49,18 @@ class Sweep:
     points: int
     budget: int = 0
     extra: dict[str, list[Any]] = field(default_factory=dict)
-    confirm: int = 0
-    repeated: bool = False
 
 
 @dataclass(frozen=True)
 class Final:
-    """Stage 2: the selected learning rate, with new seeds.
+    """Stage 2: a few settings around the one that the sweep locates, with the final seeds; the best is reported.
 
     Attributes:
         seeds: the final seeds of an arm; with looks, the most that it may get, in this order.
         evaluations: validation evaluations of a trial.
+        settings: values of each searched hyperparameter that are trained, the located one in the middle; odd. More are
+            added while the best lies at the edge. 1 trusts the sweep alone.
+        halve_after: seeds after which only the best two settings continue.
         looks: numbers of seeds after which the arms are judged; those whose comparisons are all decided get no more.
             Empty for arms that all get every seed.
         spending: how the error rate is spread over the looks, see `SPENDING`.
@@ -75,14 +69,21 @@ class Final:
 
     seeds: list[int]
     evaluations: int
+    settings: int = 3
+    halve_after: int = 2
     looks: list[int] = field(default_factory=list)
     spending: str = "obrien-fleming"
     test: str = "paired"
 
     @property
+    def numbers(self) -> list[int]:
+        """The numbers of seeds after which the arms are judged; a single one without looks."""
+        return self.looks or [len(self.seeds)]
+
+    @property
     def in_words(self) -> str:
         """The seeds of an arm: "5 seeds", or "5, 10 or 20 seeds" with looks."""
-        *fewer, most = self.looks or [len(self.seeds)]
+        *fewer, most = self.numbers
         return f"{', '.join(map(str, fewer))}{' or ' if fewer else ''}{plural(most, 'seed')}"
 
 
@@ -336,19 +337,6 @@ class Suite:
     def tuned_on(self, arena: str) -> str:
         """The arena whose sweep selects for an arena, usually itself."""
         return self.arenas[arena].tuned_on or arena
-
-    @property
-    def searches(self) -> list[tuple[list[int], list[int]]]:
-        """The seeds of each search, and the final seeds that it selects for."""
-        sweep, final = self.sweep.seeds, self.final.seeds
-        if not self.sweep.repeated:
-            return [(sweep, final)]
-        share = len(sweep) // len(final)
-        return [(sweep[i * share : (i + 1) * share], [seed]) for i, seed in enumerate(final)]
-
-    def confirms(self, arena: str) -> bool:
-        """Whether what the sweep of an arena selects is confirmed by trials with the reported length."""
-        return self.sweep.confirm > 0 and self.arenas[arena].sweep_steps < self.arenas[arena].steps
 
     @property
     def selection(self) -> str:

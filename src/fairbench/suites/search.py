@@ -10,12 +10,14 @@ from itertools import product
 from math import log, prod
 from typing import Any
 
-from fairbench.suites.schema import Sweep
+from fairbench.suites.schema import Final, Sweep
 
 Extra = tuple[tuple[str, Any], ...]
 """Names and values of the hyperparameters that are searched with the rate; empty for none."""
 Score = tuple[float, ...]
-"""The mean validation metrics of a setting as a sort key: the primary first, lower is better."""
+"""A setting as a sort key, lower is better: the share of its trials that diverged, then the mean validation metrics."""
+KEPT = 2
+"""The settings that continue after `Final.halve_after` seeds."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ Scores = Mapping[Setting, Score]
 """The score of every setting that was tried, by rising rate."""
 
 
-def best_of(scores: Scores) -> Setting:
-    """The setting with the best score; of equals the lowest rate, then the first in order."""
-    return min(scores, key=lambda setting: (scores[setting], setting.lr))
+def ranked(scores: Scores) -> list[Setting]:
+    """The settings, the best score first; of equals the lowest rate, then the first in order."""
+    return sorted(scores, key=lambda setting: (scores[setting], setting.lr))
 
 
 @dataclass(frozen=True)
@@ -83,28 +85,31 @@ class Search:
         """The settings that are tried before any has a score."""
         return self.next({})
 
-    @property
-    def neighborhood(self) -> int:
-        """The number of settings by which the selection is confirmed at first, at most."""
-        return 1 + 2 * self.sweep.confirm * (1 + len(self.values))
+    def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
+        """The largest number of final trials with a number of seeds, with or without settings that may be added."""
+        settings = 1 + (final.settings - 1) * (1 + len(self.values))
+        settings = max(settings, self.size) if added and settings > 1 else settings
+        first = min(final.halve_after, seeds)
+        return settings * first + min(settings, KEPT) * (seeds - first)
 
-    def confirm(self, short: Scores, full: Scores) -> list[Setting]:
+    def finals(self, final: Final, short: Scores, full: Scores) -> list[Setting]:
         """The settings to train next at the reported length: the best so far and its neighbors.
 
         While the best lies at the edge, its neighbors are added, at most as many as the short search tried.
 
         Args:
+            final: the suite's rule.
             short: scores of the search.
             full: scores at the reported length.
         """
-        best = best_of(full or short)
-        new = [x for x in (best, *self._neighbors(best)) if x not in full]
+        best = ranked(full or short)[0]
+        new = [x for x in (best, *self._neighbors(best, final.settings // 2)) if x not in full]
         return new[: len(short) - len(full)] if full else new
 
-    def _neighbors(self, setting: Setting) -> list[Setting]:
-        """The settings that differ in one hyperparameter by at most `sweep.confirm` places, on each side."""
+    def _neighbors(self, setting: Setting, most: int) -> list[Setting]:
+        """The settings that differ in one hyperparameter by at most this number of places, on each side."""
         near = []
-        for places in range(-self.sweep.confirm, self.sweep.confirm + 1):
+        for places in range(-most, most + 1):
             near.append(setting.with_value("lr", self.rate(self.index(setting.lr) + places)))
             for name, value in setting.extra:
                 values = self.values[name]
@@ -147,7 +152,7 @@ class Search:
         for setting, score in scores.items():
             best_at[setting.lr] = min(score, best_at.get(setting.lr, score))
         rates = sorted(best_at)
-        at = rates.index(best_of(scores).lr)
+        at = rates.index(ranked(scores)[0].lr)
         here = self.index(rates[at])
         if at in (0, len(rates) - 1):
             return self.rate(here + (1 if at else -1))
@@ -158,6 +163,10 @@ class Search:
 
 class Untuned(Search):
     """No search: the optimizer has a fixed rate, which is `scale`, or finds its rate by itself."""
+
+    def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
+        """One for each seed."""
+        return seeds
 
     def next(self, scores: Scores) -> list[Setting]:
         """The one setting."""

@@ -130,9 +130,9 @@ def test_a_different_model_is_no_horizon() -> None:
 
 
 def fabricated(sweeps: Any = None, records: type[Records] = Records, **scores: Any) -> dict[str, str]:
-    the_study = study(("vit",), TWO, margin=0.02)
-    given = {"PsiLogic": HIGH, "AdamW": LOW} | scores
-    return flags_of(the_study, records(finals(the_study, **given), sweeps))
+    the_study = study(("vit",), TWO, margin=0.02, settings=3)
+    given = {"PsiLogic": HIGH, "AdamW": [0.10, 0.113, 0.12]} | scores
+    return flags_of(the_study, records(finals(the_study, **given), sweeps, apart=0.05))
 
 
 def test_a_complete_study_of_good_practice_raises_nothing() -> None:
@@ -145,11 +145,6 @@ def test_few_seeds_that_cannot_tell() -> None:
         "at least 3.3 standard deviations of a pair's difference (a single comparison at 0.05)." in flags["low power"]
     )
     assert "vit against AdamW (0.038, margin 0.02" in flags["low power"]  # 3.264 times the deviation of 0, 0.02 and 0
-
-
-def test_searches() -> None:
-    close = {("vit", "AdamW"): {1e-4: 0.495}}  # 0.5 at 1e-3, final seeds differ by 0.01
-    assert fabricated(close)["selected by chance"] == "vit AdamW (leads by 0.005, error 0.01)"
 
 
 def test_arms_without_final_trials_are_named() -> None:
@@ -251,7 +246,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert "warn  Low power: With 3 seeds" in shown
     assert "Take more final seeds" in shown
-    assert shown.endswith("0 fail, 1 warn, 1 note\n")
+    assert shown.endswith("0 fail, 2 warn, 0 note\n")
     assert sorted(tmp_path.rglob("*")) == before
 
 

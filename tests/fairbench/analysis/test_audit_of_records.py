@@ -7,7 +7,6 @@ import pytest
 from fabricated import Records, edited, finals, flags_of, sha, study
 
 from fairbench.analysis.comparison.looks import judge_looks
-from fairbench.analysis.results import collect
 from fairbench.study.record import Series
 
 pytestmark = pytest.mark.xdist_group("audit_of_records")
@@ -77,7 +76,7 @@ def test_equal_weights_with_other_metrics_are_no_verdict() -> None:
     same = {(name, seed): sha(f"same {seed}") for name in ("AdamW", "PsiLogic") for seed in (1, 2, 3)}
     for ours, verdict in ((LOW, "identical"), (HIGH, "inconclusive")):
         records = Records(finals(the_study, PsiLogic=ours, AdamW=LOW), weights=same)
-        (comparison,) = judge_looks(collect(the_study, records)).comparisons
+        (comparison,) = judge_looks(the_study, records).comparisons
         assert comparison.verdict == verdict
     assert comparison.note == "a contradiction: the same weights in every seed, other values"
 

@@ -13,7 +13,6 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.looks import design_of, judge_looks
 from fairbench.analysis.needed_seeds import seeds_needed
-from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.sequential import Design
 from fairbench.report.study import study_report
@@ -107,7 +106,7 @@ def test_verdicts_and_seeds_are_those_of_nominal_levels(seed, test):
         scores["Lion"] = normal(generator, 0.9, 0.001)
     the_study = with_looks(margin=0.02, test=test)
     look, _ = run(the_study, scores)
-    judged = judge_looks(collect(the_study, look))
+    judged = judge_looks(the_study, look)
     verdicts, seeds = reference_verdicts(COMPARED[test], scores, margin=0.02)
     assert {c.baseline: c.verdict for c in judged.comparisons} == verdicts
     assert {name: n for (_, name), n in judged.seeds.items()} == seeds
@@ -133,7 +132,8 @@ def test_nothing_depends_on_the_order_of_the_trials(order):
     first, finished = run(the_study, EASY)
     second, others = run(the_study, EASY, order)
     assert {x.id for x in finished} == {x.id for x in others}
-    assert judge_looks(collect(the_study, first)) == judge_looks(collect(the_study, second))
+    found, again = judge_looks(the_study, first), judge_looks(the_study, second)
+    assert (found.comparisons, found.seeds) == (again.comparisons, again.seeds)
 
 
 def test_a_study_that_was_stopped_between_looks_says_what_it_may():
@@ -141,32 +141,62 @@ def test_a_study_that_was_stopped_between_looks_says_what_it_may():
     _, finished = run(the_study, EASY)
     first_look = next(i for i, x in enumerate(finished) if x.stage == "final" and x.seed > LOOKS[0])
     look, _ = run(the_study, EASY, stop=first_look + 1)
-    adamw, lion = judge_looks(collect(the_study, look)).comparisons
+    adamw, lion = judge_looks(the_study, look).comparisons
     assert (adamw.verdict, adamw.seeds) == ("better", 3)
     assert (lion.verdict, lion.seeds, lion.note) == ("inconclusive", 3, "after 3 of 12 seeds, to be continued")
     before, _ = run(the_study, EASY, stop=first_look - 1)
-    assert {c.verdict for c in judge_looks(collect(the_study, before)).comparisons} == {"incomplete"}
+    assert {c.verdict for c in judge_looks(the_study, before).comparisons} == {"incomplete"}
 
 
 def test_a_failed_trial_keeps_nobody_waiting():
     the_study = with_looks()
     scores = {**EASY, "AdamW": ["failed", *EASY["AdamW"][1:]]}
     look, _ = run(the_study, scores)
-    adamw, lion = judge_looks(collect(the_study, look)).comparisons
+    adamw, lion = judge_looks(the_study, look).comparisons
     assert (adamw.verdict, lion.verdict) == ("incomplete", "better")
 
 
-def test_a_confirmation_is_waited_for():
-    the_study = with_looks()
-    confirmed = replace(the_study.suite, sweep=replace(the_study.suite.sweep, confirm=1))
-    confirmed = replace(confirmed, arenas={"vit": replace(confirmed.arenas["vit"], steps=20)})
-    the_study = replace(the_study, suite=confirmed)
-    records = Records(finals(the_study, **EASY))
+class Moving(Records):
+    """The best rate is 1e-3 by the first three seeds, 1e-2 by all."""
 
-    def look(spec):  # AdamW's selection is not confirmed yet, of the others every trial has a record
-        return None if spec.stage == "confirm" and spec.optimizer.name == "AdamW" else records(spec)
+    def metrics(self, spec, outcome):
+        late = spec.seed > LOOKS[0]
+        better = spec.lr == 1e-2 or (spec.lr == 1e-3 and not late)
+        return super().metrics(spec, outcome + (0.0 if spec.stage == "sweep" else (0.05 + 0.05 * late) * better))
 
-    assert set(seeds_needed(the_study, look).values()) == {LOOKS[0]}
+
+def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_look():
+    the_study = with_looks(optimizers=("Lion", "PsiLogic"), settings=3)
+    (plan,) = the_study.suite.arenas.values()
+    arenas = {"vit": plan, "twin": replace(plan, task="vit", tuned_on="vit")}
+    met = dict.fromkeys(arenas, the_study.arenas["vit"])
+    the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
+    scores = {"PsiLogic": normal(0, 0.9), "Lion": normal(2, 0.5)}
+    decided = {**finals(the_study, **scores), ("twin", "Lion"): dict(zip(SEEDS, normal(3, 0.9), strict=True))}
+    records = Moving(decided)
+    judged = judge_looks(the_study, records)
+    assert [(c.arena, c.seeds) for c in judged.comparisons] == [("vit", 6), ("twin", 12)]
+    assert set(judged.seeds.values()) == {12}  # vit continues, since the twin is tuned on it
+    twin = judged.results.arm("twin", "PsiLogic")
+    assert [(run.lr, run.seed) for run in twin.final] == [(1e-2, seed) for seed in SEEDS]
+    assert [(run.lr, run.seed) for run in twin.others] == [(1e-3, seed) for seed in SEEDS[: LOOKS[0]]]
+    ended = {spec.id for spec in run_all(the_study, records)}
+    assert ended == {run.spec.id for arm in judged.results.arms for run in arm.trials}
+
+
+def run_all(the_study, records):
+    """The trials of a study in the order in which they run."""
+    known, order = {}, []
+
+    def look(spec):
+        return known.get(spec.id)
+
+    schedule = Schedule(the_study, look, seeds_needed=lambda: seeds_needed(the_study, look))
+    while spec := schedule.next():
+        known[spec.id] = records(spec)
+        order.append(spec)
+        schedule.ended(spec)
+    return order
 
 
 def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():

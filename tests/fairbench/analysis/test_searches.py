@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
-from fabricated import Records, finals, flags_of, history, study
+from fabricated import Records, edited, finals, flags_of, history, study
 from rich.console import Console
 from test_forecast import rehearsed
 from tiny import study_of
@@ -26,7 +26,7 @@ from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.style import styles_of
 from fairbench.report.sections.provenance import optimizer_table
 from fairbench.report.sections.rates import RATES
-from fairbench.report.sections.trials import search_table
+from fairbench.report.sections.trials import final_table, search_table
 from fairbench.report.study import write_report
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import ResolvedSuite, arms, timing_trials
@@ -39,25 +39,25 @@ THREE = ("AdamW", "Lion", "PsiLogic")
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
 
 
-def searching(sweep=None, optimizers=THREE, arenas=("vit",), **resolved):
+def searching(sweep=None, optimizers=THREE, arenas=("vit",), settings=1, seeds=(1, 2, 3), **resolved):
     """The fabricated study with a changed sweep; `resolved` has fields of optimizers by their names."""
-    the_study = study(arenas, optimizers)
+    the_study = study(arenas, optimizers, seeds, settings=settings)
     suite = replace(the_study.suite, sweep=replace(the_study.suite.sweep, **(sweep or {})))
     known = {name: replace(x, **resolved.get(name, {})) for name, x in the_study.optimizers.items()}
     return replace(the_study, suite=suite, optimizers=known)
 
 
 class Scored(Records):
-    """Records whose accuracy in a search is a function of the setting; NaN is a divergence."""
+    """Records whose accuracy is a function of the setting, in the sweep and, if given, in full; NaN is a divergence."""
 
-    def __init__(self, the_study, score, confirmed=None, **scores):
+    def __init__(self, the_study, score, full=None, **scores):
         super().__init__(finals(the_study, **scores))
-        self.score, self.confirmed = score, confirmed or score
+        self.score, self.full = score, full
 
     def __call__(self, spec):
-        if spec.stage not in ("sweep", "confirm"):
+        score = self.score if spec.stage == "sweep" else self.full
+        if score is None:
             return super().__call__(spec)
-        score = self.score if spec.stage == "sweep" else self.confirmed
         value = score(spec.lr, spec.optimizer.options)
         return self.record(spec, "diverged" if math.isnan(value) else value)
 
@@ -72,9 +72,9 @@ def rate_table(results):
     return RATES.outputs[-1].table_view(analyses)
 
 
-def run(the_study, score, confirmed=None):
+def run(the_study, score, full=None):
     """Run the study by its schedule; returns its arms by optimizer, and the trials in their order."""
-    everything, records, order = Scored(the_study, score, confirmed), {}, []
+    everything, records, order = Scored(the_study, score, full), {}, []
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))
     while spec := schedule.next():
         records[spec.id] = everything(spec)
@@ -110,59 +110,68 @@ def test_every_optimizer_tries_as_many_settings(sweep, settings) -> None:
     assert f.sweep_trials == len([spec for spec in order if spec.stage == "sweep"])
 
 
-def confirming(**sweep):
-    """A study of AdamW and PsiLogic whose final trials are twice as long as those of its sweep."""
-    own = {"AdamW": {"options": {"own": True}}}
-    the_study = searching({"confirm": 1, **sweep}, optimizers=("AdamW", "PsiLogic"), **own)
-    longer = {name: replace(plan, steps=2 * plan.sweep_steps) for name, plan in the_study.suite.arenas.items()}
-    return replace(the_study, suite=replace(the_study.suite, arenas=longer))
-
-
 def test_the_reported_length_selects() -> None:
-    """The sweep selects 1e-3; with the reported length AdamW's best rate lies far beyond the first neighbors."""
-    the_study = confirming(seeds=[0, 10], points=5)
-    steps = the_study.suite.arenas["vit"].steps
+    """The sweep locates 1e-3; with the reported length AdamW's best rate lies far beyond the first neighbors."""
+    own = {"AdamW": {"options": {"own": True}}}
+    the_study = searching({"seeds": [0, 10], "points": 5}, optimizers=("AdamW", "PsiLogic"), settings=3, **own)
 
     def full(lr, options):
         return near(0.1 if options.get("own") else 1e-3)(lr, options)
 
     found, order = run(the_study, near(1e-3), full)
     adamw, psilogic = found["AdamW"], found["PsiLogic"]
-    assert [(spec.lr, spec.seed) for spec in adamw.confirm] == [
-        (lr, seed) for lr in (0.000316228, 1e-3, 0.00316228, 1e-2, 0.0316228) for seed in (0, 10)
-    ]
-    assert {spec.lr for spec in psilogic.confirm} == {0.000316228, 1e-3, 0.00316228}
-    assert (adamw.searched.rates, adamw.selected.rates, psilogic.selected.rates) == ([1e-3], [0.0316228], [1e-3])
-    assert {(spec.training.steps, spec.training.evaluations) for spec in adamw.confirm} == {(steps, 1)}
-    assert {spec.lr for spec in adamw.final} == {0.0316228}
-    stages = [spec.stage for spec in order]
-    assert stages.index("confirm") > max(i for i, stage in enumerate(stages) if stage == "sweep")
+    assert (adamw.located.lr, adamw.selected.lr, psilogic.selected.lr) == (1e-3, 0.0316228, 1e-3)
+    assert len(adamw.others) + len(adamw.final) == 5 * 2 + 2
+    assert len(psilogic.others) + len(psilogic.final) == 3 * 2 + 2
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
-    assert (f.sweep_trials, f.confirm_trials, f.more_confirm_trials) == (20, 12, 8)
-    assert stages.count("confirm") == 16
+    assert (f.sweep_trials, f.final_trials, f.more_final_trials) == (20, 16, 8)
+    assert [spec.stage for spec in order].count("final") == 20
 
-    records = Scored(the_study, near(1e-3), full, PsiLogic=[0.9, 0.91, 0.92])
-    analyses = Analyses(history(the_study), records)
+    analyses = Analyses(history(the_study), Scored(the_study, near(1e-3), full))
     flags = {flag.name: (flag.severity, flag.evidence) for flag in analyses.of(audit)}
-    assert flags["searched shorter than reported"] == (
-        *("note", "the reported length moved vit AdamW 0.001 to 0.0316 (1 of 2 arms)."),
-    )
-    assert flags["rate at the edge"] == ("warn", ANY)  # the highest of those that were confirmed
+    assert flags["rate at the edge"] == ("warn", ANY)  # the highest that was trained at the reported length
+    assert "selected by one search" not in flags
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
     assert [row[2:4] for row in rows] == [["0.001", "0.0316"], ["0.001", "0.001"]]
-    assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses)] == [(10, 100), (6, 60)]
-    assert {row.stage for row in search_table(analyses.results).rows} == {"sweep", "confirm"}
-    figure = drawn(the_study, records)
-    assert figure.parts[0].summary.count("AdamW, rate 0.001 was selected by the sweep.") == 1
-    assert "An arrow leads from the rate that the sweep selected" in figure.caption
+    assert [(x.final_settings, x.final_trials, x.final_steps) for x in budgets(analyses)] == [(5, 12, 120), (3, 8, 80)]
+    table = search_table(analyses.results).rows
+    assert {(row.optimizer, row.lr) for row in table if row.selected} == {("AdamW", 0.0316228), ("PsiLogic", 1e-3)}
+    assert len({(row.lr, row.seed) for row in table if row.stage == "final" and row.optimizer == "PsiLogic"}) == 8
+    assert len(final_table(analyses.results).rows) == 2 * 2 * 3  # of the selected settings only
+    figure = drawn(the_study, Scored(the_study, near(1e-3), full))
+    assert "AdamW, rate 0.0316: 0.9885, selected." in figure.parts[0].summary
+    sentences = [sentence for *_, sentence in figure.parts[0].points]
+    assert "AdamW, rate 0.00316: 0.9655, 2 seeds" in sentences
+    assert "PsiLogic, rate 0.001: 1.000, 3 seeds, selected" in sentences
+    assert "PsiLogic, rate 0.01: 0.9770, in the sweep" in sentences
 
 
-def test_a_search_that_diverges_at_the_reported_length_selects_nothing() -> None:
-    found, order = run(confirming(), near(1e-3), lambda lr, options: math.nan)
-    assert all(arm.diverged and arm.searched and not arm.selected for arm in found.values())
-    assert [spec for spec in order if spec.stage == "final"] == []
+def test_a_single_search_is_named() -> None:
     flags = flags_of(searching(), Scored(searching(), near(1e-3)))
-    assert flags.get("searched shorter than reported") is None  # the fabricated sweep is as long as the final trials
+    assert flags["selected by one search"] == (
+        "by trials with 10 of 10 steps and seed 0. What another search would select cannot be known."
+    )
+
+
+@pytest.mark.parametrize(("gap", "fragile"), [(0.0, True), (0.2, False)])
+def test_a_verdict_that_depends_on_the_choice_of_a_setting_is_named(gap: float, fragile: bool) -> None:
+    """PsiLogic is better at its selected rate; at the next one, whose validation differs by `gap`, it is not."""
+    the_study = searching(optimizers=("AdamW", "PsiLogic"), settings=3, seeds=(1, 2, 3, 4, 5))
+
+    class Close(Records):
+        def __call__(self, spec):
+            if spec.stage != "final" or spec.optimizer.name == "AdamW":
+                return super().__call__(spec)
+            noise = 0.002 * (spec.seed % 3)
+            val = 0.8 + noise - (0.0 if spec.lr == 1e-3 else gap + 1e-3 * (spec.seed % 2) if spec.lr > 1e-3 else 0.5)
+            record, test = self.record(spec, val), (0.7 if spec.lr == 1e-3 else 0.5) + noise
+            return edited(record, "result.final.test", {"accuracy": test, "loss": 1.5})
+
+    scores = {"AdamW": [0.5, 0.501, 0.502, 0.501, 0.5]}
+    analyses = Analyses(history(the_study), Close(finals(the_study, **scores)))
+    assert [c.verdict for c in analyses.comparisons] == ["better"]
+    flags = {flag.name: flag.evidence for flag in analyses.of(audit)}
+    assert flags.get("verdict depends on the setting") == ("vit against AdamW." if fragile else None)
 
 
 def test_rates_are_the_grids_times_the_scale() -> None:
@@ -204,7 +213,7 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     assert "Untuned, without any search: AdamW, Lion." in equality(budgets(analyses))
     assert [(x.search, x.settings) for x in budgets(analyses)][:2] == [("untuned, at 0.5", 0), ("untuned, at 1", 0)]
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
-    assert rows[0] == ["vit", "AdamW", "0.5", "–", "untuned: none was searched", "0", "–", "–"]
+    assert rows[0] == ["vit", "AdamW", "0.5", "0.5", "–", "untuned: none was searched", "1", "0.5", "0.5"]
     console = Console(file=io.StringIO(), width=300)
     console.print(status_table(arm_statuses(untuned, records)))
     console.print(plan_view(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out")))
@@ -212,7 +221,7 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     assert "untuned, without sweep trials: AdamW, Lion" in shown
     assert "3 optimizers, each 9 sweep trials of 10 steps and 3 final ones of 10" in shown
     assert next(line.split()[:5] for line in shown.splitlines() if " AdamW " in line) == [
-        *("vit", "AdamW", "untuned", "0.5", "3/3")
+        *("vit", "AdamW", "untuned", "3/3", "0.5")
     ]
 
 
@@ -220,7 +229,7 @@ def test_a_study_without_any_search() -> None:
     the_study = searching(optimizers=("AdamW", "PsiLogic"), AdamW={"lr": 1.0}, PsiLogic={"lr": 1.0})
     records = Scored(the_study, near(1.0))
     results = collect(the_study, records)
-    assert not search_table(results).rows
+    assert {row.stage for row in search_table(results).rows} == {"final"}
     assert rate_table(results).rows
     assert drawn(the_study, records) is None
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
@@ -242,7 +251,7 @@ def test_a_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypa
     assert "better (AdamW untuned)" in page
     assert "Untuned, without any search: AdamW." in page
     assert "The budget was equal: in each arena every search had the same number of settings." in page
-    assert len(drawn(the_study, records).parts[0].points) == 2 * 9
+    assert len(drawn(the_study, records).parts[0].points) == 2 * 9 + 3
     caption = rate_table(collect(the_study, records)).caption
     assert "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, each with weight_decay 0, 0.01, 0.1" in caption
 
@@ -260,50 +269,6 @@ def test_an_unequal_budget_is_reported() -> None:
     assert equality(budgets(unequal)) == (
         "The budget of the searches was not equal, in settings: vit: AdamW 4, Lion 3, PsiLogic 4."
     )
-
-
-def test_a_repeated_search_is_reported() -> None:
-    """Three searches, of which one selects another rate for its final seed."""
-    the_study = searching({"budget": 4, "seeds": [10, 11, 12], "repeated": True}, optimizers=("AdamW", "PsiLogic"))
-
-    class OfEachSeed(Scored):
-        def __call__(self, spec):
-            self.score = near(1e-2 if (spec.seed, spec.optimizer.name) == (11, "AdamW") else 1e-3)
-            return super().__call__(spec)
-
-    records = OfEachSeed(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
-    analyses = Analyses(history(the_study), records)
-    adamw = analyses.results.arm("vit", "AdamW")
-    assert [(run.seed, run.lr) for run in adamw.final] == [(1, 1e-3), (2, 1e-2), (3, 1e-3)]
-    assert [row[2].text for row in rate_table(analyses.results).rows] == ["0.001 (2), 0.01 (1)", "0.001"]
-    assert "until each search has 4; repeated for every final seed" in rate_table(analyses.results).caption
-    rows = search_table(analyses.results).rows
-    selected = {(row.seed, row.lr) for row in rows if row.optimizer == "AdamW" and row.selected}
-    assert selected == {(10, 1e-3), (11, 1e-2), (12, 1e-3)}
-    assert {row.lr for row in rows if row.optimizer == "AdamW" and row.added} == {
-        3.16228e-4,
-        0.1,
-    }  # in one search inside
-    chosen = {sentence for *_, sentence in drawn(the_study, records).parts[0].points if sentence.endswith("selected")}
-    assert chosen == {
-        "AdamW, rate 0.001: 0.9923, selected",
-        "AdamW, rate 0.01: 0.9846, selected",
-        "PsiLogic, rate 0.001: 1.000, selected",
-    }
-
-
-@pytest.mark.parametrize("chance", [True, False])
-def test_chance_in_the_search_is_a_warning_of_a_verdict(chance: bool) -> None:
-    """A lead of 0.005, where final seeds differ by 0.01: a warning if PsiLogic is better, otherwise a note."""
-    the_study = searching({"seeds": [0, 10]}, optimizers=("AdamW", "PsiLogic"))
-    ours = [0.9, 0.92, 0.91] if chance else [0.5, 0.51, 0.52]
-    scored = Scored(the_study, near(1e-3), PsiLogic=ours, AdamW=[0.5, 0.51, 0.52])
-    scored.score = lambda lr, options: {1e-3: 0.5, 1e-4: 0.495}.get(lr, 0.1)
-    flags = [flag for flag in Analyses(history(the_study), scored).of(audit) if flag.name == "selected by chance"]
-    lead = "(leads by 0.005, error 0.0071)"  # 0.01 over the root of two sweep seeds
-    assert [(x.severity, x.evidence) for x in flags] == [
-        ("warn" if chance else "note", f"vit AdamW {lead}, vit PsiLogic {lead}")
-    ]
 
 
 @pytest.mark.parametrize("best", [0.0, 0.01, 0.1])
@@ -324,14 +289,14 @@ def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
     table = search_table(results)
     assert table.columns[:6] == ("arena", "optimizer", "lr", "weight_decay", "momentum", "seed")
     selected = [[*row.values()][:6] for row in table.to_dicts() if row["selected"] and row["metric"] == "accuracy"]
-    assert selected == [["vit", name, 1e-3, None, 0.9, 0] for name in ("AdamW", "PsiLogic")]
-    assert len(table.rows) == 2 * 2 * 9
-    assert [(row[3].text, row[3].value) for row in rate_table(results).rows] == [("0.9", 0.9)] * 2
+    assert selected == [["vit", x, 1e-3, None, 0.9, seed] for x in ("AdamW", "PsiLogic") for seed in range(4)]
+    assert len(table.rows) == 2 * 2 * (9 + 3)
+    assert [(row[4].text, row[4].value) for row in rate_table(results).rows] == [("0.9", 0.9)] * 2
     sensitivity = drawn(the_study, records)
     sentences = [sentence for *_, sentence in sensitivity.parts[0].points]
-    assert len(sentences) == 2 * 9
-    assert "AdamW, rate 0.001, momentum 0.9: 1.000, selected" in sentences
-    assert "Thin lines have the other values of momentum." in sensitivity.caption
+    assert len(sentences) == 2 * (9 + 1)
+    assert "AdamW, rate 0.001, momentum 0.9: 0.5000, 3 seeds, selected" in sentences
+    assert "A line for each value of momentum." in sensitivity.caption
 
 
 def test_timing_trials_use_the_searched_or_the_fixed_setting(tiny_suite: Suite) -> None:

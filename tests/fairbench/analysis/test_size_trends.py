@@ -10,6 +10,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.size_trends import judge_ladders, ladder_laws, ladders, size_trends
 from fairbench.analysis.comparison.speedups import speedups
+from fairbench.analysis.results import collect
 from fairbench.analysis.statistics import trend
 from fairbench.common.errors import UsageError
 from fairbench.report.sections.speedup import speed_up
@@ -129,5 +130,5 @@ def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
 def test_arms_with_more_seeds_than_others_share_the_first_ones(known) -> None:
     """As looks leave them."""
     fewer = dict.fromkeys(known.results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
-    law = judge_ladders(known.results.with_seeds(fewer))["gpt"].row
+    law = judge_ladders(collect(known.history.study, known.lookup, fewer))["gpt"].row
     assert (law.cells, law.n) == (36, 3)

@@ -92,10 +92,9 @@ def test_what_diverged_has_no_gain_and_ranks_last():
     ],
 )
 def test_the_default_has_all_that_is_searched(own, expected):
-    """A search that is repeated: the value is the mean over both, each with its own best."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
     extra = {"betas": [[0.9, 0.95], [0.9, 0.99]], "warmup_steps": [0, 5]}
-    sweep = replace(the_study.suite.sweep, extra=extra, seeds=[10, 11], repeated=True)
+    sweep = replace(the_study.suite.sweep, extra=extra, seeds=[10, 11])
     the_study = replace(the_study, suite=replace(the_study.suite, sweep=sweep))
 
     class OfEach(Records):

@@ -11,7 +11,6 @@ from scipy import stats
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
 from fairbench.analysis.statistics.significance import holm
 from fairbench.suites.schema import Compare
@@ -26,7 +25,7 @@ MIRRORED = (("gain", "gain"), ("ci_high", "ci_low"), ("hedges_g", "hedges_g"))
 def comparisons(the_study, **options):
     scores = {name: options.pop(name) for name in list(options) if name in the_study.suite.optimizers}
     records = Records(finals(the_study, **scores), **options)
-    return judge_looks(collect(the_study, records)).comparisons
+    return judge_looks(the_study, records).comparisons
 
 
 def one(arena="vit", margin=0.01, seeds=(1, 2, 3), test="paired", **options):

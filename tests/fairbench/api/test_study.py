@@ -112,11 +112,6 @@ def test_an_error_names_the_value_and_the_way_out(ask, message, study):
         ask(study)
 
 
-def test_final_seeds_that_the_search_has_are_replaced_there():
-    suite = fb.Suite.load("mini").replace(seeds=range(10)).content
-    assert (suite.final.seeds, suite.sweep.seeds) == ([*range(10)], [10])
-
-
 def test_a_saved_suite_loads_to_the_same_suite(here):
     for name in ("zoo", "shock", "strict"):
         suite = fb.Suite.load(name).replace(seeds=3)

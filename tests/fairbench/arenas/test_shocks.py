@@ -158,7 +158,7 @@ def test_a_twin_is_tuned_where_its_arena_is(tmp_path: Any) -> None:
     assert {arena for arena, stage in order if stage == "sweep"} == {"vit"}
     resolved = {(arm.arena, arm.optimizer): arm for arm in arms(study, lambda x: records.get(x.id))}
     for (arena, optimizer), arm in resolved.items():
-        assert arm.selected.rates == resolved["vit", optimizer].selected.rates == [1e-2]
+        assert arm.selected.lr == resolved["vit", optimizer].selected.lr == 1e-2
         assert [x.seed for x in arm.final] == [1, 2]
         assert bool(arm.sweep) == (arena == "vit")
         assert (arm.final[0].training.shock == {}) == (arena == "vit")

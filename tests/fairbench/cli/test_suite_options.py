@@ -78,15 +78,11 @@ def test_more_seeds_begin_with_those_of_the_suite() -> None:
     assert chosen("--seeds", "9,").final.seeds == [9]
 
 
-def test_looks_and_repeated_searches_follow_the_seeds() -> None:
+def test_looks_follow_the_seeds() -> None:
     looking = replace(load_suite("mini"), final=Final([1, 2, 3, 4, 5, 6], 6, looks=[2, 4, 6]))
     assert with_seeds(looking, 8).final == Final([*range(1, 9)], 6, looks=[2, 4, 6, 8])
     assert with_seeds(looking, 4).final == Final([1, 2, 3, 4], 6, looks=[2, 4])
     assert with_seeds(looking, 2).final == Final([1, 2], 6)
-    sweep = replace(looking.sweep, seeds=[10, 11, 12, 13], repeated=True)
-    more = with_seeds(replace(looking, sweep=sweep, final=Final([1, 2], 6)), 3)
-    assert (more.sweep.seeds, more.final.seeds) == ([10, 11, 12, 13, 14, 15], [1, 2, 3])
-    check_suite(more)
 
 
 @pytest.mark.parametrize("name", suite_names())

@@ -24,7 +24,6 @@ from fairbench.analysis.published.replication import (
     value_rows,
     verdict_rows,
 )
-from fairbench.analysis.results import collect
 from fairbench.cli.main import main
 from fairbench.report.page import write_document
 from fairbench.report.replication import replicated
@@ -36,8 +35,8 @@ PAPER = load_publication("paper")
 
 def judged(the_study, scores, **options):
     """Results and verdicts of records that score so."""
-    results = collect(the_study, Records(scores, **options))
-    return results, judge_looks(results).comparisons
+    looks = judge_looks(the_study, Records(scores, **options))
+    return looks.results, looks.comparisons
 
 
 def with_suite(the_study, **fields):

@@ -34,7 +34,7 @@ ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanis
 TABLES, DATA = {f"{name}.csv" for name in ALWAYS}, {"records.parquet", "datapackage.json"}
 FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "step_time", "training_loss")
 LATEX = (
-    *("main", "verdicts", "comparisons", "metrics", "learning_rates", "mechanism", "quantities", "cost"),
+    *("main", "audit", "verdicts", "comparisons", "metrics", "learning_rates", "mechanism", "quantities", "cost"),
     *("equal_time", "budget", "tuning", "treatment", "conditions", "arenas", "optimizers", "environment"),
 )
 FILES = {
@@ -203,7 +203,7 @@ def test_incomplete_study_has_a_banner_with_counts(tmp_path):
     assert banner in text
     assert "failed, RuntimeError: no <luck>" in text
     assert "detected at step 5" in text
-    assert "1 trial diverged (1 final)" in flagged(report)["diverged trials"]
+    assert "1 trial diverged (1 reported)" in flagged(report)["diverged trials"]
     assert report.source.results.failed == 1
 
 
@@ -315,11 +315,11 @@ def test_a_suite_that_selects_on_the_test_split_never_says_validation(tmp_path):
 
 def test_the_terminal_counts_notes(tmp_path):
     text = io.StringIO()
-    same = {"PsiLogic": LOW, "AdamW": LOW}
-    report = write(tmp_path, scores=same, sweeps={("vit", "AdamW"): {1e-4: 0.495}})
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), settings=3)
+    report = write(tmp_path, the_study, {"PsiLogic": LOW, "AdamW": LOW}, apart=0.05, shared=True)
     Console(file=text, width=300).print(report)
     assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
-    assert "AdamW (leads by 0.005, error 0.01)" in " ".join(page(tmp_path).text)
+    assert "AdamW 3 of 3 trials, which are not part of any cost" in " ".join(page(tmp_path).text)
 
 
 @pytest.mark.usefixtures("figures")

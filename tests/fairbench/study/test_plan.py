@@ -19,7 +19,8 @@ from fairbench.suites.search import Search, Setting
 def study():
     """The arena gpt of `mini` with one optimizer: nothing heavy is loaded. Three rates are added to five."""
     content = load_suite("mini").to_json()
-    content["sweep"] |= {"budget": 8, "confirm": 0}
+    content["sweep"] |= {"budget": 8}
+    content["final"] |= {"settings": 1}
     content["arenas"] = {"gpt": content["arenas"]["gpt"]}
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
     content |= {"reference": "PsiLogic", "compare": {}}
@@ -38,7 +39,7 @@ def complete(study, val_loss, status="", gain=0.0):
 
     schedule = Schedule(study, lookup)
     while spec := schedule.next():
-        seed = [spec.seed if spec.stage == "sweep" else study.suite.sweep.seeds[0]] * by_seed
+        seed = [spec.seed] * by_seed
         loss = val_loss(spec.lr, *seed) - gain * (spec.weight_decay or 0)
         record = Records({}).record(spec, "diverged" if math.isnan(loss) else status or loss)
         if record.status == "finished":
@@ -63,7 +64,7 @@ def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
     """Rates are added above the best, toward the better neighbor, then in the wider gap below, then above again."""
     arm, _ = complete(study, distance(1.1e-3))
     assert grid(arm) == [1e-4, 3.16228e-4, 5.62341e-4, 1e-3, 1.33352e-3, 1.77828e-3, 3.16228e-3, 1e-2]
-    assert arm.selected.rates == [1e-3]
+    assert arm.selected.lr == 1e-3
     assert [(spec.lr, spec.seed, spec.stage) for spec in arm.final] == [(1e-3, seed, "final") for seed in range(1, 6)]
     assert {spec.seed for spec in arm.sweep} == {0}
 
@@ -82,7 +83,7 @@ def test_a_best_rate_on_the_edge_extends_the_grid(study, best, added, selected):
     arm, _ = complete(study, distance(best))
     base = {Search(study.suite.sweep).rate(i) for i in range(5)}
     assert sorted(set(grid(arm)) - base) == sorted(added)
-    assert arm.selected.rates == [selected]
+    assert arm.selected.lr == selected
 
 
 def test_selection_reads_the_validation_split_only(study):
@@ -94,19 +95,19 @@ def test_selection_reads_the_validation_split_only(study):
 
 def test_a_diverged_trial_ranks_last(study):
     arm, _ = complete(study, lambda lr: math.nan if lr > 5e-4 else 100 - lr)
-    assert arm.selected.rates == [3.16228e-4]
+    assert arm.selected.lr == 3.16228e-4
 
 
 def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(study):
     arm, records = complete(study, lambda lr: math.nan)
     assert min(grid(arm)) == 3.16228e-6
-    assert ([*arm.selected.rates], [*arm.final], arm.diverged, len(records)) == ([], [], True, 8)
+    assert (arm.selected, [*arm.final], arm.diverged, len(records)) == (None, [], True, 8)
     view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
     assert (view.done, view.trials, view.steps_left["gpt"]) == (8, 8, 0)
 
 
 def test_of_equal_rates_the_lowest_wins(study):
-    assert complete(study, lambda lr: 0.0 if 6e-4 < lr < 5e-3 else 1.0)[0].selected.rates == [1e-3]
+    assert complete(study, lambda lr: 0.0 if 6e-4 < lr < 5e-3 else 1.0)[0].selected.lr == 1e-3
 
 
 def test_an_incomplete_sweep_selects_nothing(study):
@@ -130,37 +131,78 @@ def test_weight_decays_are_searched_with_every_rate(study):
     suite = replace(study.suite, sweep=replace(study.suite.sweep, extra={"weight_decay": [0, 0.1]}))
     arm, _ = complete(replace(study, suite=suite), distance(1e-1), gain=1.0)
     assert len(arm.sweep) == 2 * 8  # further rates for both decays alike
-    assert arm.selected.settings == [Setting(1e-1, (("weight_decay", 0.1),))]
+    assert arm.selected == Setting(1e-1, (("weight_decay", 0.1),))
     assert {(spec.lr, spec.weight_decay) for spec in arm.final} == {(1e-1, 0.1)}
 
 
-def test_a_repeated_search_selects_for_each_final_seed_by_its_own_seeds(study):
-    """Five searches with one seed each: every one has its own best rate, and adds rates by itself."""
-    sweep = replace(study.suite.sweep, seeds=[10, 11, 12, 13, 14], repeated=True)
-    best = {10: 1e-3, 11: 3.16228e-4, 12: 1e-1, 13: 1e-3, 14: 1e-2}
-    the_study = replace(study, suite=replace(study.suite, sweep=sweep))
-    arm, records = complete(the_study, lambda lr, seed: distance(best[seed])(lr))
-    assert [(spec.seed, spec.lr) for spec in arm.final] == [(seed - 9, rate) for seed, rate in best.items()]
-    tried = {seed: sorted(spec.lr for spec in arm.sweep if spec.seed == seed) for seed in best}
-    assert {len(rates) for rates in tried.values()} == {8}
-    assert {seed: max(rates) for seed, rates in tried.items()} == pytest.approx(
-        {10: 1e-2, 11: 1e-2, 12: 10**-0.5, 13: 1e-2, 14: 10**-1.5}, rel=1e-5
-    )
-    assert (len(records), arm.selected.rates) == (45, [3.16228e-4, 1e-3, 1e-2, 1e-1])
-    del records[arm.sweep[0].id]  # nothing is selected while one of the searches is incomplete
-    (partial,) = arms(the_study, lambda spec: records.get(spec.id))
-    assert (bool(partial.selected), len(partial.final), partial.diverged) == (False, 0, False)
-    lost, _ = complete(the_study, lambda lr, seed: math.nan if seed == 12 else lr)
-    assert (bool(lost.selected), len(lost.final), lost.diverged) == (False, 0, True)
+RATES = 3.16228e-4, 1e-3, 3.16228e-3, 1e-2, 3.16228e-2
+WORKED = {
+    # the sweep locates 1e-3 (seed 0); 1e-3 and 3.16228e-3 are the best by the seeds 1 and 2, the latter by all
+    1e-3: [1, 1, 3, 5, 5, 5],
+    3.16228e-3: [2, 2, 3, 1, 1, 1],
+    3.16228e-4: [3, 4, 4, 0, 0, 0],
+}
 
 
-def test_a_repeated_search_may_have_several_seeds(study):
-    """The second one selects the middle between the best rates of its two seeds, which was added."""
-    sweep = replace(study.suite.sweep, seeds=[10, 11, 12, 13], repeated=True)
-    suite = replace(study.suite, sweep=sweep, final=replace(study.suite.final, seeds=[1, 2]))
-    best = {10: 1e-3, 11: 1e-3, 12: 1e-2, 13: 3.16228e-4}
-    arm, _ = complete(replace(study, suite=suite), lambda lr, seed: distance(best[seed])(lr) ** 2)
-    assert [(spec.seed, spec.lr) for spec in arm.final] == [(1, 1e-3), (2, 1.77828e-3)]
+@pytest.fixture
+def three(study):
+    """The study with a short search, and three settings at the reported length."""
+    suite = study.suite
+    changed = replace(suite, sweep=replace(suite.sweep, budget=0), final=replace(suite.final, settings=3))
+    return replace(study, suite=changed)
+
+
+def tried(arm):
+    """The final trials as rates and seeds."""
+    return {(spec.lr, spec.seed) for spec in (*arm.others, *arm.final)}
+
+
+def test_the_best_two_continue_and_the_best_mean_over_all_seeds_is_reported(three):
+    arm, records = complete(three, lambda lr, seed: WORKED.get(lr, [9] * 6)[seed])
+    assert tried(arm) == {(lr, s) for lr in WORKED for s in (1, 2)} | {(lr, s) for lr in RATES[1:3] for s in (3, 4, 5)}
+    assert (arm.located.lr, arm.selected.lr) == (
+        1e-3,
+        3.16228e-3,
+    )  # 19/5 and 8/5; 3.16228e-4, whose seeds 3 to 5 would be best, is out
+    assert [(spec.lr, spec.seed) for spec in arm.final] == [(3.16228e-3, seed) for seed in range(1, 6)]
+    assert {spec.stage for spec in (*arm.others, *arm.final)} == {"final"}
+    assert len(records) == 5 + 3 * 2 + 2 * 3
+    del records[arm.others[0].id]  # nothing is selected while a trial is missing
+    (partial,) = arms(three, lambda spec: records.get(spec.id))
+    assert (partial.selected, partial.final, partial.diverged, partial.located.lr) == (None, (), False, 1e-3)
+
+
+def test_settings_are_added_while_the_best_lies_at_the_edge(three):
+    """The optimum moves with the length; never are more settings trained than the sweep tried."""
+    moved, _ = complete(three, lambda lr, seed: distance(1e-3 if seed == 0 else 1e-2)(lr))
+    assert {lr for lr, _ in tried(moved)} == set(RATES)
+    assert moved.selected.lr == 1e-2
+    beyond, _ = complete(three, lambda lr, seed: distance(1e-3 if seed == 0 else 1e9)(lr))
+    assert {lr for lr, _ in tried(beyond)} == set(RATES)
+    assert beyond.selected.lr == max(RATES)
+
+
+def test_a_setting_that_diverges_later_is_not_reported_if_another_does_not(three):
+    def loss(lr, seed):
+        return math.nan if seed >= 4 and lr == 1e-3 else distance(1e-3)(lr)
+
+    arm, _ = complete(three, loss)
+    assert arm.selected.lr != 1e-3
+    both, _ = complete(three, lambda lr, seed: math.nan if seed in (3, 4)[: 1 + (lr == 1e-3)] else distance(1e-3)(lr))
+    assert both.selected.lr != 1e-3  # with fewer diverged seeds
+    assert not both.diverged
+
+
+def test_seeds_below_the_halving_and_a_single_setting(three):
+    suite = three.suite
+    one = replace(three, suite=replace(suite, final=replace(suite.final, seeds=[7])))
+    arm, _ = complete(one, distance(1e-3))
+    assert tried(arm) == {(lr, 7) for lr in RATES[:3]}
+    alone = replace(three, suite=replace(suite, final=replace(suite.final, settings=1)))
+    arm, records = complete(alone, distance(1e-3))
+    sweep = {spec.id: records[spec.id] for spec in arm.sweep}
+    schedule = Schedule(alone, lambda spec: sweep.get(spec.id))
+    assert [schedule.next().seed for _ in range(5)] == [1, 2, 3, 4, 5]  # all of them can run at once
 
 
 def test_options_of_an_arena_replace_the_optimizers_own(study):

@@ -9,10 +9,11 @@ import pytest
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
 from fairbench.optimizers.resolve import rates_of, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.schema import Sweep
+from fairbench.suites.schema import Final, Sweep
 from fairbench.suites.search import Scores, Search, Setting, canonical
 
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
+THREE = Final([1, 2], 1)
 
 
 def sweep_of(**fields: Any) -> Sweep:
@@ -51,39 +52,39 @@ def test_every_grid_tries_as_many_settings() -> None:
     ("best", "tried"),
     [(1e-3, [1e-4, 1e-3, 1e-2]), (0.3, [1e-4, 1e-3, 1e-2, 1e-1, 1.0]), (1e-9, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2])],
 )
-def test_a_selection_is_confirmed_until_the_best_lies_inside(best: float, tried: list[float]) -> None:
+def test_final_settings_are_added_until_the_best_lies_inside(best: float, tried: list[float]) -> None:
     """It never tries more settings than the short search, here five."""
-    search = Search(sweep_of(budget=5, confirm=1))
+    search = Search(sweep_of(budget=5))
     short = {Setting(lr): (distance(Setting(lr), 1e-3),) for lr in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)}
-    assert sorted(x.lr for x in confirmed(search, short, lambda x: distance(x, best))) == pytest.approx(tried)
+    assert sorted(x.lr for x in trained(search, short, lambda x: distance(x, best))) == pytest.approx(tried)
 
 
-def confirmed(search: Search, short: Scores, score: Callable[[Setting], float]) -> Scores:
+def trained(search: Search, short: Scores, score: Callable[[Setting], float]) -> Scores:
     full: dict[Setting, tuple[float, ...]] = {}
-    while new := search.confirm(short, full):
+    while new := search.finals(THREE, short, full):
         assert not full.keys() & set(new)
         full |= {setting: (score(setting),) for setting in new}
     return full
 
 
 def test_neighbors_differ_in_one_hyperparameter() -> None:
-    search = Search(sweep_of(confirm=1, extra={"weight_decay": [0.01, 0.0, 0.1], "betas": [[0.9, 0.9], [0.9, 0.99]]}))
+    search = Search(sweep_of(extra={"weight_decay": [0.01, 0.0, 0.1], "betas": [[0.9, 0.9], [0.9, 0.99]]}))
     short = searched(search, lambda x: distance(x, 1e-3, weight_decay=0.0))
-    (best, *others) = search.confirm(short, {})
+    (best, *others) = search.finals(THREE, short, {})
     assert best == Setting(1e-3, (("weight_decay", 0.0), ("betas", (0.9, 0.9))))
     expected = [("lr", 1e-4), ("lr", 1e-2), ("weight_decay", 0.01), ("betas", (0.9, 0.99))]
     assert set(others) == {best.with_value(*change) for change in expected}
-    assert len(search.confirm(short, {})) <= search.neighborhood
+    assert search.final_trials(THREE, 2) == 2 * 7  # at most two neighbors of each of three hyperparameters
 
 
 @pytest.mark.parametrize(("decay", "lower", "higher"), [(0.0, [], [0.01]), (0.01, [0.0], [0.1]), (0.1, [0.01], [])])
 def test_lower_neighbors_are_tried_before_higher_ones(decay, lower, higher) -> None:
     betas = [(0.9, 0.99), (0.9, 0.9), (0.8, 0.9)]
     best = Setting(1e-3, (("weight_decay", decay), ("betas", betas[0])))
-    grid = Search(sweep_of(confirm=1, extra={"weight_decay": [0.01, 0.0, 0.1], "betas": betas}))
+    grid = Search(sweep_of(extra={"weight_decay": [0.01, 0.0, 0.1], "betas": betas}))
     below, above = ([best.with_value("weight_decay", x) for x in near] for near in (lower, higher))
     low, high, other = (best.with_value(*change) for change in (("lr", 1e-4), ("lr", 1e-2), ("betas", betas[1])))
-    assert grid.confirm({best: (0.0,)}, {}) == [best, low, *below, high, *above, other]
+    assert grid.finals(THREE, {best: (0.0,)}, {}) == [best, low, *below, high, *above, other]
 
 
 def test_integers_among_floats_become_floats() -> None:

@@ -1,33 +1,37 @@
-"""Checks of the search for learning rates."""
+"""Checks of the search for settings: where the selected ones lie, and whether verdicts depend on their choice."""
 
-from math import sqrt
-from statistics import fmean, stdev
+from collections.abc import Iterator
+from itertools import product
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.results import ArmResults
-from fairbench.common.checks import Severity, check
-from fairbench.common.formatting import plain, plural, rate, some
-from fairbench.study.plan import Selection
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.results import ArmResults, Run
+from fairbench.analysis.statistics.significance import paired_t
+from fairbench.common.checks import check
+from fairbench.common.formatting import plural, rate, some
 from fairbench.suites.search import Setting, are_numbers
 
 
-def edge(arm: ArmResults) -> str:
-    """The place of the selected rate among the tried ones, "lowest", "highest" or "inside"; empty without any.
+def tried_rates(arm: ArmResults) -> list[float]:
+    """The rates among which the selected one was chosen, rising: those of stage 2; of the sweep if it has only one."""
+    full = {run.lr for run in arm.full_length if run.lr is not None}
+    return sorted(full if len(full) > 1 else {run.lr for run in arm.sweep if run.lr is not None})
 
-    Where the search is repeated, one selected rate at the edge is enough.
-    """
+
+def edge(arm: ArmResults) -> str:
+    """The place of the selected rate among the tried ones, "lowest", "highest" or "inside"; empty without any."""
     if not (arm.selected and arm.sweep):
         return ""
-    ends = {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}
-    return next((ends[rate] for rate in arm.selected.rates if rate in ends), "inside")
+    tried = tried_rates(arm)
+    return {tried[0]: "lowest", tried[-1]: "highest"}.get(arm.selected.lr, "inside")
 
 
 @check("rate at the edge", "warn", "Widen the range of rates, or give the searches more settings (`sweep.budget`).")
 def at_edge(case: Analyses) -> str:
-    """A selected learning rate is the lowest or the highest that was tried."""
+    """A selected learning rate is the lowest or the highest that was tried at the reported length."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
-    ends = {"lowest": 0, "highest": -1}
-    flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {rate(x.rates[ends[edge(x)]])})" for x in tuned if edge(x) in ends]
+    at_end = [(arm, arm.selected) for arm in tuned if arm.selected and edge(arm) != "inside"]
+    flagged = [f"{arm.arena} {arm.optimizer} ({edge(arm)}, {rate(selected.lr)})" for arm, selected in at_end]
     if not flagged:
         return ""
     where = "selected at the edge of the rates that were tried"
@@ -37,63 +41,67 @@ def at_edge(case: Analyses) -> str:
 
 
 @check(
-    "selected by chance",
+    "selected by one search",
     "warn",
-    "Repeat the search for every final seed (`sweep.repeated`), or read the verdict as one about these settings only.",
+    "Train several settings with the final seeds (`final.settings`), or claim nothing about other rates.",
 )
-def by_chance(case: Analyses) -> tuple[Severity, str]:
-    """The best setting of a sweep leads the next by less than a standard error; a note without a better or worse."""
-    won = [c for c in case.comparisons if c.verdict in ("better", "worse")]
-    decided = {(case.suite.tuned_on(c.arena), name) for c in won for name in (c.optimizer, c.baseline)}
-    leads = {(x.arena, x.optimizer): text for x in case.results.arms if (text := _narrow_lead(case, x))}
-    weighty = [text for arm, text in leads.items() if arm in decided]
-    return "warn" if weighty else "note" if leads else "pass", some(weighty or list(leads.values()))
-
-
-def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
-    """The lead of an arm's best setting in words, if it may be chance; empty otherwise."""
-    metric = case.suite.arenas[arm.arena].metric
-    sign = case.suite.sign(arm.arena)
-    scores: dict[Setting | None, list[float]] = {}
-    for run in arm.selecting:
-        if (value := run.metric("val", metric)) is not None:
-            scores.setdefault(run.setting, []).append(sign * value)
-    means = sorted((fmean(values) for values in scores.values()), reverse=True)
-    seeds = arm.scores(metric, "val")
-    if case.suite.sweep.repeated or not arm.selected or len(means) < 2 or len(seeds) < 2:
+def by_one_search(case: Analyses) -> str:
+    """A single search selected the settings, so a verdict is about them; another search might select others."""
+    suite = case.suite
+    if suite.final.settings > 1 or not any(map(case.results.study.tuned, suite.optimizers)):
         return ""
-    lead, error = means[0] - means[1], stdev(seeds) / sqrt(len(case.suite.sweep.seeds))
-    sizes = f"leads by {plain(lead, '.2g')}, error {plain(error, '.2g')}"
-    return f"{arm.arena} {arm.optimizer} ({sizes})" if lead < error else ""
+    lengths = dict.fromkeys(f"{plan.sweep_steps} of {plan.steps} steps" for plan in suite.arenas.values())
+    seeds = f"{'seed' if len(suite.sweep.seeds) == 1 else 'seeds'} {', '.join(map(str, suite.sweep.seeds))}"
+    return f"by trials with {some(list(lengths))} and {seeds}. What another search would select cannot be known."
 
 
-@check("searched shorter than reported", "warn", "Confirm selections at the reported length (`sweep.confirm`).")
-def searched_shorter(case: Analyses) -> tuple[Severity, str]:
-    """Settings were selected by trials shorter than the final ones; a note names choices that a confirmation moved."""
-    suite, shorter = case.suite, []
-    for arena, plan in suite.arenas.items():
-        tuned_on = suite.arenas[suite.tuned_on(arena)]
-        steps = tuned_on.steps if suite.confirms(suite.tuned_on(arena)) else tuned_on.sweep_steps
-        if steps < plan.steps:
-            shorter.append(f"{arena} {steps} of {plan.steps} steps")
-    if shorter and any(map(case.results.study.tuned, suite.optimizers)):
-        return "warn", f"{', '.join(shorter)}."
-    confirmed = [arm for arm in case.results.arms if arm.confirm and arm.selected]
-    moved = [
-        f"{arm.arena} {arm.optimizer} {_in_words(arm.searched)} to {_in_words(arm.selected)}"
-        for arm in confirmed
-        if arm.selected != arm.searched
-    ]
-    counted = f"the reported length moved {some(moved)} ({len(moved)} of {plural(len(confirmed), 'arm')})."
-    return ("note", counted) if moved else ("pass", "")
+@check(
+    "verdict depends on the setting",
+    "warn",
+    "Take more final seeds, or report both settings: validation cannot tell which of them is better.",
+)
+def depends_on_setting(case: Analyses) -> str:
+    """A better or worse would not hold with the other setting that continued, which validation does not separate."""
+    alpha = case.suite.alpha
+
+    def fragile() -> Iterator[str]:
+        for c in case.comparisons:
+            if c.verdict in ("better", "worse"):
+                ours, theirs = (case.results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
+                metric, sign = case.suite.arenas[c.arena].metric, case.suite.sign(c.arena)
+                both = (alternatives(arm, metric, c.seeds, alpha) for arm in (ours, theirs))
+                settings = [*product(*both)]
+                if len(settings) > 1 and not all(_holds(c, a, b, metric, sign, alpha) for a, b in settings):
+                    yield case.title(c)
+
+    return f"{some(found, ', ')}." if (found := [*fragile()]) else ""
 
 
-def _in_words(selected: Selection) -> str:
-    """The selected settings: rates, and values of what was searched with them."""
-    return " or ".join(
-        ", ".join([rate(setting.lr), *(f"{name} {value}" for name, value in setting.extra)])
-        for setting in selected.settings
-    )
+def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
+    """The first seeds at the selected setting, and at each with as many seeds that validation cannot separate."""
+    of_setting: dict[Setting | None, list[Run]] = {}
+    for run in arm.full_length:
+        of_setting.setdefault(run.setting, []).append(run)
+    finished = {x: [run for run in runs[:seeds] if run.status == "finished"] for x, runs in of_setting.items()}
+    complete = {setting: runs for setting, runs in finished.items() if len(runs) == seeds}
+    val = {
+        setting: [run.record.final("val")[metric] for run in runs if run.record] for setting, runs in complete.items()
+    }
+    selected = val.get(arm.selected)
+
+    def separated(values: list[float]) -> bool:
+        p = paired_t(values, selected).p if selected else None
+        return p is not None and p < alpha
+
+    return [runs for setting, runs in complete.items() if setting == arm.selected or not separated(val[setting])]
+
+
+def _holds(c: Comparison, ours: list[Run], theirs: list[Run], metric: str, sign: float, alpha: float) -> bool:
+    """Whether a verdict is the same with these trials, at the step of Holm's correction that decided it."""
+    a, b = ([sign * run.record.final("test")[metric] for run in runs if run.record] for runs in (ours, theirs))
+    test, strictness = paired_t(a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
+    same = (test.difference > 0) == (c.verdict == "better")
+    return same and test.p is not None and test.p * strictness < alpha
 
 
 @check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
@@ -111,7 +119,7 @@ def extra_at_end(case: Analyses) -> str:
     for name, values in case.suite.sweep.extra.items():
         if len(values) > 2 and are_numbers(values):  # of two, each is an end
             for arm in case.results.arms:
-                chosen = {dict(x.extra)[name] for x in arm.selected.settings if arm.sweep and name in dict(x.extra)}
-                ends = sorted(chosen & {min(values), max(values)})
-                flagged += [f"{arm.arena} {arm.optimizer} ({name} {value:g})" for value in ends]
+                value = dict(arm.selected.extra).get(name) if arm.sweep and arm.selected else None
+                if value in (min(values), max(values)):
+                    flagged.append(f"{arm.arena} {arm.optimizer} ({name} {value:g})")
     return f"{some(flagged)}." if flagged else ""

@@ -78,11 +78,12 @@ def diverged(case: Analyses) -> str:
     lost = case.results.select(lambda run: run.status == "diverged")
     if not lost:
         return ""
-    final = sum(run.stage == "final" for run in lost)
+    final = sum(run.stage == "final" and run.selected for run in lost)
     no_rate = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged)
     return (
-        f"{plural(len(lost), 'trial')} diverged ({final} final). A rate whose sweep trial diverged ranks last; "
-        "an arm with a diverged final trial is not tested, since the mean of its finished trials would be too good."
+        f"{plural(len(lost), 'trial')} diverged ({final} reported). A setting with a diverged trial ranks after "
+        "those without one. An arm with a diverged trial at the selected setting is not tested: the mean of its "
+        "finished trials would be too good."
         + (f" At every rate of its sweep a trial diverged, so no final trial was run: {no_rate}." if no_rate else "")
     )
 

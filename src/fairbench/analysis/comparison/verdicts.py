@@ -137,13 +137,11 @@ def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
     return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
 
 
-def compare(results: Results, seeds: int, look: Look, arena: str, optimizer: str, baseline: str) -> Comparison:
-    """A comparison at a look, by the first seeds, before Holm's correction."""
+def compare(results: Results, look: Look, arena: str, optimizer: str, baseline: str) -> Comparison:
+    """A comparison at a look, before Holm's correction; the results have its seeds."""
     suite = results.study.suite
     plan = suite.arenas[arena]
-    ours, theirs = (
-        replace(x, final=x.final[:seeds]) for x in (results.arm(arena, optimizer), results.arm(arena, baseline))
-    )
+    ours, theirs = results.arm(arena, optimizer), results.arm(arena, baseline)
     a, b = ours.scores(plan.metric), theirs.scores(plan.metric)
     begun = Comparison(
         arena,
@@ -157,7 +155,7 @@ def compare(results: Results, seeds: int, look: Look, arena: str, optimizer: str
         n_baseline=len(b),
         diverged_optimizer=ours.count("diverged"),
         diverged_baseline=theirs.count("diverged"),
-        seeds=seeds,
+        seeds=look.seeds,
         identical_seeds=_identical_seeds(ours.final, theirs.final),
         tuned_optimizer=ours.tuned,
         tuned_baseline=theirs.tuned,
@@ -252,7 +250,7 @@ def _seeds_needed(c: Comparison, level: float) -> int | None:
 
 def _shortage(arms: Iterable[ArmResults], *statuses: str) -> str:
     """Which arms have trials of some statuses: "AdamW diverged 2/5"."""
-    counts = [(arm.optimizer, status, arm.count(status), len(arm.final)) for arm in arms for status in statuses]
+    counts = [(arm.optimizer, status, arm.count(status), len(arm.awaited)) for arm in arms for status in statuses]
     return ", ".join(f"{name} {status} {count}/{of}" for name, status, count, of in counts if count)
 
 

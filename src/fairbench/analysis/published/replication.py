@@ -122,8 +122,7 @@ def _value_row(publication: Publication, entry: Entry, results: Results) -> Valu
     lr = publication.number("lr", **about)
     arm, by_seed = _arm(results, **about), our_scores(results, entry.arena, entry.metric, entry.optimizer)
     ours = [value for seed, value in by_seed.items() if entry.seed in ("", str(seed))]
-    rates = arm.selected.rates if arm else []
-    mean, our_lr = fmean(ours) if ours else None, rates[0] if len(rates) == 1 else None
+    mean, our_lr = fmean(ours) if ours else None, arm.selected.lr if arm and arm.selected else None
     return ValueRow(
         place=entry.place,
         **about,

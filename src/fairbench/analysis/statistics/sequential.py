@@ -215,6 +215,11 @@ class Look:
     number: int
 
     @property
+    def seeds(self) -> int:
+        """The number of seeds of each arm at this look."""
+        return self.design.looks[self.number]
+
+    @property
     def level(self) -> float:
         """The level of a repeated interval at this look: with these levels, all looks together cover with 95%."""
         return self.design.nominal_level(self.number, 0.05)

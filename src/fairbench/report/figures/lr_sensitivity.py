@@ -1,4 +1,4 @@
-"""Learning-rate sensitivity: what each search tried, and what it selected."""
+"""Learning-rate sensitivity: the metric of each setting at the reported length, and of the short trials behind."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
-from fairbench.common.formatting import number, rate
+from fairbench.common.formatting import number, plural, rate
 from fairbench.report.figures.canvas import Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
@@ -16,8 +16,8 @@ from fairbench.report.figures.style import ArmStyle, ArmStyles, axis_label, no_l
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
 
-Means = Mapping[Setting, float]
-"""The mean metric of each setting with which all seeds finished."""
+Values = Mapping[Setting, Sequence[float]]
+"""The metric of every seed, of each setting with which all seeds finished."""
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
 CROSS_HEIGHT = 0.1
@@ -40,36 +40,31 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     for arena, panel in by_arena.items():
         label, maximize = axis_label(suite, arena)
         arms = reference_first(results, arena)
-        means = {arm.optimizer: _means(arm.selecting, suite.arenas[arena].metric) for arm in arms}
-        shown = {arm.optimizer: _of_selected(arm, means[arm.optimizer]) for arm in arms}
-        panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
+        metric = suite.arenas[arena].metric
+        sweep = {arm.optimizer: _values(arm.sweep, metric) for arm in arms}
+        full = {arm.optimizer: _values(arm.full_length, metric) for arm in arms}
+        panel.axes.set_xlabel("learning rate" + no_line(arms, [x for x in arms if {**sweep, **full}[x.optimizer]]))
         panel.best = "high" if maximize else "low"
         panel.axes.set_ylabel(label)
-        log_axis(panel.axes, [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
+        log_axis(panel.axes, [lr for arm in arms for lr in arm.rates])
         panel.axes.margins(y=0.1)  # for the rings
         for arm in arms:
             style = styles[arm.optimizer]
-            if arm.confirm:
-                sweep = _means(arm.sweep, suite.arenas[arena].metric)
-                _draw_thin(panel, arm, style, sweep, ", in the sweep")
-                _draw_moves(panel, arm, style, means[arm.optimizer])
-            _draw_settings(panel, arm, style, means[arm.optimizer])
+            _draw_short(panel, arm, style, sweep[arm.optimizer])
+            _draw_full(panel, arm, style, full[arm.optimizer])
         _draw_lost(panel, arms, styles, worst=0.0 if maximize else 1.0)
-        if not any(means.values()):
+        if not any((*sweep.values(), *full.values())):
             panel.axes.set_yticks([])
         for scale in scales:
             for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
                 panel.axes.axvline(scale * edge, **GRID_EDGE)
-        ends = {name: max(((x.lr, of[x]) for x in shown[name]), default=None) for name, of in means.items()}
+        ends = {name: max(((x.lr, fmean(of[x])) for x in of), default=None) for name, of in full.items()}
         label_ends(panel, {styles[name].end: (styles[name], end) for name, end in ends.items() if end})
-    confirmed = (
-        " Thin lines are the sweep; the others are trainings with the reported length, which select. An arrow leads "
-        "from the rate that the sweep selected to another one that these select."
-    )
     caption = (
-        f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the trials that select. Rings mark "
-        f"the selected rates, crosses from the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
-        f"{confirmed if any(map(suite.confirms, arenas)) else ''}"
+        f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the trainings with the reported "
+        "length, mean over the seeds, with a bar from the lowest to the highest seed. Small points on thin lines: the "
+        "short trials of the sweep. Rings mark the selected rates, crosses from the panel's edge rates that diverged. "
+        f"{_searched(suite, len(scales) > 1)}"
     )
     return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
 
@@ -77,65 +72,52 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
 def _searched(suite: Suite, scaled: bool) -> str:
     """The meaning of the dotted lines, and of the points between and beyond them."""
     scale = ", each scaled by its lr_scale" if scaled else ""
-    thin = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
+    several = "".join(f" A line for each value of {name}." for name in suite.sweep.extra)
     return (
         f"Dotted lines are the edges of the grid that every optimizer searches{scale}; points beyond them "
-        f"were added because the best lay at the edge.{thin} The wide line is {suite.reference}."
+        f"were added because the best lay at the edge.{several} The wide line is {suite.reference}."
     )
 
 
-def _means(runs: Iterable[Run], metric: str) -> Means:
+def _values(runs: Iterable[Run], metric: str) -> Values:
     values: dict[Setting, list[Any]] = {}
     for run in runs:
         assert run.setting is not None
         values.setdefault(run.setting, []).append(run.metric("val", metric))
-    return {setting: fmean(scores) for setting, scores in values.items() if None not in scores}
+    return {setting: seeds for setting, seeds in values.items() if None not in seeds}
 
 
-def _of_selected(arm: ArmResults, means: Means) -> list[Setting]:
-    """The settings with the selected values of what is searched with the rate; with the first ones while none is."""
-    first = next((setting.extra for setting in means), ())
-    shown = arm.selected.settings[0].extra if arm.selected else first
-    return [setting for setting in means if setting.extra == shown]
+def _by_extra(values: Values) -> list[Values]:
+    """The settings by rising rate, those with other values of what is searched with the rate apart."""
+    extras = dict.fromkeys(setting.extra for setting in values)
+    rising = sorted(values, key=lambda setting: setting.lr)
+    return [{setting: values[setting] for setting in rising if setting.extra == extra} for extra in extras]
 
 
-def _draw_settings(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means) -> None:
-    """Draw an arm's values and a ring at the selected one; those of a grid in lines, thin for extras not selected."""
-    shown = _of_selected(arm, means)
-    if shown:
-        draw_line(panel, style, *_values(arm, {setting: means[setting] for setting in shown}, ""))
-    _draw_thin(panel, arm, style, {x: mean for x, mean in means.items() if x not in shown}, "")
-    for setting in (x for x in arm.selected.settings if x in means):
-        size, at = 14 if style.wide else 10, (setting.lr, means[setting])
-        mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))
-        panel.summary.append(f"{_in_words(arm, setting)}: {number(at[1])}, selected.")
-
-
-def _draw_thin(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means, remark: str) -> None:
-    """Draw values that do not select, or with extras not selected; a thin line for each extra."""
+def _draw_short(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
+    """Draw the short trials: small points on a thin line."""
     thin = {"linewidth": 0.8, "alpha": 0.5, "linestyle": style.dash}
-    for extra in dict.fromkeys(setting.extra for setting in means):
-        rates, values, texts = _values(arm, {x: mean for x, mean in means.items() if x.extra == extra}, remark)
-        mark(panel, style, *panel.axes.plot(rates, values, color=style.color, **thin))
-        draw_values(panel, style, rates, values, texts, markersize=2.5 if remark else 4)
+    for settings in _by_extra(values):
+        rates, means = [setting.lr for setting in settings], [*map(fmean, settings.values())]
+        texts = [f"{_in_words(arm, x)}: {number(mean)}, in the sweep" for x, mean in zip(settings, means, strict=True)]
+        mark(panel, style, *panel.axes.plot(rates, means, color=style.color, **thin))
+        draw_values(panel, style, rates, means, texts, markersize=2.5)
 
 
-def _draw_moves(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means) -> None:
-    """Draw an arrow from each setting that the sweep selected to the one that was selected instead."""
-    moves = ((arm.searched.by_seed[seed], after) for seed, after in arm.selected.by_seed.items())
-    for before, after in dict.fromkeys(moves):
-        if before != after and before in means and after in means:
-            head, tail = ((setting.lr, means[setting]) for setting in (after, before))
-            arrow = {"arrowstyle": "->", "color": style.color, "connectionstyle": "arc3,rad=-0.4", "linewidth": 1.2}
-            mark(panel, style, panel.axes.annotate("", head, tail, arrowprops=arrow))
-            panel.summary.append(f"{_in_words(arm, before)} was selected by the sweep.")
-
-
-def _values(arm: ArmResults, means: Means, remark: str) -> tuple[list[float], list[float], list[str]]:
-    """Rates, means, and a sentence about each."""
-    chosen = dict.fromkeys(arm.selected.settings, ", selected")
-    texts = [f"{_in_words(arm, x)}: {number(mean)}{remark or chosen.get(x, '')}" for x, mean in means.items()]
-    return [setting.lr for setting in means], [*means.values()], texts
+def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
+    """Draw the trainings with the reported length: mean and range over the seeds, a ring at the selected setting."""
+    for settings in _by_extra(values):
+        rates, means = [setting.lr for setting in settings], [*map(fmean, settings.values())]
+        remarks = (f"{plural(len(x), 'seed')}{', selected' * (y == arm.selected)}" for y, x in settings.items())
+        values_in_words = zip(settings, means, remarks, strict=True)
+        texts = [f"{_in_words(arm, x)}: {number(mean)}, {remark}" for x, mean, remark in values_in_words]
+        lows, highs = ([of(seeds) for seeds in settings.values()] for of in (min, max))
+        mark(panel, style, panel.axes.vlines(rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7))
+        draw_line(panel, style, rates, means, texts)
+    if arm.selected and arm.selected in values:
+        size, at = 14 if style.wide else 10, (arm.selected.lr, fmean(values[arm.selected]))
+        mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))
+        panel.summary.append(f"{_in_words(arm, arm.selected)}: {number(at[1])}, selected.")
 
 
 def _in_words(arm: ArmResults, setting: Setting) -> str:
@@ -148,7 +130,7 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles, wors
     step = CROSS_HEIGHT / panel.inner_height * (1 if worst == 0 else -1)
     drawn = Counter[float]()
     rates = (
-        (arm, sorted({run.lr for run in (*arm.sweep, *arm.confirm) if run.status == "diverged" and run.lr}))
+        (arm, sorted({run.lr for run in (*arm.sweep, *arm.full_length) if run.status == "diverged" and run.lr}))
         for arm in arms
     )
     for arm, lost in (x for x in rates if x[1]):

@@ -14,20 +14,6 @@ SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
 
 
-def _budget_columns(analyses: Analyses) -> tuple[Column, ...]:
-    confirms = any(arm.confirm_trials for arm in analyses.of(budgets))
-    return (
-        *ARM,
-        words("Rates", "search"),
-        integers("Settings", "settings"),
-        integers("Search, trials", "sweep_trials"),
-        integers("Search, steps", "sweep_steps"),
-        *(integers(f"Confirmation, {x}", f"confirm_{x}") for x in ("trials", "steps") if confirms),
-        integers("Final, trials", "final_trials"),
-        integers("Final, steps", "final_steps"),
-    )
-
-
 def tuning_table(analyses: Analyses) -> TableView:
     """What each arm reaches at its default, with few settings and with all of its search."""
     caption = (
@@ -96,7 +82,16 @@ BUDGET = Section[Analyses](
             "budget",
             "Trials and steps",
             lambda a: a.of(budgets),
-            _budget_columns,
+            (
+                *ARM,
+                words("Rates", "search"),
+                integers("Settings", "settings"),
+                integers("Search, trials", "sweep_trials"),
+                integers("Search, steps", "sweep_steps"),
+                integers("Final settings", "final_settings"),
+                integers("Final, trials", "final_trials"),
+                integers("Final, steps", "final_steps"),
+            ),
             lambda a: (
                 "Search and training of each arm: trials with a record, and their steps. Extensions of a grid count. "
                 f"{equality(a.of(budgets))}"

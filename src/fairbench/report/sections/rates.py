@@ -1,7 +1,6 @@
 """The search of each arm, and the setting that it selected."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
@@ -12,18 +11,16 @@ from fairbench.common.formatting import NONE, rate
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.output import Output, Section
 from fairbench.report.view import ARM, Column
-from fairbench.study.plan import Selection
 from fairbench.suites.schema import RULES
 from fairbench.suites.search import Setting, are_numbers
 
 
 def _columns(analyses: Analyses) -> tuple[Column, ...]:
-    sweep = analyses.suite.sweep
     return (
         *ARM,
-        *([_selected("By the sweep", lambda x: x.lr, is_number=True, by="searched")] if sweep.confirm else []),
-        _selected("Selected", lambda setting: setting.lr, is_number=True),
-        *(_extra(name, values) for name, values in sweep.extra.items()),
+        Column("Located", lambda arm: _rate(arm.located), lambda arm: arm.located and arm.located.lr),
+        Column("Selected", lambda arm: _rate(arm.selected), lambda arm: arm.selected and arm.selected.lr),
+        *(_extra(name, values) for name, values in analyses.suite.sweep.extra.items()),
         Column("Place among the rates tried", _where),
         Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
         Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
@@ -31,36 +28,31 @@ def _columns(analyses: Analyses) -> tuple[Column, ...]:
     )
 
 
+def _rate(setting: Setting | None) -> str:
+    return rate(setting.lr) if setting else NONE
+
+
 def _caption(analyses: Analyses) -> str:
     suite = analyses.suite
     unread = " ".join(f"By choice of the suite, {RULES[rule]}." for rule in suite.breaks)
     return (
         f"Selected on the {suite.selection_name} split by the same rule for every optimizer: "
-        f"{search_in_words(analyses.results.study)}. "
-        f"{unread or 'Neither the test split nor the final seeds were used for it.'}"
+        f"{search_in_words(analyses.results.study)}. Located: the best of the short trials. "
+        f"{unread or 'The test split was not used for it.'}"
     )
 
 
 def _extra(name: str, values: Sequence[Any]) -> Column:
     """The selected value of a hyperparameter that is searched with the rate."""
-    title = name.capitalize().replace("_", " ")
-    return _selected(title, lambda setting: dict(setting.extra).get(name), are_numbers(values))
 
-
-def _selected(title: str, of: Callable[[Setting], Any], is_number: bool, by: str = "selected") -> Column:
-    """A part of the selected settings; where repeated searches selected several, the number of final seeds of each."""
-
-    def most_common(arm: ArmResults) -> list[tuple[Any, int]]:
-        selection: Selection = getattr(arm, by)
-        return Counter(
-            of(selection.by_seed[run.seed]) for run in arm.final if run.seed in selection.by_seed
-        ).most_common()
+    def value(arm: ArmResults) -> Any:
+        return dict(arm.selected.extra).get(name) if arm.selected else None
 
     def text(arm: ArmResults) -> str:
-        values = [(rate(value) if is_number else str(value), n) for value, n in most_common(arm) if value is not None]
-        return ", ".join(f"{value} ({n})" if len(values) > 1 else value for value, n in values) or NONE
+        known = value(arm)
+        return NONE if known is None else rate(known) if are_numbers(values) else str(known)
 
-    return Column(title, text, (lambda arm: next(iter(most_common(arm)), (None,))[0]) if is_number else None)
+    return Column(name.capitalize().replace("_", " "), text, value if are_numbers(values) else None)
 
 
 def _where(arm: ArmResults) -> str:

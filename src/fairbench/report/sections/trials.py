@@ -38,14 +38,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class SearchedValue(Trial):
-    """A metric at the end of a trial from which the setting was selected, of the sweep or of what confirms it.
+    """A metric at the end of a trial from which the setting was selected, of the sweep or of stage 2.
 
     Attributes:
-        stage: "sweep" or "confirm".
+        stage: "sweep" or "final".
         split: the split that the selection reads.
         value: the metric; empty unless the trial finished.
         status: "finished", "diverged", "failed" or "missing".
-        selected: whether the final trials have this setting.
+        selected: whether its setting is the one that is reported.
         added: whether its learning rate lies beyond those that were planned first.
     """
 
@@ -63,13 +63,15 @@ class CurveValue(Trial):
     """A point of a learning curve: the training loss of a window of steps, or a metric of an evaluation.
 
     Attributes:
-        stage: "sweep", "confirm" or "final".
+        stage: "sweep" or "final".
+        selected: whether its setting is the one that is reported.
         step: steps of training done.
         split: "train" for the loss that is trained, otherwise the split that the evaluation read.
         value: the metric; of the training loss, the mean of the window that ends with this step.
     """
 
     stage: str
+    selected: bool
     step: int
     split: str
     metric: str
@@ -78,7 +80,7 @@ class CurveValue(Trial):
 
 @dataclass(frozen=True)
 class FinalValue(Trial):
-    """A metric at the end of a planned final trial, finished or not, with the facts of that trial.
+    """A metric at the end of a final trial at the selected setting, finished or not, with the facts of that trial.
 
     Attributes:
         status: "finished", "diverged", "failed" or "missing".
@@ -129,15 +131,15 @@ def _table(kind: type, results: Results, rows: list[Any]) -> Table[Any]:
 
 
 def search_table(results: Results) -> Table[SearchedValue]:
-    """A row for each metric of the trials from which the setting was selected, the sweep and what confirms it."""
+    """A row for each metric of the trials from which the setting was selected, those of the sweep and of stage 2."""
     split, names = results.study.suite.selection, _searched(results.study.suite)
 
     def rows() -> Iterator[SearchedValue]:
         for arm in results.arms:
             planned = {setting.lr for setting in results.study.search(arm.optimizer).first()}
-            for run in (*arm.sweep, *arm.confirm):
+            for run in (*arm.sweep, *arm.full_length):
                 about = {**_trial(names, run), "stage": run.stage, "split": split, "status": run.status}
-                about["selected"] = arm.selected.by_seed.get(run.seed) == run.setting
+                about["selected"] = run.selected
                 for metric in results.metrics[arm.arena]:
                     value = run.metric("val", metric)
                     yield SearchedValue(**about, metric=metric, value=value, added=run.lr not in planned)
@@ -146,11 +148,11 @@ def search_table(results: Results) -> Table[SearchedValue]:
 
 
 def final_table(results: Results) -> Table[FinalValue]:
-    """A row for each metric of each planned final trial, finished or not."""
+    """A row for each metric of each final trial at the selected setting, finished or not."""
     selection, names = results.study.suite.selection, _searched(results.study.suite)
 
     def rows() -> Iterator[FinalValue]:
-        for run in results.select(lambda run: run.stage == "final"):
+        for run in (run for arm in results.arms for run in arm.final):
             about = {**_trial(names, run), "status": run.status}
             facts = ("steps", "parameters", "clip_rate", "path_length")
             about |= {name: getattr(run.result, name, None) for name in facts}
@@ -166,7 +168,15 @@ def curve_table(results: Results, arena: str, metric: str) -> Table[CurveValue]:
     """The values of a metric during the trainings in an arena."""
     names = _searched(results.study.suite)
     rows = [
-        CurveValue(**_trial(names, run), stage=run.stage, step=step, split=split, metric=name, value=value)
+        CurveValue(
+            **_trial(names, run),
+            stage=run.stage,
+            selected=run.selected,
+            step=step,
+            split=split,
+            metric=name,
+            value=value,
+        )
         for run in results.select(lambda run: run.arena == arena and run.result is not None)
         for step, split, name, value in _points(results, run)
         if name == metric
@@ -198,7 +208,7 @@ class CurveFile(Table[CurveValue]):
         yield csv_line(self.columns)
         for run in self.results.select(lambda run: run.result is not None):
             *about, searched, seed = _trial(names, run).values()
-            trial = csv_line((*about, *searched.values(), seed, run.stage))[:-1]
+            trial = csv_line((*about, *searched.values(), seed, run.stage, run.selected))[:-1]
             points = _points(self.results, run)  # of finite numbers
             yield "".join(f"{trial},{step},{split},{cells[name]},{value!r}\n" for step, split, name, value in points)
 

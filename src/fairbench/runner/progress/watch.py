@@ -34,10 +34,9 @@ NAMED = 4
 def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None]]:
     """Every arm of a study with its records, None for a missing one, and for each seed while no setting is selected."""
     seeds, statuses = seeds_needed(study, lookup), []
-    for arm in arms(study, lookup):
-        needed = seeds[arm.arena, arm.optimizer]
-        known = replace(arm, final=arm.final[:needed]).map(lambda specs: [*map(lookup, specs)])
-        statuses.append(known if arm.selected or arm.diverged else replace(known, final=[None] * needed))
+    for arm in arms(study, lookup, seeds):
+        known, needed = arm.map(lambda specs: [*map(lookup, specs)]), seeds[arm.arena, arm.optimizer]
+        statuses.append(known if arm.others or arm.selected or arm.diverged else replace(known, final=[None] * needed))
     return statuses
 
 
@@ -73,7 +72,7 @@ class StudyStatus:
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        can_run = [record for x in self.arms for record in (*x.sweep, *x.confirm, *(x.final if x.selected else ()))]
+        can_run = [record for x in self.arms for record in (*x.sweep, *x.others, *(x.final if x.selected else ()))]
         return not self.drivers and None not in can_run
 
     @property
@@ -85,7 +84,7 @@ class StudyStatus:
         for each in self.arms:
             arena = each.arena
             plan = self.study.suite.arenas[arena]
-            for trials, planned in ((each.sweep, plan.sweep_steps), ([*each.confirm, *each.final], plan.steps)):
+            for trials, planned in ((each.sweep, plan.sweep_steps), ([*each.others, *each.final], plan.steps)):
                 steps_left[arena] += planned * trials.count(None)
                 seconds[arena] += sum(record.cost.seconds.total for record in trials if record and record.cost)
                 steps[arena] += sum(record.result.steps for record in trials if record and record.result)
@@ -95,10 +94,10 @@ class StudyStatus:
         """The status with the planned and the finished trials of each stage of each arm."""
         arms: list[dict[str, Any]] = []
         for x in self.arms:
-            stages = {"sweep": x.sweep, "confirm": x.confirm, "final": x.final}
+            stages = {"sweep": x.sweep, "final": [*x.others, *x.final]}
             counts = {stage: {"planned": len(of), "done": len(of) - of.count(None)} for stage, of in stages.items()}
             arms.append({"arena": x.arena, "optimizer": x.optimizer, **counts})
-        of_stages = [arm[stage] for arm in arms for stage in ("sweep", "confirm", "final")]
+        of_stages = [arm[stage] for arm in arms for stage in ("sweep", "final")]
         return {
             "complete": self.complete,
             "drivers": self.drivers,
@@ -146,17 +145,14 @@ class Preparation:
 
 def status_table(statuses: Iterable[Arm[Record | None]]) -> Table:
     """The progress of each arm."""
-    known, rows = list(statuses), []
-    confirms = ["confirm"] if any(each.confirm for each in known) else []
-    numbers = ("sweep", *confirms, "rate", "final", "diverged", "failed")
-    for each in known:
-        stages = (each.sweep, each.confirm, each.final)
-        sweep, confirm, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
-        selected = "diverged" if each.diverged else ", ".join(rate(lr) for lr in each.selected.rates)
-        statuses_of_all = Counter(record.status for of_stage in stages for record in of_stage if record)
+    rows, numbers = [], ("sweep", "final", "rate", "diverged", "failed")
+    for each in statuses:
+        stages = (each.sweep, [*each.others, *each.final])
+        sweep, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
+        selected = "diverged" if each.diverged else rate(each.selected.lr) if each.selected else ""
+        statuses_of_all = Counter(record.status for record in each.trials if record)
         lost = [str(statuses_of_all[status]) for status in ("diverged", "failed")]
-        searched = [sweep if each.tuned else "untuned", *(confirm for _ in confirms)]
-        rows.append([each.arena, each.optimizer, *searched, selected, final, *lost])
+        rows.append([each.arena, each.optimizer, sweep if each.tuned else "untuned", final, selected, *lost])
     return text_table([("arena", False), ("optimizer", False), *((title, True) for title in numbers)], rows)
 
 
