@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from fairbench.analysis.statistics.significance import Summary, critical_t, degrees_of_freedom, standard_error
 
@@ -58,7 +58,7 @@ def _exceeds(critical: float, df: float, noncentrality: float) -> float:
     """P(T > critical) of noncentral t, without its series where that does not converge."""
     if critical > FAR:
         return float(stats.chi2.cdf(df * (noncentrality / critical) ** 2, df))
-    return float(stats.nct.sf(critical, df, noncentrality))
+    return float(1 - special.nctdtr(df, noncentrality, critical))
 
 
 def paired_seeds(margin: float, std_difference: float, alpha: float, power: float = POWER) -> int | None:
