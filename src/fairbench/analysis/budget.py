@@ -22,8 +22,7 @@ class Budget:
         search: the range of the searched rates in words, or that the optimizer is untuned.
         settings: number of settings that were tried.
         sweep_trials, sweep_steps: trials of the search, and their steps.
-        final_settings: number of settings that were trained at the reported length.
-        final_trials, final_steps: trials of that length, at all these settings, and their steps.
+        final_trials, final_steps: trials of the reported length, at every setting, and their steps.
         clipping: of the gradients' global norm, by the training loop or by the optimizer.
         adaptive_clipping: of the gradients, by the weights' norms.
         decay: weight decay, and whether it is coupled to the gradient.
@@ -38,7 +37,6 @@ class Budget:
     settings: int
     sweep_trials: int
     sweep_steps: int
-    final_settings: int
     final_trials: int
     final_steps: int
     clipping: str
@@ -72,7 +70,6 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         _search(results, arm),
         len({run.setting for run in arm.sweep if run.record is not None}),
         *_count(arm.sweep),
-        len({run.setting for run in arm.full_length if run.record is not None}),
         *_count([*arm.others, *arm.final]),
         clipping=", ".join([*by_loop, *([f"its own {by_optimizer}"] if by_optimizer else [])]) or "none",
         centralization=_amount(options, "gradient centralization", default),

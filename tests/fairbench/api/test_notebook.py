@@ -61,7 +61,7 @@ def printed(cell):
 
 def test_the_example_shows_tables_figures_and_a_link(cells):
     by_text = {cell.source.splitlines()[-1]: cell for cell in cells}
-    assert "28 trials, at most 6 more; about " in results(by_text["suite.plan()"])["text/plain"]
+    assert "28 trials, at most 12 more; about " in results(by_text["suite.plan()"])["text/plain"]
     assert len(by_text["suite.plan()"].outputs) == 1
     assert "<td" in results(by_text["study.verdicts()"])["text/html"]
     assert results(by_text['study.figure("learning_curves")'])["image/svg+xml"].lstrip().startswith("<?xml")

@@ -73,13 +73,25 @@ def parameters(suite: Suite, arena: str, root: Path) -> int:
 
 def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite = short_paper(tmp_path)
-    run = ["run", "--suite", suite, "--only-optimizers", "PsiLogic", "--output-dir", "out", "--workers", "1"]
+    run = [
+        "run",
+        "--suite",
+        suite,
+        "--only-optimizers",
+        "PsiLogic",
+        "--reference",
+        "PsiLogic",
+        "--output-dir",
+        "out",
+        "--workers",
+        "1",
+    ]
     assert main([*run, "--data-root", "data", "--offline"]) == 2
     assert "cifar100 is prepared by: fairbench data download" in capsys.readouterr().err
     assert main(["data", "prepare", "--suite", suite, "--data-root", "data"]) == 0
     assert main([*run, "--data-root", "data", "--offline"]) == 0
     shown = capsys.readouterr().out
-    assert "By choice of the suite, learning rates are selected on the split" in " ".join(shown.split())
+    assert "By choice of the suite, settings are selected on the split" in " ".join(shown.split())
     assert "UNVERIFIED" not in shown
 
     rows = list(csv.DictReader((tmp_path / "out" / "summary.csv").open()))

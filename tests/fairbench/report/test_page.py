@@ -214,7 +214,7 @@ def test_verdicts_have_the_longer_side_as_rows():
 
 
 def test_the_verdicts_are_read_in_one_sentence(page):
-    (text,) = (text for text in page.text if text.startswith("Of 6 comparisons (PsiLogic against AdamW, Lion, "))
+    (text,) = (text for text in page.text if text.startswith("Of 6 comparisons, "))
     assert "the verdict is better in 1, worse in 1, incomplete in 4." in text
 
 

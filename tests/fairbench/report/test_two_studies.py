@@ -13,6 +13,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.two_studies import plan_changes, two_arms
 from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.schema import Compare
 
 pytestmark = pytest.mark.xdist_group("two_studies")
 
@@ -152,7 +153,7 @@ CSVS = ("plans", "verdicts", "arms")
 
 def test_mistakes_are_named(tmp_path, capsys):
     other = study(("vit",), ("NAdam",))
-    other = replace(other, suite=replace(other.suite, reference="NAdam"))
+    other = replace(other, suite=replace(other.suite, reference="NAdam", compare=Compare()))
     a, b = (saved(tmp_path / name, x, Records(finals(x))) for name, x in (("a", study()), ("b", other)))
     for other, message in (
         (b, "no optimizer in the same arena: a has AdamW, Lion, PsiLogic in gpt, vit; b has NAdam in vit"),

@@ -88,7 +88,6 @@ BUDGET = Section[Analyses](
                 integers("Settings", "settings"),
                 integers("Search, trials", "sweep_trials"),
                 integers("Search, steps", "sweep_steps"),
-                integers("Final settings", "final_settings"),
                 integers("Final, trials", "final_trials"),
                 integers("Final, steps", "final_steps"),
             ),

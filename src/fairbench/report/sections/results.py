@@ -117,7 +117,7 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
         numbers("TOST p", "p_equivalence", p_value),
         *page_only(
             numbers(f"{other.capitalize()} p", "p_other", p_value),
-            numbers("Correlation", "seed_correlation", lambda r: number(r, 2)),
+            numbers("r", "seed_correlation", lambda r: number(r, 2)),
             numbers("Seeds needed", "seeds_needed", exact),
         ),
     )
@@ -129,7 +129,7 @@ def _comparison_caption(analyses: Analyses) -> str:
         f"Final value of each arena’s primary metric on the test split, {suite.question}. Gain, interval and g are "
         "positive where the optimizer is better than the baseline. Only “better” is a win. "
         f"The test is {TEST_NAMES[suite.final.test]}, alpha {exact(suite.alpha)}; the interval is not corrected for "
-        "the number of comparisons, Holm p is. The p of the other test, the correlation of the arms over seeds, and "
+        "the number of comparisons, Holm p is. The p of the other test, the correlation r of the arms over seeds, and "
         "the seeds that would find a difference of the margin decide nothing."
     )
     return f"{caption} Intervals and p are corrected for the looks." if suite.final.looks else caption

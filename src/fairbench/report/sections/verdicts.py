@@ -120,8 +120,7 @@ def _counts(analyses: Analyses) -> str:
         return "There is no baseline, so nothing is compared."
     counts = Counter(c.verdict for c in comparisons)
     parts = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if counts[verdict] or verdict == "better"]
-    of = f"{plural(len(comparisons), 'comparison')} ({analyses.suite.question})"
-    return f"Of {of} the verdict is {', '.join(parts)}."
+    return f"Of {plural(len(comparisons), 'comparison')}, the verdict is {', '.join(parts)}."
 
 
 def _meaning(analyses: Analyses) -> str:
