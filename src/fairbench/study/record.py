@@ -154,7 +154,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     Attributes:
         id: of the trial, the hash of its spec.
-        stage: "sweep", "confirm", "final" or "timing".
+        stage: "sweep", "final" or "timing".
         environment: machine and versions.
         plan: digest of the plan in force; empty, as `written`, if no driver wrote the record.
         written: time at which the record was written, in UTC, ISO 8601.

@@ -74,7 +74,7 @@ class TrialSpec:
     """One training run.
 
     Attributes:
-        stage: "sweep" and "confirm" (select the setting, never see the test split), "final", or "timing" (no metric is
+        stage: "sweep" (locates the setting, never sees the test split), "final", or "timing" (no metric is
             read).
         seed: seed of the initial weights and of the batch order.
     """

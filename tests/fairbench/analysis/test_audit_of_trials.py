@@ -20,7 +20,7 @@ from fairbench.training.trial import trial
 pytestmark = pytest.mark.xdist_group("audit_of_trials")
 
 BY_CHANCE = {
-    *("low power", "still improving", "selected by chance", "order not settled", "gap still changes"),
+    *("low power", "still improving", "order not settled", "gap still changes"),
     *("data-bound timing", "rate at the edge", "limits of the test", "modified checkout"),
 }
 """Flags that trials as short as these may raise or not, by the last bits of their numbers and by the machine."""
