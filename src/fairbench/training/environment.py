@@ -89,6 +89,7 @@ def check_device(device: str) -> None:
 def reset_peak_memory(device: torch.device) -> None:
     """Start a new measurement of the peak; on a CPU without /proc the peak remains that of the whole process."""
     if device.type == "cuda":
+        torch.cuda.init()  # without it torch refuses the next call in a process that has not used the GPU yet
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
     else:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from psilogic.tensors.device_tables import DeviceTables
-from psilogic.tensors.merging import Group, merged, together
+from psilogic.tensors.merging import NUMBERS, Group, merged, together
 from psilogic.tensors.metadata_cache import MetadataCache
 from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, root_of_count, traced
 from psilogic.tensors.scalars import Scalars
@@ -85,6 +85,17 @@ class Bucket:
                 count if piece is None or len(piece.shape) <= 1 else piece.places
                 for count, piece in zip(self.local_units, self.pieces, strict=True)
             ]
+
+    @property
+    def numbers(self) -> Tensor | None:
+        """On the device, NUMBERS of each tensor in float64, shape (len(NUMBERS), N); None if the groups agree in them."""
+        if self.group is self.groups[0]:
+            return None
+        n = len(self.groups)
+        columns = [self.group[name] for name in NUMBERS]
+        flat = [x for column in columns for x in (column.tolist() if isinstance(column, Tensor) else [column] * n)]
+        build = lambda: [torch.tensor(flat, dtype=torch.float64, device="cpu")]  # noqa: E731
+        return self.cache.tables.get("numbers", flat, self.device, build)[0].view(len(NUMBERS), n)
 
     @property
     def vector_dtype(self) -> torch.dtype:

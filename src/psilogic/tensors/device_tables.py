@@ -15,12 +15,17 @@ class DeviceTables:
     """
 
     def __init__(self) -> None:
-        self._uploaded: dict[str, tuple[tuple[torch.device, int], list[int], list[Tensor]]] = {}
+        self._uploaded: dict[str, tuple[tuple[torch.device, int], Sequence[float], list[Tensor]]] = {}
         self._spare: dict[str, Tensor] = {}
         self._captured: list[Tensor] = []
 
     def get(
-        self, name: str, key: list[int], device: torch.device, build: Callable[[], list[Tensor]], moves: bool = False
+        self,
+        name: str,
+        key: Sequence[float],
+        device: torch.device,
+        build: Callable[[], list[Tensor]],
+        moves: bool = False,
     ) -> list[Tensor]:
         """The tables for a key, on the device.
 

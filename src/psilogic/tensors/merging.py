@@ -18,7 +18,7 @@ NUMBERS = ("lr", "weight_decay", "gamma", "p_ext", "max_cancel", "tau_scale", "c
 def together(groups: Sequence[Group], names: Iterable[str]) -> list[list[int]]:
     """The positions of the groups by what they have in common; those that are not merged are alone.
 
-    Groups are merged on the host, where calls for each group cost more than elements, and where numbers can be vectors.
+    Groups are merged where calls for each group cost more than elements: on the host, and where Triton updates them.
 
     Args:
         groups: of one optimizer.
@@ -31,16 +31,18 @@ def together(groups: Sequence[Group], names: Iterable[str]) -> list[list[int]]:
     for i, group in enumerate(groups):
         # The kernels update a bucket only if they support every layout in it.
         contiguous = all(map(Tensor.is_contiguous, group["params"]))
-        key = (*common(group), *group["betas"], contiguous) if _on_host(group) else i
+        key = (*common(group), *group["betas"], contiguous) if _can_share(group) else i
         merged.setdefault(key, []).append(i)
     return list(merged.values())
 
 
-def _on_host(group: Group) -> bool:
-    """Whether the tensors and the learning rate are there, and no decision depends on the others of the group."""
+def _can_share(group: Group) -> bool:
+    """Whether vectors may replace the group's numbers, and no decision depends on the other tensors of the group."""
     params = group["params"]
-    is_here = bool(params) and params[0].device.type == "cpu" and not isinstance(group["lr"], Tensor)
-    return is_here and group["chaos_scope"] == "tensor"
+    if not params or isinstance(group["lr"], Tensor) or group["chaos_scope"] != "tensor":
+        return False
+    in_foreach = group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest"
+    return params[0].device.type == "cpu" or (params[0].is_cuda and not in_foreach)
 
 
 def merged(groups: Sequence[Group]) -> Group:

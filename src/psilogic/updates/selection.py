@@ -18,13 +18,6 @@ from psilogic.updates import foreach, fused, native, vectorized_decider
 from psilogic.updates.native import speculative
 from psilogic.updates.types import Decider, Execution, Tensors, Work
 
-TRITON_ON_CUDA = False
-"""Whether `fused=None` selects Triton's kernels on CUDA; `fused=True` always does.
-
-Before this is set to True, `make gpu-test` and `make gpu-bench` must have written their dated tables on a GPU.
-"""
-
-
 def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool) -> tuple[list[Work], Decider]:
     """Select the execution of each bucket and the decider of the step.
 
@@ -40,7 +33,7 @@ def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scal
         RuntimeError: a group's `fused=True` can never be honored for any of its tensors; no state is started then.
     """
     for bucket in buckets:
-        warn_of_frozen("lr", bucket.group["lr"])
+        warn_of_frozen("lr", bucket.groups[0]["lr"])
     candidates = [_candidates(bucket) for bucket in buckets]
     _check_fused(buckets, candidates)
     works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
@@ -59,8 +52,8 @@ def _candidates(bucket: Bucket) -> list[Execution]:
     if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
         return []
     on_host = [native.execution, fused.execution] if bucket.device.type == "cpu" else []
-    with_triton = group["fused"] or (TRITON_ON_CUDA and bucket.device.type == "cuda")
-    return [*(_triton(bucket) if with_triton else []), *on_host]
+    on_nvidia = bucket.device.type == "cuda" and torch.version.hip is None  # nobody has tried an AMD GPU
+    return [*(_triton(bucket) if group["fused"] or on_nvidia else []), *on_host]
 
 
 def _triton(bucket: Bucket) -> list[Execution]:
@@ -70,8 +63,6 @@ def _triton(bucket: Bucket) -> list[Execution]:
     """
     on_cuda = bucket.device.type == "cuda"
     if on_cuda == (os.environ.get("TRITON_INTERPRET") == "1"):  # the interpreter only reads host memory
-        return []
-    if bucket.group is not bucket.groups[0]:  # the kernels take numbers, and only the host has vectors
         return []
     try:
         from psilogic.updates import triton

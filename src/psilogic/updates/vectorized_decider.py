@@ -8,7 +8,9 @@ from torch import Tensor
 from psilogic.decision import Chaos, by_clocks, quiet_memory
 from psilogic.decision import decide as decide_for
 from psilogic.gradients import Processing, Rescaling, owned_part, signals
+from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.device_tables import upload
+from psilogic.tensors.merging import NUMBERS, Group
 from psilogic.tensors.state import memory_names
 from psilogic.updates.foreach import copied
 from psilogic.updates.types import Decider, PreStep, Step, UpdatePlan, Work
@@ -16,7 +18,7 @@ from psilogic.updates.types import Decider, PreStep, Step, UpdatePlan, Work
 
 def pre_step(work: Work) -> PreStep:
     """The part of a step of these tensors that is known before their gradients are read."""
-    bucket, group, scalars = work.owned, work.owned.group, work.owned.cache.scalars
+    bucket, group, scalars = work.owned, _on_device(work.owned), work.owned.cache.scalars
     steps, lr = scalars.read(work.states, "step") + 1, group["lr"]
     t = steps.to(bucket.vector_dtype)
     t_detector = t - upload("chaos_start", scalars.read(work.states, "chaos_start"), t.device)
@@ -24,11 +26,19 @@ def pre_step(work: Work) -> PreStep:
     memory = copied(memory, bucket.vector_dtype)
     if isinstance(lr, Tensor) and lr.numel() == 1:
         lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
+    if isinstance(lr, Tensor):
         t = upload("step", t, bucket.device)
     delta = lr * group["weight_decay"]
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
     quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
     return PreStep(steps, t_detector, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
+
+
+def _on_device(bucket: Bucket) -> Group:
+    """The hyperparameters; those that are vectors, on the tensors' device."""
+    if bucket.device.type == "cpu" or (numbers := bucket.numbers) is None:
+        return bucket.group
+    return {**bucket.group, **dict(zip(NUMBERS, numbers, strict=True))}
 
 
 def decide(
@@ -56,7 +66,7 @@ def _plan(
     work: Work, pre_step: PreStep, processing: Processing, gn: Tensor, found_inf: Tensor | None, observed: bool
 ) -> UpdatePlan:
     """Decide for the tensors of one bucket."""
-    bucket, group, step, decision = work.owned, work.owned.group, pre_step.quiet, None
+    bucket, group, step, decision = work.owned, _on_device(work.owned), pre_step.quiet, None
     memory = None
     if bucket.on_host and not observed and group["quantum_decay"] == 0:
         memory = quiet_memory(group, gn, pre_step.memory, pre_step.t_detector)

@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters, set_gradients, watch
 from triton.runtime import interpreter
 
+from psilogic import PsiLogic
 from psilogic import decision as truth
 from psilogic.gradients import Rescaling, decided_by_unit, measure, signals
 from psilogic.tensors.buckets import Bucket, BucketCache
@@ -253,7 +254,7 @@ def offsets_beyond_32_bits():
             expected = reference.expected()
             kernels.update_kernel[(1,)](
                 torch.tensor(addresses), torch.tensor(records), torch.tensor([0]), problem.t, problem.decay, None,
-                mean.double(), scale.double(), None, None, 0.1, *BETAS, *map(math.log, BETAS), 1e-8,
+                mean.double(), scale.double(), None, None, 0, 0.1, *BETAS, *map(math.log, BETAS), 1e-8,
                 **updates._compiled_for(dtype), BY_ROWS=units > 1, CHUNK=chunk, ALIGNED_PART=1024, PART=512,
             )  # fmt: skip
             tolerance = 0.05 if dtype in HALF else 1e-6
@@ -513,7 +514,7 @@ def check_decisions(every_shape):
                 grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], DeviceTables()
             )
         t, mean, scale, actual = decision.decide(
-            group, group["lr"], sums, scalars, Rescaling.of([sums], group["max_grad_norm"], grad_scale),
+            group, group["lr"], None, sums, scalars, Rescaling.of([sums], group["max_grad_norm"], grad_scale),
             torch.tensor([2.0 * overflow]) if trial % 2 == 0 or overflow else None,
         )  # fmt: skip
 
@@ -569,6 +570,36 @@ def the_optimizer_takes_the_kernels():
                 return snapshots
 
             assert_same_runs(options, traced, lambda dtype=dtype: parameters(dtype=dtype), tolerance)
+
+
+@case
+def groups_that_differ_in_numbers_share_the_launches():
+    def make():
+        return parameters(FEW * 2, torch.float64)
+
+    def traced(optimizer, params, by_triton):
+        optimizer = grouped(params, optimizer.defaults)
+        with noted(kernels.update_kernel) as launches:
+            snapshots = trace(optimizer, params, gradients(5, FEW * 2, every=3))
+            optimizer.param_groups[1]["lr"] = 0.5  # as by a schedule
+            snapshots += trace(optimizer, params, gradients(2, FEW * 2, every=3))
+        assert len(launches) == (7 if by_triton else 0)
+        return snapshots
+
+    for options in ({}, {"adaptive_tau": False}):
+        assert_same_runs(options, traced, make)
+
+
+def grouped(params, defaults):
+    """An optimizer with a group for each tensor, all different in the numbers that may differ."""
+    groups = [
+        {
+            "params": [p], "lr": 0.1 / (i + 1), "weight_decay": 0.1 * i, "gamma": 1.0 + i, "p_ext": 1.0 - 0.1 * i,
+            "max_cancel": 0.05 * (i + 1), "tau_scale": 1.0 + 0.1 * i, "chaos_tau": 0.01 * i,
+        }
+        for i, p in enumerate(params)
+    ]  # fmt: skip
+    return PsiLogic(groups, **{**defaults, "chaos_warmup": 0, "quantum_decay": 0.1})
 
 
 @case

@@ -21,6 +21,7 @@ from psilogic.updates.triton.update import OPTIONS, UnitSums, part_counts
 def decide(
     group: dict[str, Any],
     lr: Scalar,
+    numbers: Tensor | None,
     sums: UnitSums,
     scalars: dict[str, Tensor],
     rescaling: Rescaling,
@@ -30,7 +31,8 @@ def decide(
 
     Args:
         group: the hyperparameters; the scope of the detector is the tensor, and AGC treats units.
-        lr: the learning rate, a number or a tensor on the device.
+        lr: the learning rate, a number or a tensor on the device; ignored with `numbers`.
+        numbers: those of `psilogic.tensors.merging.NUMBERS` for each tensor, on the device; None if all have the group's.
         sums: the sums over the units of the unprocessed gradients.
         scalars: the states' scalars, on the device, each of shape (N,); changed in place.
         rescaling: the common factor of all gradients, on the device.
@@ -46,13 +48,14 @@ def decide(
     t_warm = eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
     tau = group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"]
     lr_pointer, number = (lr, 0.0) if isinstance(lr, Tensor) else (None, lr)
+    shared = [number, *(group[name] for name in ("weight_decay", "gamma", "p_ext", "max_cancel")), tau]
+    shared = shared if numbers is None else [0.0] * len(shared)
     states = [scalars[name] for name in ("step", "chaos_start", "chaos_fast", "chaos_slow")]
     with torch.cuda.device_of(out):
         decide_kernel[(n,)](
             out, gates, scale, sums.parts, sums.records, *processed, rescaling.total, rescaling.grad_scale, found_inf,
-            *states, scalars["chaos_ref"] if relative else None, lr_pointer, sums.parts.shape[1], sum(sums.units),
-            number, group["weight_decay"], group["eps"], group["gamma"], group["p_ext"], group["max_cancel"], tau,
-            t_warm, group["gamma_T_max"], group["quantum_decay"], group["agc_clip"], rescaling.max_norm or 0.0,
+            *states, scalars["chaos_ref"] if relative else None, lr_pointer, numbers, sums.parts.shape[1], sum(sums.units),
+            *shared, group["eps"], t_warm, group["gamma_T_max"], group["quantum_decay"], group["agc_clip"], rescaling.max_norm or 0.0,
             WITH_PARAMS=group["agc_clip"] > 0, ADAPTIVE=group["adaptive_tau"], MAXIMIZE=group["maximize"], **OPTIONS,
         )  # fmt: skip
     torch.autograd.graph.increment_version([x for name, x in scalars.items() if name != "chaos_start"])

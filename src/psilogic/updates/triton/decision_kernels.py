@@ -170,15 +170,15 @@ def processing_kernel(
 
 POINTERS = [
     "out", "gates", "scale", "parts", "records", "squares", "tiles", "total", "grad_scale", "found_inf", "step",
-    "start", "fast", "slow", "reference", "lr_pointer",
+    "start", "fast", "slow", "reference", "lr_pointer", "numbers",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["width", "count"], do_not_specialize_on_alignment=POINTERS)
 def decide_kernel(
     out, gates, scale, parts, records, squares, tiles, total, grad_scale, found_inf, step, start, fast, slow, reference,
-    lr_pointer, width: tl.int64, count: tl.int64, lr: tl.float64, weight_decay: tl.float64, eps: tl.float64,
-    gamma: tl.float64, p_ext: tl.float64, max_cancel: tl.float64, tau: tl.float64, t_warm: tl.float64,
+    lr_pointer, numbers, width: tl.int64, count: tl.int64, lr: tl.float64, weight_decay: tl.float64, gamma: tl.float64,
+    p_ext: tl.float64, max_cancel: tl.float64, tau: tl.float64, eps: tl.float64, t_warm: tl.float64,
     T_max: tl.float64, quantum_decay: tl.float64, agc_clip: tl.float64, max_norm: tl.float64,
     WITH_PARAMS: tl.constexpr, ADAPTIVE: tl.constexpr, MAXIMIZE: tl.constexpr,
 ):  # fmt: skip
@@ -199,7 +199,12 @@ def decide_kernel(
     numel = tl.load(records + 6 * i) * tl.load(records + 6 * i + 1)
     gn = tl.sqrt(squares_after) / tl.sqrt(tl.maximum(numel, 1).to(tl.float64))
 
-    if lr_pointer is not None:
+    if numbers is not None:  # in the order of `psilogic.tensors.merging.NUMBERS`
+        numbers += i
+        lr, weight_decay, gamma = tl.load(numbers), tl.load(numbers + n), tl.load(numbers + 2 * n)
+        p_ext, max_cancel = tl.load(numbers + 3 * n), tl.load(numbers + 4 * n)
+        tau = tl.load(numbers + (5 if ADAPTIVE else 6) * n)
+    elif lr_pointer is not None:
         lr = tl.load(lr_pointer)
     one = tl.full((), 1.0, tl.float64)
     lr, eps = lr * one, eps * one

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from psilogic.gradients import Rescaling, decided_by_unit
 from psilogic.tensors.device_tables import upload
+from psilogic.tensors.merging import NUMBERS
 from psilogic.tensors.state import memory_names
 from psilogic.updates.triton import decision
 from psilogic.updates.triton.update import UnitSums
@@ -41,14 +42,16 @@ def decide(
 def _plan(work: Work, sums: UnitSums, rescaling: Rescaling, found_inf: Tensor | None) -> UpdatePlan:
     """Decide for the tensors of one bucket."""
     bucket, group, device = work.bucket, work.bucket.group, work.bucket.device
-    lr = group["lr"]
-    if isinstance(lr, Tensor):
+    numbers, lr = bucket.numbers, group["lr"]
+    if numbers is not None:
+        lr = numbers[NUMBERS.index("lr")]
+    elif isinstance(lr, Tensor):
         lr = upload("lr", lr.reshape(1), device)
     if found_inf is not None:
         found_inf = found_inf.to(device, non_blocking=True)
     names = ("step", "chaos_start", *memory_names(bucket))
     scalars = {name: bucket.cache.scalars.read(work.states, name) for name in names}
-    t, mean, scale, decided = decision.decide(group, lr, sums, scalars, rescaling.to(device), found_inf)
+    t, mean, scale, decided = decision.decide(group, lr, numbers, sums, scalars, rescaling.to(device), found_inf)
     step = Step(t, decided.decay, decided.quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
     del scalars["chaos_start"]
     return UpdatePlan(mean, scale, step, scalars, decided)

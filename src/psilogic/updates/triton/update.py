@@ -8,6 +8,7 @@ schedule does not compile anything.
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from psilogic.tensors.device_tables import DeviceTables, host
-from psilogic.tensors.memory import alike, ordinary
+from psilogic.tensors.memory import addresses, alike, ordinary
 from psilogic.tensors.norms import Foreach
 from psilogic.updates.triton.update_kernels import (
     INTERPRETED,
@@ -41,7 +42,7 @@ OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
 
 def _addresses(tables: DeviceTables, name: str, columns: Sequence[Foreach]) -> Tensor:
     """The addresses of N tensors in several columns, tensor by tensor."""
-    pointers = [x.data_ptr() for row in zip(*columns, strict=True) for x in row]
+    pointers = addresses(list(chain.from_iterable(zip(*columns, strict=True))))
     return tables.get(name, pointers, columns[0][0].device, lambda: [host(pointers)], moves=True)[0]
 
 
@@ -135,16 +136,17 @@ def update_(
     records, owners = tables.get(
         "chunks", [chunk, *numels, *units], first.device, lambda: _chunks(numels, units, chunk)
     )
-    addresses = _addresses(tables, "update", tensors)
+    places = _addresses(tables, "update", tensors)
     if len(owners) == 0:
         return
     vectors = [None if x is None else x.contiguous() for x in (step.t, step.decay, step.quantum_rate, mean, scale)]
     lr_pointer, number = (lr, 0.0) if isinstance(lr, Tensor) else (None, lr)
+    lr_stride = int(isinstance(lr, Tensor) and lr.numel() > 1)
     logs = [math.log(beta) if beta > 0 else -math.inf for beta in betas]
     by_rows = (scale is not None or mean is not None) and any(n != 1 for n in units)
     with torch.cuda.device_of(first):
         update_kernel[(len(owners),)](
-            addresses, records, owners, *vectors, lr_pointer, found_inf, number, *betas, *logs, step.eps,
+            places, records, owners, *vectors, lr_pointer, found_inf, lr_stride, number, *betas, *logs, step.eps,
             BY_ROWS=by_rows, CHUNK=chunk, ALIGNED_PART=part, PART=part // 2, **_compiled_for(first.dtype),
         )  # fmt: skip
     torch.autograd.graph.increment_version([*params, *exp_avgs, *exp_avg_sqs])
@@ -201,14 +203,14 @@ def unit_sums(
     records, tensors, splits = tables.get(
         "items", [*numels, *units, *centered], first.device, lambda: _items(numels, units, centered)
     )
-    addresses = _addresses(tables, "statistics", columns)
+    places = _addresses(tables, "statistics", columns)
     count = sum(units)
     width = count + (len(tensors) if len(splits) else 0)
     out = torch.empty(len(columns) + with_sums, width, dtype=torch.float64, device=first.device)
     if len(tensors):
         with torch.cuda.device_of(first):
             statistics_kernel[(len(tensors), len(columns))](
-                out, addresses, records, tensors, count, width,
+                out, places, records, tensors, count, width,
                 WITH_SUMS=with_sums, **_compiled_for(first.dtype, wide=with_sums),
             )  # fmt: skip
     return UnitSums(out, numels, units, records, splits, tables)

@@ -132,9 +132,9 @@ def _part(
 VECTORS = ["addresses", "records", "tensors", "t", "decay", "quantum_rate", "mean", "scale", "lr_pointer", "found_inf"]
 
 
-@triton.jit(do_not_specialize_on_alignment=VECTORS)
+@triton.jit(do_not_specialize=["lr_stride"], do_not_specialize_on_alignment=VECTORS)
 def update_kernel(
-    addresses, records, tensors, t, decay, quantum_rate, mean, scale, lr_pointer, found_inf,
+    addresses, records, tensors, t, decay, quantum_rate, mean, scale, lr_pointer, found_inf, lr_stride: tl.int64,
     lr: tl.float64, beta1: tl.float64, beta2: tl.float64, log_beta1: tl.float64, log_beta2: tl.float64, eps: tl.float64,
     DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, BY_ROWS: tl.constexpr, CHUNK: tl.constexpr,
     ALIGNED_PART: tl.constexpr, PART: tl.constexpr,
@@ -161,7 +161,7 @@ def update_kernel(
 
     step = tl.load(t + i).to(tl.float64)
     if lr_pointer is not None:
-        lr = tl.load(lr_pointer).to(tl.float64)
+        lr = tl.load(lr_pointer + i * lr_stride).to(tl.float64)
     step_size = _divide(_number(lr, ACC), _bias_correction(log_beta1, step, ACC))
     inverse_root2 = _divide(_number(1.0, ACC), tl.sqrt(_bias_correction(log_beta2, step, ACC)))
     keep = (1.0 - tl.load(decay + i).to(tl.float64)).to(ACC)
