@@ -200,7 +200,7 @@ def optimizer_and_seconds(
     from fairbench.runner.code_identity import optimizer_code
     from fairbench.study.record import plain_values
     from fairbench.training import environment
-    from fairbench.training.determinism import one_thread
+    from fairbench.training.determinism import one_thread, same_order
     from fairbench.training.resume_check import resume_check
     from fairbench.training.trainer import FIRST_STEPS, Trainer
 
@@ -225,9 +225,9 @@ def optimizer_and_seconds(
             trainer.mechanism.read(FIRST_STEPS)
         mechanisms[arena] = plain_values(trainer.mechanism.recorded())
         gpu_bytes[arena], gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
-        exact = place.kind == "cpu" or study.suite.training.deterministic
-        with one_thread():
-            restart_reason = resume_check(trainer, FIRST_STEPS, int(exact))
+        deterministic = study.suite.training.deterministic
+        with one_thread(), same_order(deterministic and place.kind == "cuda"):
+            restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or place.kind == "cpu"))
             del trainer  # its memory is needed for the next one
             restart_reasons[arena] = restart_reason()
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
