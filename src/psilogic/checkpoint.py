@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
+from psilogic.tensors.scalars import join
 from psilogic.tensors.sharding import is_dtensor
 from psilogic.tensors.state import detector_dtype
 
@@ -192,7 +193,7 @@ def restore_scalars(
     saved: Mapping[Any, StateDict],
     state: Mapping[Tensor, StateDict],
 ) -> None:
-    """Restore the saved values of the detector's scalars, which torch has cast to the parameter's dtype.
+    """Restore the saved values of the detector's scalars, which torch has cast to the parameter's dtype; join all.
 
     Args:
         params: parameters of the optimizer, in the order of its groups.
@@ -207,3 +208,4 @@ def restore_scalars(
                 keep = value.dtype if name == "chaos_start" else detector_dtype(param)
                 device = state[param]["step"].device if name == "chaos_start" else param.device
                 state[param][name] = value.detach().to(device=device, dtype=keep, copy=True)
+    join((state[p] for p in params if p in state), ("step", *DETECTOR))

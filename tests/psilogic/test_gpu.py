@@ -188,8 +188,13 @@ def test_replays_are_steps(flags):
         graph.replay(), optimizers[1].step()
         if t == 5:
             optimizers[0].step(), optimizers[1].step()
+        if t == 2:  # a step in which a tensor has no gradient must not move what the graph writes to
+            kept = [params[0].grad for params in both]
+            both[0][0].grad = both[1][0].grad = None
+            optimizers[0].step(), optimizers[1].step()
+            both[0][0].grad, both[1][0].grad = kept
     assert_same(*([snapshot(o, ps)] for o, ps in zip(optimizers, both, strict=True)))
-    assert watching.totals()["tensor_steps"] == (3 + 8 + 1) * len(both[0])
+    assert watching.totals()["tensor_steps"] == (3 + 8 + 2) * len(both[0]) - 1
 
 
 def test_a_graph_that_keeps_the_learning_rate_is_warned_of():
@@ -255,6 +260,21 @@ def test_more_than_two_to_the_31_elements(shape, by_rows, flags):
     if not by_rows:
         norm = torch.linalg.vector_norm(p.grad, dtype=torch.float64) / p.numel() ** 0.5
         torch.testing.assert_close(optimizer.state[p]["chaos_fast"].double(), 0.1 * norm, rtol=1e-5, atol=0.0)
+
+
+@EACH
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("options", [{}, {"agc_clip": 0.01, "grad_centralize": True, "quantum_decay": 0.1}], ids=str)
+def test_copies_take_no_more_than_the_parameters(options, dtype, flags):
+    params = on_gpu([torch.randn(1024, 1024) for _ in range(16)], dtype)
+    set_gradients(params, [torch.randn_like(p) for p in params])
+    optimizer = PsiLogic(params, max_grad_norm=1.0, **options, **flags)
+    optimizer.step(), optimizer.step()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    optimizer.step()
+    assert torch.cuda.max_memory_allocated() - before <= sum(p.nbytes for p in params)
 
 
 @EACH

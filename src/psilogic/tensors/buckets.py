@@ -30,8 +30,10 @@ class BucketCache:
 
     def __init__(self) -> None:
         self.scalars = Scalars()
+        self.free: dict[Any, dict[int, Tensor]] = {}  # by kind and parameter: scalars for states that start later
         self.tables = DeviceTables()
         self.metadata = MetadataCache()
+        self.batches: dict[int, BucketCache] = {}  # of the parts of a bucket that foreach updates one after the other
 
     def __reduce__(self) -> tuple[type[BucketCache], tuple[()]]:
         return BucketCache, ()  # a copy is empty: addresses are part of what is cached
@@ -88,7 +90,7 @@ class Bucket:
 
     @property
     def numbers(self) -> Tensor | None:
-        """On the device, NUMBERS of each tensor in float64, shape (len(NUMBERS), N); None if the groups agree in them."""
+        """NUMBERS of each tensor on the device, float64, shape (len(NUMBERS), N); None if the groups agree."""
         if self.group is self.groups[0]:
             return None
         n = len(self.groups)

@@ -8,8 +8,9 @@ from torch import Tensor
 Foreach = list[Tensor]
 PART = 1 << 14
 """Longer vectors may be summed by several threads."""
-OWN_CALL = 1 << 20
-"""Tensors with more elements get a separate call instead of being copied together with others."""
+OWN_CALL, ONE_CALL = 1 << 20, 1 << 21
+"""Tensors with more elements get a separate call instead of being copied together with others; and the most elements
+of a call, which may convert all of them to float64."""
 
 
 def traced() -> bool:
@@ -82,7 +83,7 @@ def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]
     """Vectors over the rows of each tensor; for each quantity of `of_matrix` those of all tensors.
 
     Rows of the same length are copied to one matrix, so that one call is enough for them, but not those of a tensor
-    with more than `OWN_CALL` elements.
+    with more than `OWN_CALL` elements; a call takes at most `ONE_CALL`, or one row.
 
     Args:
         tensors: the tensors; one with at most one dimension is a single row.
@@ -90,12 +91,19 @@ def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]
     """
     by_length: dict[tuple[int, int], list[int]] = {}
     matrices = [x.reshape(len(x), x.shape[1:].numel()) if x.ndim > 1 else x.reshape(1, -1) for x in tensors]
+    filled: dict[int, int] = {}
     for i, matrix in enumerate(matrices):
-        by_length.setdefault((matrix.shape[1], i if matrix.numel() > OWN_CALL else -1), []).append(i)
+        length, numel = matrix.shape[1], matrix.numel()
+        if numel <= OWN_CALL:
+            filled[length] = filled.get(length, 0) + numel
+        by_length.setdefault((length, i if numel > OWN_CALL else -1 - filled[length] // ONE_CALL), []).append(i)
     by_tensor: dict[int, tuple[Tensor, ...]] = {}
     for members in by_length.values():
         rows = torch.cat([matrices[i] for i in members]) if len(members) > 1 else matrices[members[0]]
-        vectors = [vector.split([len(matrices[i]) for i in members]) for vector in of_matrix(rows)]
+        most = max(1, ONE_CALL // max(1, rows.shape[1]))
+        blocks = [of_matrix(block) for block in (rows.split(most) if len(rows) > most and not traced() else [rows])]
+        whole = map(torch.cat, zip(*blocks, strict=True)) if len(blocks) > 1 else blocks[0]
+        vectors = [vector.split([len(matrices[i]) for i in members]) for vector in whole]
         by_tensor |= zip(members, zip(*vectors, strict=True), strict=True)
     return list(zip(*(by_tensor[i] for i in range(len(tensors))), strict=True))
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.norms import Foreach
-from psilogic.tensors.scalars import State
+from psilogic.tensors.norms import Foreach, traced
+from psilogic.tensors.scalars import State, join
 from psilogic.tensors.sharding import local
 
 
@@ -31,15 +31,16 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
     states: list[State] = [every[p] for p in bucket.params]
     if not all(map(set(names).issubset, states)):
         for p, state in zip(bucket.params, states, strict=True):
-            _complete(state, p, names, bucket.group["capturable"] or bucket.group["fused"] or on_device)
+            _complete(state, p, names, bucket, bucket.group["capturable"] or bucket.group["fused"] or on_device)
     return states
 
 
 def move_clocks_(states: list[State], device: torch.device) -> None:
-    """Move the clocks to a device if those of the first state are on another: they were loaded there."""
-    for state in states if states and states[0]["step"].device != device else ():
-        for name in ("step", "chaos_start"):
-            state[name] = state[name].to(device)
+    """Move clocks that are elsewhere, where they were loaded, to a device."""
+    if any(state["step"].device != device for state in states):
+        for state in states:
+            state |= {name: state[name].to(device) for name in ("step", "chaos_start")}
+        join(states, ("step", "chaos_start"))
 
 
 def local_states(bucket: Bucket, states: list[State], name: str) -> Foreach:
@@ -53,19 +54,33 @@ def memory_names(bucket: Bucket) -> list[str]:
     return ["chaos_fast", "chaos_slow", *["chaos_ref"] * (bucket.group["chaos_signal"] == "relative")]
 
 
-def _complete(state: State, p: Tensor, names: list[str], step_on_device: bool | None) -> None:
+def _complete(state: State, p: Tensor, names: list[str], bucket: Bucket, step_on_device: bool | None) -> None:
     """Start the missing entries of a parameter's state, including the detector's clock.
 
     As in torch, `step` and the moments come together, and with `fused=True` loading moves `step` to the device.
     """
     if "exp_avg" not in state:
-        state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=p.device if step_on_device else "cpu")
+        clock = p.device if step_on_device else torch.device("cpu")
+        state["step"] = _zero("step", p, bucket, _get_scalar_dtype(), clock)
         state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
         state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
     if "compensation" in names and "compensation" not in state:
         state["compensation"] = torch.zeros_like(p, memory_format=torch.preserve_format)
     chaos = [name for name in names if name.startswith("chaos")]
     if any(name not in state for name in chaos):
-        state["chaos_start"] = state["step"].clone()
+        step = state["step"]
+        state["chaos_start"] = _zero("chaos_start", p, bucket, step.dtype, step.device).copy_(step)
         for name in chaos:
-            state[name] = torch.zeros((), dtype=detector_dtype(p), device=p.device)
+            state[name] = _zero(name, p, bucket, detector_dtype(p), p.device)
+
+
+def _zero(name: str, p: Tensor, bucket: Bucket, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A scalar of a new state: an element of one vector over all parameters, also those whose state starts later."""
+    if traced():
+        return torch.zeros((), dtype=dtype, device=device)
+    free = bucket.cache.free.setdefault((name, dtype, device), {})
+    if id(p) not in free:
+        every = {id(q): q for group in bucket.groups for q in group["params"]} | {id(p): p}
+        alike = [i for i, q in every.items() if q is p or (q.requires_grad and q.dtype == p.dtype)]
+        free.update(zip(alike, torch.zeros(len(alike), dtype=dtype, device=device).unbind(), strict=True))
+    return free.pop(id(p))

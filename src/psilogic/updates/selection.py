@@ -18,6 +18,7 @@ from psilogic.updates import foreach, fused, native, vectorized_decider
 from psilogic.updates.native import speculative
 from psilogic.updates.types import Decider, Execution, Tensors, Work
 
+
 def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool) -> tuple[list[Work], Decider]:
     """Select the execution of each bucket and the decider of the step.
 

@@ -76,3 +76,62 @@ def test_nothing_is_collected_again_while_nothing_moves():
     optimizer.step()
     assert all(optimizer.state[p]["step"] is view for p, view in zip(params, views, strict=True))
     assert len({view.untyped_storage().data_ptr() for view in views}) == 1
+
+
+def test_a_step_replaces_no_tensor_of_the_state():
+    """Whichever tensors have gradients: a CUDA graph, or a caller, may hold the state."""
+    params = [nn.Parameter(torch.ones(3)) for _ in range(4)]
+    optimizer, kept = PsiLogic(params, chaos_signal="relative"), {}
+    expected = [0] * 4
+    for having in ([0, 1, 3], [0, 1, 2, 3], [1], [0, 3], [0, 1, 2, 3]):
+        set_gradients(params, [torch.ones(3) if i in having else None for i in range(4)])
+        optimizer.step()
+        for i, p in enumerate(params):
+            expected[i] += i in having
+            for name, x in optimizer.state[p].items():
+                assert kept.setdefault((i, name), x) is x
+        assert [int(kept[i, "step"]) if expected[i] else 0 for i in range(4)] == expected
+    assert len({kept[i, "step"].untyped_storage().data_ptr() for i in range(4)}) == 1  # also of the one that came late
+
+
+def step_three_times(optimizer, params):
+    for _ in range(3):
+        set_gradients(params, [torch.ones_like(p) for p in params])
+        optimizer.step()
+
+
+def test_processes_share_the_clocks_and_the_detector():
+    """As in Hogwild: each continues where the last one stopped."""
+    params = [nn.Parameter(torch.ones(n)).share_memory_() for n in (4, 2)]
+    optimizer = PsiLogic(params, 1e-2)
+    set_gradients(params, [torch.ones_like(p) for p in params])
+    optimizer.step()
+    for state in optimizer.state.values():
+        for x in state.values():
+            x.share_memory_()
+    for _ in range(2):
+        process = torch.multiprocessing.get_context("fork").Process(target=step_three_times, args=(optimizer, params))
+        process.start(), process.join()
+    assert [int(optimizer.state[p]["step"]) for p in params] == [7, 7]
+    alone = [nn.Parameter(torch.ones(n)) for n in (4, 2)]
+    reference = PsiLogic(alone, 1e-2)
+    for _ in range(7):
+        set_gradients(alone, [torch.ones_like(p) for p in alone])
+        reference.step()
+    assert_same([snapshot(optimizer, params)], [snapshot(reference, alone)])
+
+
+def test_a_borrowed_state_is_written():
+    """As `torch.optim._stateless` lends one: the bias correction must go on in it."""
+    (p,), rows = [nn.Parameter(torch.ones(3))], []
+    optimizer = PsiLogic([p])
+    p.grad = torch.ones(3)
+    optimizer.step()
+    lent = {name: x.clone() for name, x in optimizer.state[p].items()}
+    own, optimizer.state[p] = optimizer.state[p], lent
+    for _ in range(3):
+        optimizer.step()
+        rows.append((lent["step"].item(), lent["chaos_fast"].item()))
+    assert [step for step, _ in rows] == [2, 3, 4]
+    assert len({fast for _, fast in rows}) == 3
+    assert own["step"].item() == 1

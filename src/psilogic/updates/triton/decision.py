@@ -32,7 +32,7 @@ def decide(
     Args:
         group: the hyperparameters; the scope of the detector is the tensor, and AGC treats units.
         lr: the learning rate, a number or a tensor on the device; ignored with `numbers`.
-        numbers: those of `psilogic.tensors.merging.NUMBERS` for each tensor, on the device; None if all have the group's.
+        numbers: `psilogic.tensors.merging.NUMBERS` of each tensor, on the device; None if all are the group's.
         sums: the sums over the units of the unprocessed gradients.
         scalars: the states' scalars, on the device, each of shape (N,); changed in place.
         rescaling: the common factor of all gradients, on the device.
@@ -54,8 +54,9 @@ def decide(
     with torch.cuda.device_of(out):
         decide_kernel[(n,)](
             out, gates, scale, sums.parts, sums.records, *processed, rescaling.total, rescaling.grad_scale, found_inf,
-            *states, scalars["chaos_ref"] if relative else None, lr_pointer, numbers, sums.parts.shape[1], sum(sums.units),
-            *shared, group["eps"], t_warm, group["gamma_T_max"], group["quantum_decay"], group["agc_clip"], rescaling.max_norm or 0.0,
+            *states, scalars["chaos_ref"] if relative else None, lr_pointer, numbers, sums.parts.shape[1],
+            sum(sums.units), *shared, group["eps"], t_warm, group["gamma_T_max"], group["quantum_decay"],
+            group["agc_clip"], rescaling.max_norm or 0.0,
             WITH_PARAMS=group["agc_clip"] > 0, ADAPTIVE=group["adaptive_tau"], MAXIMIZE=group["maximize"], **OPTIONS,
         )  # fmt: skip
     torch.autograd.graph.increment_version([x for name, x in scalars.items() if name != "chaos_start"])
