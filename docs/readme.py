@@ -14,35 +14,30 @@ from fairbench.report.figures.labels import LABEL_HEIGHT
 from fairbench.report.figures.style import KNOWN, ArmStyle, style_of
 
 DOCS = Path(__file__).parent
-SHOWN = ("PsiLogic", "Lion", "Muon", "SOAP", "SCION", "ScheduleFree", "ADOPT", "Adam")
-"""The optimizers of the picture, out of those of the suite `zoo`."""
 WIDTH = 8.65
 """Inches of the picture: 830 pixels."""
 
 
 def comparisons() -> list[dict[str, str]]:
-    """The comparisons of `zoo`."""
-    with (DOCS / "results/zoo/significance.csv").open() as file:
+    """The comparisons of `mini`."""
+    with (DOCS / "results/mini/significance.csv").open() as file:
         return list(csv.DictReader(file))
 
 
 def picture() -> str:
-    """The gain of some optimizers over AdamW in the arenas of `zoo`, as SVG in light colors."""
+    """The gain of PsiLogic over each baseline in the arenas of `mini`, as SVG in light colors."""
     panels: dict[str, list[Interval]] = {}
     margins = {}
     for row in comparisons():
-        if row["optimizer"] in SHOWN:
-            name, sure = row["optimizer"], row["verdict"] in ("better", "worse")
-            look = ArmStyle(1, name, name, *style_of(KNOWN.index(name)))
-            value, *ends = (float(row[x]) for x in ("gain", "ci_low", "ci_high"))
-            low, high = (None, None) if row["verdict"].startswith("identical") else ends
-            title = f"{row['arena']}, {row['metric']}"
-            panels.setdefault(title, []).append(Interval(name, name, look, value, low, high, sure))
-            margins[title] = float(row["margin"])
-    ranked = {title: sorted(rows, key=lambda row: -row.value) for title, rows in panels.items()}
-    about = "Gain over AdamW", "gain over AdamW (right is better)", "Filled: the verdict is better or worse."
+        name, sure = row["baseline"], row["verdict"] in ("better", "worse")
+        look = ArmStyle(1, name, name, *style_of(KNOWN.index(name)))
+        gain, low, high, margin = (float(row[x]) for x in ("gain", "ci_low", "ci_high", "margin"))
+        title = f"{row['arena']}, {row['metric']}"
+        panels.setdefault(title, []).append(Interval(name, name, look, gain, low, high, sure))
+        margins[title] = margin
+    about = "Gain of PsiLogic", "gain of PsiLogic over each (right is better)", "Filled: better or worse."
     with figure_options(WIDTH):
-        drawn = draw_intervals(ranked, "readme", *about, row_height=LABEL_HEIGHT + 0.04, margins=margins)
+        drawn = draw_intervals(panels, "readme", *about, row_height=LABEL_HEIGHT + 0.04, margins=margins)
     assert drawn is not None
     return drawn.svg
 
@@ -56,4 +51,4 @@ def dark(svg: str) -> str:
 if __name__ == "__main__":
     light = picture()
     for name, text in (("light", light), ("dark", dark(light))):
-        (DOCS / f"results/zoo/figures/readme-{name}.svg").write_text(text)
+        (DOCS / f"results/mini/figures/readme-{name}.svg").write_text(text)

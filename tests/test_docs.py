@@ -57,7 +57,7 @@ def test_the_readme_is_short_and_has_the_published_picture(monkeypatch: pytest.M
     assert len((ROOT / "README.md").read_bytes()) <= 6 * 1024
     light = readme.picture()
     for name, picture in (("light", light), ("dark", readme.dark(light))):
-        assert (ROOT / f"docs/results/zoo/figures/readme-{name}.svg").read_text() == picture, "run docs/readme.py"
+        assert (ROOT / f"docs/results/mini/figures/readme-{name}.svg").read_text() == picture, "run docs/readme.py"
 
 
 def test_no_benchmark_replaces_a_module_of_python() -> None:
