@@ -77,12 +77,12 @@ class PsiLogic(Observable):
         foreach: True uses torch's foreach operations on all tensors at once, False on one tensor after the other (less
             memory); None leaves the choice to `fused`, which has priority.
         fused: None uses, on a CPU, psilogic's compiled kernels if it was installed with them, otherwise torch's fused
-            kernel; both round less often than foreach. False uses foreach. True also uses Triton's kernels on CUDA,
-            which have never run there, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
-            torch's optimizers do; if Triton cannot compile, there is a warning and foreach is used. With True it is an
-            error in the first step if devices, dtypes and options of a group admit nothing fused. If a step brings a
-            tensor that is not supported (a gradient in another layout, for example), foreach updates the tensors of its
-            dtype and device in that step: those of its group, and of groups that are updated with it.
+            kernel, and on an NVIDIA GPU Triton's kernels; all round less often than foreach. If Triton cannot compile,
+            there is a warning and foreach is used. False uses foreach. True also announces to `torch.amp.GradScaler`
+            that the step unscales by itself, as torch's optimizers do. With True it is an error in the first step if
+            devices, dtypes and options of a group admit nothing fused. If a step brings a tensor that is not supported
+            (a gradient in another layout, for example), foreach updates the tensors of its dtype and device in that
+            step: those of its group, and of groups that are updated with it.
             `executed` counts the tensors of the last step by execution: "native", "fused", "triton" or "foreach".
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in

@@ -63,7 +63,7 @@ class Batch(NamedTuple):
 
 
 def batches(bucket: Bucket, columns: list[Foreach]) -> Iterator[Batch]:
-    """The tensors of a bucket in batches, so that copies of a batch take little memory compared with the parameters.
+    """The tensors of a bucket in batches, so that their copies take less memory than the parameters.
 
     With `foreach=False` each tensor is a batch. Tensors that ranks hold pieces of are one batch, like those of a step
     that is traced.

@@ -122,7 +122,7 @@ def test_processes_share_the_clocks_and_the_detector():
 
 
 def test_a_borrowed_state_is_written():
-    """As `torch.optim._stateless` lends one: the bias correction must continue in it."""
+    """As `torch.optim._stateless` lends one: its step count increases."""
     (p,), rows = [nn.Parameter(torch.ones(3))], []
     optimizer = PsiLogic([p])
     p.grad = torch.ones(3)

@@ -1,7 +1,7 @@
 """The decision for all tensors of a bucket in one launch, or two if units are rows.
 
 On a GPU the launches of about thirty small operations of `to_processing` and `decide` would cost more than the update.
-Needs the package triton; never run on a GPU (see `psilogic.updates.triton`).
+Needs the package triton (see `psilogic.updates.triton`).
 """
 
 from typing import Any
