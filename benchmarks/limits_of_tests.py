@@ -14,7 +14,7 @@ from csv_files import write_csv
 from scipy import stats
 
 from fairbench.analysis.audit.assumptions import correlation_limit, spread_limit
-from fairbench.suites.schema import TESTS
+from fairbench.suites.stages import TESTS
 
 STUDIES, ARENAS, BASELINES = 50_000, 4, 3
 SKEWED, NORMAL = "skewed", "normal"

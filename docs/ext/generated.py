@@ -32,7 +32,10 @@ from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trials import Trial
 from fairbench.report.table import Field, fields_of, purpose
 from fairbench.study.record import WholeRecord
-from fairbench.suites.schema import ArenaPlan, Compare, Final, Ladder, Suite, Sweep, Training
+from fairbench.suites.arena_plan import ArenaPlan, Ladder
+from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Suite
+from fairbench.suites.stages import Final, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT
 

@@ -22,8 +22,11 @@ from fairbench.study.record import (
     failed,
 )
 from fairbench.study.records import Store
+from fairbench.suites.arena_plan import ArenaPlan, Cell
+from fairbench.suites.compare import Compare
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import ArenaPlan, Cell, Compare, Final, Suite, Sweep, Training
+from fairbench.suites.schema import Suite
+from fairbench.suites.stages import Final, Sweep, Training
 
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}
 COST = {"peak_memory_bytes": 5_000_000, "data_on": "cpu"}

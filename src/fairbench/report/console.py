@@ -14,7 +14,7 @@ from fairbench.common.formatting import NONE, duration, interval, number, p_valu
 from fairbench.report.sections.verdicts import VerdictText, naming
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
-from fairbench.suites.schema import TESTS
+from fairbench.suites.stages import TESTS
 
 
 def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:

@@ -18,7 +18,8 @@ from fairbench.optimizers.resolve import load_factory, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.measured import Preflight
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
-from fairbench.suites.schema import Suite, Training
+from fairbench.suites.schema import Suite
+from fairbench.suites.stages import Training
 from fairbench.training.place import Place
 
 if TYPE_CHECKING:

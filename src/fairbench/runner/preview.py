@@ -13,8 +13,9 @@ from fairbench.runner.run_study import check_data, preload
 from fairbench.study.measured import time_limits
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import Record
-from fairbench.suites.schema import Suite, Sweep
+from fairbench.suites.schema import Suite
 from fairbench.suites.search import search_for
+from fairbench.suites.stages import Sweep
 from fairbench.training.place import Place
 
 

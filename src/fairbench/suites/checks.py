@@ -15,8 +15,11 @@ from fairbench.data.datasets.info import READING
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import NEEDS, SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
-from fairbench.suites.schema import ALL, ALL_ARENAS, RULES, SPENDING, TESTS, ArenaPlan, Suite, SuiteFile, Sweep
+from fairbench.suites.arena_plan import ArenaPlan
+from fairbench.suites.compare import ALL
+from fairbench.suites.schema import ALL_ARENAS, RULES, Suite, SuiteFile
 from fairbench.suites.search import Search, canonical
+from fairbench.suites.stages import SPENDING, TESTS, Sweep
 
 MOST = 10**9
 """Upper bound of steps, examples and sizes; anything larger is a typo."""

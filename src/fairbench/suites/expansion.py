@@ -18,7 +18,8 @@ from fairbench.arenas.sizes import SIZED
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.json_values import is_json
-from fairbench.suites.schema import ArenaPlan, Cell, Ladder, Suite, SuiteFile
+from fairbench.suites.arena_plan import ArenaPlan, Cell, Ladder
+from fairbench.suites.schema import Suite, SuiteFile
 
 NEEDED = ("build_model", "loss", "scores")
 """The methods that a subclass of `Arena` must define."""

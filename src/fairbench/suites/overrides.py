@@ -12,9 +12,12 @@ from fairbench.common.imports import module_and_name
 from fairbench.data.datasets.info import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan
+from fairbench.suites.arena_plan import ArenaPlan
+from fairbench.suites.compare import ALL, Compare
 from fairbench.suites.expansion import completed
-from fairbench.suites.schema import ALL, ArenaPlan, Compare, Suite, Sweep
+from fairbench.suites.schema import Suite
 from fairbench.suites.settings import with_settings
+from fairbench.suites.stages import Sweep
 
 PlanT = TypeVar("PlanT")
 USER_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}

@@ -1,194 +1,23 @@
 """The schema of a suite: arenas x optimizers, and how they are tuned, trained and compared."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from math import comb
 from typing import Any
 
 from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
-from fairbench.common.formatting import plural
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.arena_plan import ArenaPlan, Ladder
+from fairbench.suites.compare import Compare
+from fairbench.suites.stages import Final, Sweep, Training
 
 RULES = {"split": "settings are selected on the split that the report is about"}
 """Rules of a fair study that a suite may break, with the description of the violation."""
 ALL_ARENAS = "all arenas"
 """The place of an arena's name in rows over all of them."""
-ALL = "all"
-"""Stands for every optimizer in `Compare.baselines`."""
 FEW = 8
 """The most optimizers that are named in a sentence."""
-TESTS = {"paired": "of a pair's difference", "welch": "between seeds"}
-"""The tests that may decide, by the differences seed by seed or by the two means, and what their spread is."""
-SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}
-"""How a suite may spread its error rate over the looks: hardly any early stopping, or the same bound at all looks.
-
-The numbers are the exponents D of the bounds C t^(D - 1/2), see `fairbench.analysis.statistics.sequential`.
-"""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Stage 1: the same search for every optimizer, see `fairbench.suites.search`.
-
-    Attributes:
-        lr_min: lowest rate.
-        lr_max: highest rate.
-        seeds: a setting's score is its mean over these seeds.
-        evaluations: validation evaluations of a trial.
-        points: log-spaced rates of the grid, both ends included.
-        budget: rates that the search of every optimizer tries; 0 for the points of the grid alone.
-        extra: names and values of hyperparameters that are searched with the rate; `warmup_steps` among them is the
-            training's.
-    """
-
-    lr_min: float
-    lr_max: float
-    seeds: list[int]
-    evaluations: int
-    points: int
-    budget: int = 0
-    extra: dict[str, list[Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Final:
-    """Stage 2: a few settings around the one that the sweep locates, with the final seeds; the best is reported.
-
-    Attributes:
-        seeds: the final seeds of an arm; with looks, the most that it may get, in this order.
-        evaluations: validation evaluations of a trial.
-        settings: values of each searched hyperparameter that are trained, the located one in the middle; odd. More are
-            added while the best lies at the edge. 1 trusts the sweep alone.
-        halve_after: seeds after which only the best two settings continue.
-        looks: numbers of seeds after which the arms are judged; those whose comparisons are all decided get no more.
-            Empty for arms that all get every seed.
-        spending: how the error rate is spread over the looks, see `SPENDING`.
-        test: the test of every comparison, see `TESTS`.
-    """
-
-    seeds: list[int]
-    evaluations: int
-    settings: int = 3
-    halve_after: int = 2
-    looks: list[int] = field(default_factory=list)
-    spending: str = "obrien-fleming"
-    test: str = "paired"
-
-    @property
-    def numbers(self) -> list[int]:
-        """The numbers of seeds after which the arms are judged; a single one without looks."""
-        return self.looks or [len(self.seeds)]
-
-    @property
-    def in_words(self) -> str:
-        """The seeds of an arm: "5 seeds", or "5, 10 or 20 seeds" with looks."""
-        *fewer, most = self.numbers
-        return f"{', '.join(map(str, fewer))}{' or ' if fewer else ''}{plural(most, 'seed')}"
-
-
-@dataclass(frozen=True)
-class Compare:
-    """The pairs of a suite: every optimizer of one list with every baseline of the other, no two of them twice.
-
-    Attributes:
-        optimizers: the verdicts are on these; empty for all.
-        baselines: what they are compared with; empty for the suite's reference, `["all"]` for every other one.
-    """
-
-    optimizers: list[str] = field(default_factory=list)
-    baselines: list[str] = field(default_factory=list)
-
-    def extended(self, names: Iterable[str]) -> "Compare":
-        """The pairs with further optimizers, which are compared as the listed ones are."""
-        return replace(self, optimizers=[*dict.fromkeys([*self.optimizers, *names])]) if self.optimizers else self
-
-
-@dataclass(frozen=True)
-class Training:
-    """Settings of all trials; see `fairbench.study.trial_spec.TrainingSpec`.
-
-    Attributes:
-        warmup_steps: steps of linear warm-up, which come before the schedule.
-        clip_norm: the global gradient norm is clipped to this; 0 is off.
-        log_every: steps of a window of the training loss.
-        evaluation_batch_size: examples that a model evaluates at a time; no metric depends on it.
-        precision: "float32", or "bfloat16" for autocast.
-        deterministic: whether a GPU runs deterministic algorithms, where torch has them.
-        compile: whether model and optimizer step are compiled.
-        schedule: of arenas and optimizers that have none of their own, see `Suite.schedule`.
-        min_lr: the last rate as a share of the peak, in [0, 1).
-    """
-
-    warmup_steps: int
-    clip_norm: float
-    log_every: int
-    evaluation_batch_size: int = 256
-    precision: str = "float32"
-    deterministic: bool = True
-    compile: bool = False
-    schedule: str = "cosine"
-    min_lr: float = 0.0
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The place of an arena among those that a suite file makes of one, see `fairbench.suites.expansion`.
-
-    Attributes:
-        family: the arena of the suite file.
-        horizon: steps as a multiple of the arena's; on a ladder these grow with the parameters.
-        size: the size of the model on a ladder; 0 without one.
-        parameters: of the model, as the ladder counts them; 0 without one.
-        curve_of: the arena with the reference's curve to which this one belongs, so that only the reference is
-            trained; empty where every optimizer is.
-    """
-
-    family: str
-    horizon: float = 1.0
-    size: int = 0
-    parameters: int = 0
-    curve_of: str = ""
-
-
-@dataclass(frozen=True)
-class ArenaPlan:
-    """One arena of a suite.
-
-    Attributes:
-        metric: the primary metric: it selects the learning rate and decides the verdict.
-        margin: the largest difference of the primary metric that does not matter (for the equivalence test), positive.
-        sweep_steps: steps of a sweep trial.
-        steps: steps of a final trial.
-        batch_size: examples in a training batch.
-        data: source and options of its data, see `fairbench.data.datasets`.
-        model: options of the arena's `build_model`.
-        task: a known arena or `module:Class`, so that a suite can have one task twice; empty for the arena's name.
-        tuned_on: the arena whose sweep also selects for this one; empty if it has a sweep.
-        shock: a disturbance of its training, see `fairbench.arenas.shocks.registry`; empty for none.
-        facts: the facts of a user's arena, so that a study can be read without its class; None for an included one.
-        schedule: that of the learning rate; empty for the training's.
-        cell: its place among the arenas that are made of one; None for an arena as the suite file has it.
-    """
-
-    metric: str
-    margin: float
-    sweep_steps: int
-    steps: int
-    batch_size: int
-    data: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-    task: str = ""
-    tuned_on: str = ""
-    shock: dict[str, Any] = field(default_factory=dict)
-    facts: ArenaFacts | None = None
-    schedule: str = ""
-    cell: Cell | None = None
-
-    @property
-    def curve_only(self) -> bool:
-        """Whether only the reference is trained, see `Cell`."""
-        return self.cell is not None and bool(self.cell.curve_of)
 
 
 @dataclass(frozen=True)
@@ -244,14 +73,7 @@ class Suite:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The optimizer and the baseline of each comparison in an arena, those with the reference as baseline first."""
-        asked = self.compare
-        baselines = [*self.optimizers] if ALL in asked.baselines else asked.baselines or [self.reference]
-        found: dict[frozenset[str], tuple[str, str]] = {}
-        for baseline in sorted(baselines, key=lambda name: name != self.reference):
-            for optimizer in asked.optimizers or self.optimizers:
-                if optimizer != baseline:
-                    found.setdefault(frozenset((optimizer, baseline)), (optimizer, baseline))
-        return [*found.values()]
+        return self.compare.pairs([*self.optimizers], self.reference)
 
     @property
     def sides(self) -> tuple[list[str], list[str]]:
@@ -375,19 +197,6 @@ class Suite:
 def _named(names: Sequence[str], kind: str) -> str:
     """A few names, or the number of many."""
     return ", ".join(names) if len(names) <= FEW else f"{len(names)} {kind}"
-
-
-@dataclass(frozen=True)
-class Ladder:
-    """Sizes and horizons of one arena; each size is trained with each horizon.
-
-    Attributes:
-        sizes: widths of the model, rising, from which the rest of it follows, see `fairbench.arenas.sizes`.
-        horizons: steps as a multiple of the arena's, which are those of the first size and grow as the parameters.
-    """
-
-    sizes: list[int]
-    horizons: list[float]
 
 
 @dataclass(frozen=True)

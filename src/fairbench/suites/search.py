@@ -10,7 +10,7 @@ from itertools import product
 from math import log, prod
 from typing import Any
 
-from fairbench.suites.schema import Final, Sweep
+from fairbench.suites.stages import Final, Sweep
 
 Extra = tuple[tuple[str, Any], ...]
 """Names and values of the hyperparameters that are searched with the rate; empty for none."""

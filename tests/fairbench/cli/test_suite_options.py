@@ -13,8 +13,9 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.checks import check_suite
 from fairbench.suites.loader import load_suite, suite_names
 from fairbench.suites.overrides import Overrides, with_seeds, with_steps
-from fairbench.suites.schema import Final, Suite
+from fairbench.suites.schema import Suite
 from fairbench.suites.search import Search
+from fairbench.suites.stages import Final
 
 
 def chosen(*words: str) -> Suite:

@@ -28,7 +28,7 @@ from fairbench.cli.main import main
 from fairbench.report.page import write_document
 from fairbench.report.replication import replicated
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Sweep
+from fairbench.suites.stages import Sweep
 
 PAPER = load_publication("paper")
 

@@ -9,8 +9,8 @@ import pytest
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
 from fairbench.optimizers.resolve import rates_of, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.schema import Final, Sweep
 from fairbench.suites.search import Scores, Search, Setting, canonical
+from fairbench.suites.stages import Final, Sweep
 
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
 THREE = Final([1, 2], 1)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.arena_plan import ArenaPlan
 from fairbench.suites.loader import load_suite, parse_suite, tomllib
-from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
+from fairbench.suites.schema import Suite
+from fairbench.suites.stages import Final, Sweep, Training
 
 PAGE = (Path(__file__).parents[3] / "docs/suite-files.md").read_text()
 TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts", "cell"}

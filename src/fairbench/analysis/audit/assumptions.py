@@ -12,7 +12,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.common.checks import check
 from fairbench.common.formatting import plain, some
-from fairbench.suites.schema import TESTS
+from fairbench.suites.stages import TESTS
 
 SPREAD_RATIO, CORRELATION = 2.0, -0.3
 """The ratio of the spreads from which both tests may reject too often, and the correlation from which Welch's does."""

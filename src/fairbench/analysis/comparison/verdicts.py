@@ -21,7 +21,7 @@ from fairbench.analysis.statistics.significance import (
     summarize,
     welch,
 )
-from fairbench.suites.schema import TESTS
+from fairbench.suites.stages import TESTS
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special, stats
 
-from fairbench.suites.schema import SPENDING
+from fairbench.suites.stages import SPENDING
 
 Array = npt.NDArray[np.float64]
 
@@ -134,7 +134,7 @@ class Design:
 
     Attributes:
         looks: numbers of seeds at which an arm is judged, rising; the last one is the largest number.
-        spending: a name in `fairbench.suites.schema.SPENDING`.
+        spending: a name in `fairbench.suites.stages.SPENDING`.
         alpha: the level at which the design is the classical test of that name; stricter tests, as Holm's correction
             needs them, spend the same share of their level by each look.
     """

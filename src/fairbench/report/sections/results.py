@@ -23,7 +23,8 @@ from fairbench.report.view import (
     table_view,
     words,
 )
-from fairbench.suites.schema import TESTS, Suite
+from fairbench.suites.schema import Suite
+from fairbench.suites.stages import TESTS
 
 
 class MeanText(Emphasized):
