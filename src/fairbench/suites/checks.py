@@ -1,8 +1,7 @@
-"""Checks of a suite beyond its types: names, ranges and combinations."""
+"""Checks of a suite beyond its types: what its keys must have together, and the options of data, shocks and models."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
@@ -10,107 +9,34 @@ from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build
-from fairbench.common.errors import unknown
 from fairbench.data.datasets.info import READING
 from fairbench.data.datasets.registry import DATASETS
-from fairbench.optimizers.resolve import NEEDS, SCHEDULES, known_optimizers, rates_of
+from fairbench.optimizers.resolve import SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
 from fairbench.suites.arena_plan import ArenaPlan
 from fairbench.suites.compare import ALL
-from fairbench.suites.schema import ALL_ARENAS, RULES, Suite, SuiteFile
+from fairbench.suites.key_checks import POSITIVE, check_known, check_name, check_rising, check_values
+from fairbench.suites.schema import ALL_ARENAS, Suite, SuiteFile
 from fairbench.suites.search import Search, canonical
-from fairbench.suites.stages import SPENDING, TESTS, Sweep
+from fairbench.suites.stages import Sweep
 
-MOST = 10**9
-"""Upper bound of steps, examples and sizes; anything larger is a typo."""
-PRECISIONS = ("float32", "bfloat16")
-REHEARSED = 3
-"""Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
 NAME = r"[\w.\-]*\w"
 """The form of a suite's name."""
-MISSING = {"na", "n/a", "#na", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "null", "none"}
-MISSING |= {f"{sign}1.#{word}" for sign in ("", "-") for word in ("ind", "qnan")}
-"""What pandas or R read as a missing value, in lower case."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers that a key may have.
-
-    Attributes:
-        holds: whether a number is one of them.
-        words: which they are, after "must".
-    """
-
-    holds: Callable[[float], bool]
-    words: str
-
-    def check(self, path: KeyPath, value: float | None) -> None:
-        """Raise `Wrong` unless the value of a key is one of them, or is left out."""
-        if value is not None and not self.holds(value):
-            raise Wrong(path, f"must {self.words}, got {value}")
-
-
-def _within(least: int, most: int, remark: str = "") -> Range:
-    return Range(lambda x: least <= x <= most, f"lie in [{least}, {most}]{remark}")
-
-
-POSITIVE = Range(lambda x: 0 < x < inf, "be positive and finite")
-SECONDS = Range(lambda x: 0 <= x < inf, "be a number of seconds, or 0")
-SHARE = Range(lambda x: 0 <= x < 1, "be a share of the peak in [0, 1)")
-RANGES: Mapping[str, Range] = {
-    "alpha": Range(lambda x: 0 < x < 1, "lie between 0 and 1"),
-    "trend_margin": POSITIVE,
-    "trial_timeout": SECONDS,
-    "checkpoint_every": SECONDS,
-    "sweep.lr_min": POSITIVE,
-    "sweep.lr_max": POSITIVE,
-    "sweep.points": _within(2, 100),
-    "sweep.budget": _within(0, 1000),
-    "sweep.evaluations": _within(1, 10_000),
-    "final.evaluations": _within(1, 10_000),
-    "final.settings": Range(lambda x: x in range(1, 22, 2), "be an odd number from 1 to 21"),
-    "final.halve_after": _within(1, 1000),
-    "training.warmup_steps": _within(0, MOST),
-    "training.log_every": _within(1, MOST),
-    "training.clip_norm": _within(0, MOST),
-    "training.evaluation_batch_size": _within(1, MOST),
-    "training.min_lr": SHARE,
-    "arenas.*.sweep_steps": _within(1, MOST),
-    "arenas.*.steps": _within(REHEARSED, MOST, f" ({REHEARSED} are taken before any trial)"),
-    "arenas.*.batch_size": _within(1, MOST),
-    "arenas.*.margin": POSITIVE,
-    "optimizers.*.clip_norm": _within(0, MOST),
-    "optimizers.*.min_lr": SHARE,
-    "optimizers.*.lr": POSITIVE,
-    "optimizers.*.lr_scale": POSITIVE,
-}
-"""The range of each key; "*" stands for every name."""
-CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
-    "breaks": ("rule", RULES),
-    "final.spending": ("spending", SPENDING),
-    "final.test": ("test", TESTS),
-    "training.precision": ("precision", PRECISIONS),
-    "training.schedule": ("schedule", SCHEDULES),
-    "optimizers.*.schedule": ("schedule", SCHEDULES),
-    "optimizers.*.needs": ("need of the training loop", NEEDS),
-}
-"""The kind and the known values of each key that has words."""
 
 
 def check_file(file: SuiteFile) -> None:
     """Raise `Wrong` for the first error in a file that makes further arenas; otherwise its suite is checked anyway."""
     if not (file.ladder or file.horizons or file.schedules or file.shock):
         return
-    _check_values(file)
+    check_values(file)
     for name, arena in file.arenas.items():
         _check_arena(file, name, arena)
     for name, ladder in file.ladder.items():
-        _check_known(("ladder", name), "arena", [name], file.arenas)
+        check_known(("ladder", name), "arena", [name], file.arenas)
         for key, values in vars(ladder).items():
-            _check_rising(("ladder", name, key), values)
-    _check_rising(("horizons",), file.horizons or [1.0])
-    _check_known(("schedules",), "schedule", file.schedules, SCHEDULES)
+            check_rising(("ladder", name, key), values)
+    check_rising(("horizons",), file.horizons or [1.0])
+    check_known(("schedules",), "schedule", file.schedules, SCHEDULES)
     if len(set(file.schedules)) < len(file.schedules):
         raise Wrong(("schedules",), f"must name each schedule once, got {file.schedules}")
     if file.ladder and file.horizons:
@@ -125,7 +51,7 @@ def check_suite(suite: Suite) -> None:
         raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
     if not suite.arenas:
         raise Wrong(("arenas",), "needs at least one arena")
-    _check_values(suite)
+    check_values(suite)
     for name, arena in suite.arenas.items():
         _check_arena(suite, name, arena)
     _check_sweep(suite.sweep)
@@ -133,53 +59,11 @@ def check_suite(suite: Suite) -> None:
     _check_seeds(suite)
     for name, optimizer in suite.optimizers.items():
         _check_optimizer(suite, name, optimizer)
-    _check_known(("reference",), "optimizer", [suite.reference], suite.optimizers)
+    check_known(("reference",), "optimizer", [suite.reference], suite.optimizers)
     _check_compare(suite)
-    _check_known(("controls",), "optimizer", suite.controls, suite.optimizers)
+    check_known(("controls",), "optimizer", suite.controls, suite.optimizers)
     if suite.controls and len(set(suite.controls)) < max(len(suite.controls), 2):
         raise Wrong(("controls",), f"must have two or more optimizers, each once, got {suite.controls}")
-
-
-def _check_values(suite: Suite) -> None:
-    """Check every key that has a range or known values."""
-    for key, allowed in RANGES.items():
-        for path, value in _values(suite, key):
-            allowed.check(path, value)
-    for key, (kind, known) in CHOICES.items():
-        for path, value in _values(suite, key):
-            _check_known(path, kind, [value] if isinstance(value, str) else value or (), known)
-
-
-def _values(suite: Suite, key: str) -> list[tuple[KeyPath, Any]]:
-    """The paths and values of a key."""
-    found: list[tuple[KeyPath, Any]] = [((), suite)]
-    for name in key.split("."):
-        if name == "*":
-            found = [((*path, each), value) for path, part in found for each, value in part.items()]
-        else:
-            found = [((*path, name), getattr(part, name)) for path, part in found]
-    return found
-
-
-def _check_known(path: KeyPath, kind: str, words: Iterable[str], known: Iterable[str], remark: str = "") -> None:
-    for word in words:
-        if word not in known:
-            raise Wrong(path, f"{unknown(kind, word, known)}{remark}")
-
-
-def _check_rising(path: KeyPath, values: Sequence[float]) -> None:
-    if not values or [*values] != sorted(set(values)) or not all(0 < x <= MOST for x in values):
-        raise Wrong(path, f"must be positive numbers that rise, got {values}")
-
-
-def _check_name(path: KeyPath, name: str) -> None:
-    """Raise `Wrong` unless the name of an arena, an optimizer or a metric stays what it is in every file."""
-    if not name.isprintable() or " ".join(name.split()) != name or not name:
-        raise Wrong(path, f"must be printable and not blank, without spaces at its ends or in a row, got {name!r}")
-    if name[0] in "=@":
-        raise Wrong(path, f"must not begin with '=' or '@', which spreadsheets compute; rename {name!r}")
-    if name.lower() in MISSING:
-        raise Wrong(path, f"must not be a word that programs read as a missing value; rename {name!r}")
 
 
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
@@ -188,17 +72,17 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
         raise Wrong(path, f"must be made of letters, digits, spaces, '_', '-' and '.', got {name!r}")
     if name == ALL_ARENAS:
         raise Wrong(path, f"must not be {ALL_ARENAS!r}, which stands for all of them in tables; rename it")
-    _check_name(path, name)
+    check_name(path, name)
     if arena.facts is None:
-        _check_known((*path, "task") if arena.task else path, "arena", [suite.task(name)], ARENAS)
+        check_known((*path, "task") if arena.task else path, "arena", [suite.task(name)], ARENAS)
     facts = suite.facts(name)
     for metric in facts.metrics:
-        _check_name((*path, "metric"), metric)
-    _check_known((*path, "metric"), "metric", [arena.metric], facts.metrics)
+        check_name((*path, "metric"), metric)
+    check_known((*path, "metric"), "metric", [arena.metric], facts.metrics)
     if arena.cell and arena.cell.size and facts.metrics[arena.metric] == "max":
         reason = f"must be one whose minimum is best on a ladder, as a loss, got {arena.metric!r}"
         raise Wrong((*path, "metric"), reason)
-    _check_known((*path, "schedule"), "schedule", filter(None, [arena.schedule]), SCHEDULES)
+    check_known((*path, "schedule"), "schedule", filter(None, [arena.schedule]), SCHEDULES)
     if "source" in arena.data or arena.facts is None:
         _check_source((*path, "data"), arena.data, facts)
     if facts.model_options is not None:
@@ -213,13 +97,13 @@ def _check_source(path: KeyPath, data: Mapping[str, Any], facts: ArenaFacts) -> 
     fitting = {key: x for key, x in DATASETS.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
     source = str(data.get("source"))
     remark = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
-    _check_known((*path, "source"), "source for this arena", [source], fitting, remark)
+    check_known((*path, "source"), "source for this arena", [source], fitting, remark)
     _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[source].suite_options})
 
 
 def _check_tuned_on(suite: Suite, name: str, arena: ArenaPlan) -> None:
     path = ("arenas", name, "tuned_on")
-    _check_known(path, "arena", [arena.tuned_on], suite.arenas)
+    check_known(path, "arena", [arena.tuned_on], suite.arenas)
     tuning = suite.arenas[arena.tuned_on]
     if tuning.tuned_on or (suite.task(arena.tuned_on), tuning.metric) != (suite.task(name), arena.metric):
         raise Wrong(path, f"must name an arena of the same task and metric with a sweep, got {arena.tuned_on!r}")
@@ -227,7 +111,7 @@ def _check_tuned_on(suite: Suite, name: str, arena: ArenaPlan) -> None:
 
 def _check_shock(path: KeyPath, shock: Mapping[str, Any], fitting: Sequence[str]) -> None:
     kind = str(shock.get("kind"))
-    _check_known((*path, "kind"), "shock for this arena", [kind], fitting)
+    check_known((*path, "kind"), "shock for this arena", [kind], fitting)
     options = SHOCKS[kind].options
     _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **options})
     if not shock["at"] or not all(0 <= x < 1 for x in shock["at"]):
@@ -239,7 +123,7 @@ def _check_shock(path: KeyPath, shock: Mapping[str, Any], fitting: Sequence[str]
 def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Check names, types and signs of options; `known` has the type of a required option, otherwise its default."""
     for key in options:
-        _check_known((*path, key), "key", [key], known)
+        check_known((*path, key), "key", [key], known)
     for key, kind in known.items():
         needed = not isinstance(kind, int | float | str | list)
         if needed and key not in options:
@@ -316,7 +200,7 @@ def _check_compare(suite: Suite) -> None:
     for key, names in vars(suite.compare).items():
         path = ("compare", key)
         if names != [ALL] or key == "optimizers":
-            _check_known(path, "optimizer", names, suite.optimizers)
+            check_known(path, "optimizer", names, suite.optimizers)
         if len(set(names)) < len(names):
             raise Wrong(path, f"must name each optimizer once, got {names}")
     if len(suite.optimizers) > 1 and not suite.pairs:
@@ -325,13 +209,13 @@ def _check_compare(suite: Suite) -> None:
 
 def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:
     path = ("optimizers", name)
-    _check_name(path, name)
+    check_name(path, name)
     if name == ALL:
         raise Wrong(path, f"must not be {ALL!r}, which stands for every optimizer in compare.baselines; rename it")
     if not plan.factory:
-        _check_known(path, "optimizer", [name], known_optimizers(), '; a custom one needs factory = "module:Class"')
+        check_known(path, "optimizer", [name], known_optimizers(), '; a custom one needs factory = "module:Class"')
     for other in plan.arenas:
-        _check_known((*path, "arenas", other), "arena", [other], suite.arenas)
+        check_known((*path, "arenas", other), "arena", [other], suite.arenas)
     factor = dict.fromkeys(arena.schedule for arena in suite.arenas.values() if arena.cell and arena.schedule)
     if plan.schedule is not None and factor:
         each = f"the suite trains every optimizer with each of its schedules ({', '.join(factor)})"
