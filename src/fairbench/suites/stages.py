@@ -7,11 +7,8 @@ from fairbench.common.formatting import plural
 
 TESTS = {"paired": "of a pair's difference", "welch": "between seeds"}
 """The tests that may decide, by the differences seed by seed or by the two means, and what their spread is."""
-SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}
-"""How a suite may spread its error rate over the looks: hardly any early stopping, or the same bound at all looks.
-
-The numbers are the exponents D of the bounds C t^(D - 1/2), see `fairbench.analysis.statistics.sequential`.
-"""
+SPENDING = ("obrien-fleming", "pocock")
+"""How a suite may spread its error rate over the looks: most of it to the last one, or much to early ones."""
 
 
 @dataclass(frozen=True)

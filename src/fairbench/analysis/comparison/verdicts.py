@@ -210,7 +210,7 @@ def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look
         t=test.t,
         df=test.df,
         p=look.repeated(test.p),
-        p_equivalence=None if begun.margin is None else look.repeated(equivalence(test, begun.margin), sides=1),
+        p_equivalence=None if begun.margin is None else look.repeated(equivalence(test, begun.margin)),
         std_optimizer=ours.std if ours.n > 1 else None,
         std_baseline=theirs.std if theirs.n > 1 else None,
     )
