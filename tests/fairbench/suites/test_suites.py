@@ -34,7 +34,7 @@ def test_mini_gives_every_optimizer_the_same_treatment() -> None:
     suite = load_suite("mini")
     assert list(suite.arenas) == ["gpt", "vit", "resnet", "ddpm"]
     assert list(suite.optimizers) == ["Adam", "AdamW", "Lion", "PsiLogic"]
-    assert len(suite.final.seeds) == 5
+    assert len(suite.final.seeds) == 8
     assert not set(suite.final.seeds) & set(suite.sweep.seeds)
     for option in ("grad_centralize", "agc_clip"):
         assert option not in suite.optimizers["PsiLogic"].options

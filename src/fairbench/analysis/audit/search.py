@@ -1,7 +1,7 @@
 """Checks of the search for settings: where the selected ones lie, and whether verdicts depend on their choice."""
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import groupby, product
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
@@ -9,7 +9,7 @@ from fairbench.analysis.results import ArmResults, Run
 from fairbench.analysis.statistics.significance import paired_t
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, rate, some
-from fairbench.suites.search import Setting, are_numbers
+from fairbench.suites.search import are_numbers
 
 
 def tried_rates(arm: ArmResults) -> list[float]:
@@ -79,26 +79,23 @@ def depends_on_setting(case: Analyses) -> str:
 
 def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
     """The first seeds at the selected setting, and at each with as many seeds that validation cannot separate."""
-    of_setting: dict[Setting | None, list[Run]] = {}
-    for run in arm.full_length:
-        of_setting.setdefault(run.setting, []).append(run)
-    finished = {x: [run for run in runs[:seeds] if run.status == "finished"] for x, runs in of_setting.items()}
-    complete = {setting: runs for setting, runs in finished.items() if len(runs) == seeds}
-    val = {
-        setting: [run.record.final("val")[metric] for run in runs if run.record] for setting, runs in complete.items()
-    }
-    selected = val.get(arm.selected)
+    of_settings = (arm.final, *([*runs] for _, runs in groupby(arm.others, lambda run: run.setting)))
+    selected, *others = ([run for run in runs[:seeds] if run.status == "finished"] for runs in of_settings)
 
-    def separated(values: list[float]) -> bool:
-        p = paired_t(values, selected).p if selected else None
+    def separated(runs: list[Run]) -> bool:
+        p = paired_t(*(_scores(x, "val", metric) for x in (runs, selected))).p if len(selected) == seeds else None
         return p is not None and p < alpha
 
-    return [runs for setting, runs in complete.items() if setting == arm.selected or not separated(val[setting])]
+    return [runs for runs in (selected, *others) if len(runs) == seeds and not separated(runs)]
+
+
+def _scores(runs: list[Run], split: str, metric: str) -> list[float]:
+    return [run.record.final(split)[metric] for run in runs if run.record]
 
 
 def _holds(c: Comparison, ours: list[Run], theirs: list[Run], metric: str, sign: float, alpha: float) -> bool:
     """Whether a verdict is the same with these trials, at the step of Holm's correction that decided it."""
-    a, b = ([sign * run.record.final("test")[metric] for run in runs if run.record] for runs in (ours, theirs))
+    a, b = ([sign * value for value in _scores(runs, "test", metric)] for runs in (ours, theirs))
     test, strictness = paired_t(a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
     same = (test.difference > 0) == (c.verdict == "better")
     return same and test.p is not None and test.p * strictness < alpha
