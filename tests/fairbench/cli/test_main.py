@@ -193,7 +193,7 @@ def test_a_copy_of_a_suite_is_the_suite(tmp_path: Path, capsys: pytest.CaptureFi
     assert load_suite(str(copy)) == replace(load_suite("mini"), name="my")
     assert main(["suite", "check", str(copy)]) == 0
     assert capsys.readouterr().out == (
-        f"{copy} is valid: gpt, vit, resnet, ddpm with Adam, AdamW, Lion, PsiLogic; 5 seeds, "
+        f"{copy} is valid: gpt, vit, resnet, ddpm with Adam, AdamW, Lion, PsiLogic; 8 seeds, "
         "PsiLogic against AdamW, Adam, Lion\n"
     )
 
