@@ -18,6 +18,9 @@ log = logging.getLogger("psilogic")
 SCHEMA = 1
 """Version of the state dict, in every parameter group; increased when an older psilogic could not read it."""
 
+FROM_ADAMW = 0
+"""The schema of groups that are PsiLogic's in form, but whose moments AdamW wrote: their detectors start now."""
+
 DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
 
@@ -34,6 +37,11 @@ ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
 PUBLISHED_ONLY = ("use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
 
 FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
+
+UNMARKED = (
+    "the chaos detector of some tensors has seen nothing, but their moments have; if AdamW wrote these, set schema in "
+    "the groups of the state dict to psilogic.checkpoint.FROM_ADAMW, so that the detector and its warm-up start now"
+)
 
 StateDict = dict[str, Any]
 
@@ -59,9 +67,14 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
             f"the state dict has schema {max(schemas)}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
         )
     entries = {key: _entry(entry) for key, entry in state_dict["state"].items()}
+    if any(group.get("schema") == FROM_ADAMW for group in saved_groups):
+        entries = {key: {k: x for k, x in entry.items() if k not in OWN_STATE} for key, entry in entries.items()}
     if all(schemas):
         _check_shapes(entries, saved_groups, groups)
-        return _with_late_detectors({**state_dict, "state": entries}, groups)
+        if any(map(_saw_nothing, entries.values())):
+            log.warning(UNMARKED)
+        return {**state_dict, "state": entries}
+    _refuse_others(state_dict)
     if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
@@ -75,28 +88,19 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     }
 
 
-def _with_late_detectors(state_dict: StateDict, groups: list[dict[str, Any]]) -> StateDict:
-    """Start the detectors that saw no gradient, while Adam's moments did; with gamma = 0 they see none.
-
-    `torch.distributed.checkpoint` makes such a state dict: that of a new PsiLogic, filled from a checkpoint of AdamW.
-    """
-    idle = {key for group in state_dict["param_groups"] if group.get("gamma") == 0 for key in group["params"]}
-    late = {key: x for key, x in state_dict["state"].items() if key not in idle and _saw_nothing(x)}
-    if not late:
-        return state_dict
-    log.warning(FROM_ADAM)
-    started = {key: {**entry, "chaos_start": entry["step"].clone()} for key, entry in late.items()}
-    kept = [{name: mine[name] for name in ("amsgrad", "fused")} for mine in groups]  # they are AdamW's in the other
-    return {
-        **state_dict,
-        "state": {**state_dict["state"], **started},
-        "param_groups": [{**saved, **mine} for saved, mine in _pairs(state_dict["param_groups"], kept)],
-    }
+def _refuse_others(state_dict: Mapping[str, Any]) -> None:
+    """Refuse checkpoints with Adam's moments whose steps are not Adam's."""
+    for name, found in (
+        ("NAdam", any("mu_product" in entry for entry in state_dict["state"].values())),
+        ("RAdam", any("decoupled_weight_decay" in g and "amsgrad" not in g for g in state_dict["param_groups"])),
+    ):
+        if found:
+            raise ValueError(f"the state dict is of {name}, whose moments mean other steps than those of Adam or AdamW")
 
 
 def _saw_nothing(entry: StateDict) -> bool:
-    """Whether the detector of a parameter saw no gradient, while Adam's second moment did."""
-    memory = [entry["chaos_ref"]] if "chaos_ref" in entry else [entry.get("chaos_fast"), entry.get("chaos_slow")]
+    """Whether the detector of a parameter is at zero, while Adam's second moment is not."""
+    memory = [entry.get("chaos_fast"), entry.get("chaos_slow")]
     if "exp_avg_sq" not in entry or any(x is None or x != 0 for x in memory):
         return False
     norm = entry["exp_avg_sq"].norm()
@@ -183,6 +187,8 @@ def _notices(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping
             yield f"Adam's moments were {wide} and become {narrow}, the dtype of their parameters: they are rounded"
         return
     yield FROM_ADAM
+    if saved.get("amsgrad"):
+        yield "amsgrad=True has no counterpart here: its running maximum is dropped, and the next steps may be larger"
     if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):
         yield f"weight_decay={saved['weight_decay']:g} was coupled (L2) in Adam and is decoupled from now on"
 

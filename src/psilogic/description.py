@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 ALWAYS = ("lr", "weight_decay")
@@ -46,4 +47,6 @@ def _options(group: Mapping[str, Any], names: Sequence[str]) -> str:
 def _tensors(group: Mapping[str, Any]) -> str:
     params = group["params"]
     count = "1 tensor" if len(params) == 1 else f"{len(params)} tensors"
+    if any(map(is_lazy, params)):
+        return f"{count}, some without a shape yet"
     return f"{count} of {sum(p.numel() for p in params):,} elements"

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from numbers import Integral, Real
+from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
@@ -30,11 +32,11 @@ WORDS_OF_TORCH = {
 
 
 def number(name: str, value: Any) -> float:
-    """The value as a float; ValueError if it is not a single real number. Only lr may be a tensor."""
-    if isinstance(value, Tensor) and name == "lr":
+    """The value as a float; ValueError if it is not a single real number. Only lr and weight_decay may be tensors."""
+    if isinstance(value, Tensor) and name in ("lr", "weight_decay"):
         if value.numel() != 1 or value.is_complex():
             shape = tuple(value.shape)
-            raise ValueError(f"Tensor lr must be 1-element: it must have one real element, got the shape {shape}")
+            raise ValueError(f"Tensor {name} must be 1-element: it must have one real element, got the shape {shape}")
         return 0.0 if value.is_meta else float(value.detach())
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -103,6 +105,30 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
         )
 
 
+_words = itemgetter(*CHOICES)
+_WORDS = frozenset(product(*CHOICES.values()))
+
+
+def check_changes(groups: Sequence[Mapping[str, Any]]) -> None:
+    """Check what a misspelled word or a group of its own would change silently; asked in every step.
+
+    Raises:
+        ValueError: naming the argument and its value.
+    """
+    first = groups[0]
+    for group in groups:
+        if _words(group) not in _WORDS:
+            check_hyperparameters(group)
+        if group is not first:
+            _check_same(group, first)
+
+
+def _check_same(group: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+    for name in SAME_IN_ALL_GROUPS:
+        if group[name] != first[name]:
+            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} and {first[name]!r}")
+
+
 def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
     """Check one parameter group, completed by the defaults.
 
@@ -116,6 +142,5 @@ def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
     """
     refuse_gone(group)
     check_hyperparameters(group)
-    for name in SAME_IN_ALL_GROUPS if others else ():
-        if group[name] != others[0][name]:
-            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} and {others[0][name]!r}")
+    for first in others[:1]:
+        _check_same(group, first)

@@ -12,10 +12,11 @@ from psilogic import checkpoint, updates
 from psilogic.decision import Observable
 from psilogic.description import describe
 from psilogic.gradients import Rescaling
-from psilogic.hyperparameters import check_group, check_hyperparameters
+from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.monitor import Monitor, monitor
 from psilogic.published_calls import check_order, refusing
 from psilogic.tensors.buckets import BucketCache, collect
+from psilogic.tensors.norms import simulation
 from psilogic.tensors.sharding import Sharding
 from psilogic.updates.selection import select
 from psilogic.updates.types import UpdatePlan, Work
@@ -204,6 +205,8 @@ class PsiLogic(Observable):
 
         def migrate(_: Optimizer, loaded: dict[str, Any]) -> dict[str, Any]:
             migrated.update(checkpoint.migrate(loaded, self.param_groups))
+            for group in migrated["param_groups"]:
+                check_group({**self.defaults, **group}, migrated["param_groups"][:1])
             return migrated
 
         def restore(_: Optimizer) -> None:
@@ -240,7 +243,7 @@ class PsiLogic(Observable):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.set_grad_enabled(self.param_groups[0]["differentiable"]):
+        with torch.set_grad_enabled(self.param_groups[0]["differentiable"]), simulation(self.param_groups[0]["params"]):
             self._step()
         return loss
 
@@ -271,6 +274,8 @@ class PsiLogic(Observable):
         """The step without the closure; all errors are raised before parameters or state change."""
         self.executed = Counter()
         found_inf, grad_scale = (getattr(self, name, None) for name in ("found_inf", "grad_scale"))
+        if not torch.compiler.is_compiling():
+            check_changes(self.param_groups)
         buckets = collect(self, self._sharding, self._caches)
         if not buckets:
             return

@@ -15,11 +15,11 @@ import trajectories
 from configurations import assert_same, snapshot
 from published import write
 from torch import nn
-from torch.distributed.checkpoint import DefaultLoadPlanner
 from torch.distributed.checkpoint import state_dict as dcp_states
 from torch.distributed.checkpoint.api import CheckpointException
 
 from psilogic import PsiLogic, PsiLogicGPT, checkpoint
+from psilogic.checkpoint import FROM_ADAMW
 from psilogic.integrations.dcp import LoadPlanner
 
 SHAPES = [(4, 3), (5,), ()]
@@ -187,6 +187,15 @@ def state_of(net: Net, optimizer: Any, **how: bool) -> Any:
     return optimizer.state_dict()
 
 
+def marked(saved: Any, own: Any, way: str) -> Any:
+    """What torch completes from PsiLogic's own state, with the schema that says whose the moments are."""
+    if "param_groups" not in saved:
+        return {**own, **saved, **{key: FROM_ADAMW for key in own if key.endswith(".schema")}}
+    if way == "full":
+        saved["param_groups"] = [{**group, "schema": FROM_ADAMW} for group in saved["param_groups"]]
+    return saved
+
+
 WAYS = [{"own": True}, {}, {"flatten_optimizer_state_dict": True}]
 
 
@@ -194,7 +203,7 @@ WAYS = [{"own": True}, {}, {"flatten_optimizer_state_dict": True}]
 @pytest.mark.parametrize(
     ("how", "way"),
     # torch itself cannot load the full and flat one, and the optimizer's own in memory is what it is compared with.
-    [*itertools.product(WAYS, ["planner", "partial"]), (WAYS[1], "memory"), (WAYS[2], "memory"), (WAYS[1], "full")],
+    [*itertools.product(WAYS, ["planner"]), (WAYS[1], "memory"), (WAYS[2], "memory"), (WAYS[1], "full")],
     ids=str,
 )
 def test_training_continues_from_adamw_through_distributed_checkpoints(
@@ -210,14 +219,13 @@ def test_training_continues_from_adamw_through_distributed_checkpoints(
     saved = copy.deepcopy(state_of(net, theirs, **how))  # loading copies no tensors
     full = {"full_state_dict": True} if way == "full" else {}
     caplog.clear()
-    if way in ("planner", "partial"):
+    if way == "planner":
         torch.distributed.checkpoint.save({"optimizer": saved}, checkpoint_id=tmp_path)
         content = {"optimizer": state_of(nets[1], mine, **how)}
-        planner = LoadPlanner() if way == "planner" else DefaultLoadPlanner(allow_partial_load=True)
-        torch.distributed.checkpoint.load(content, checkpoint_id=tmp_path, planner=planner)
+        torch.distributed.checkpoint.load(content, checkpoint_id=tmp_path, planner=LoadPlanner())
         loaded = content["optimizer"]
     else:
-        loaded = {**state_of(nets[1], mine, **how), **saved} if "flatten_optimizer_state_dict" in how else saved
+        loaded = marked(saved, state_of(nets[1], mine, **how), way)
     if "own" in how:
         mine.load_state_dict(loaded)
     else:
@@ -251,16 +259,43 @@ def test_the_planner_takes_no_other_checkpoint_with_a_gap(tmp_path: Any) -> None
         torch.distributed.checkpoint.load(content, checkpoint_id=tmp_path / "gamma", planner=LoadPlanner())
 
 
-def test_a_detector_that_saw_only_zeros_keeps_its_clock() -> None:
-    """Its moments are zero too, which tells it from one that starts after AdamW."""
+def test_a_detector_that_saw_nothing_is_loaded_as_it_was() -> None:
+    """Only zeros, or nothing while gamma was 0: a run that is saved and loaded continues like one that is not."""
     net = Net()
-    mine = PsiLogic(net.groups())
-    for _ in range(3):
-        for p in net.parameters():
-            p.grad = torch.zeros_like(p)
-        mine.step()
-    mine.load_state_dict(through_a_file(mine.state_dict()))
-    assert {float(mine.state[p]["chaos_start"]) for p in net.parameters()} == {0.0}
+    mine = PsiLogic(net.groups(), lr=1e-2, gamma=0.0, chaos_warmup=4)
+    net.learn(mine, 0, 6)
+    other = copy.deepcopy(net)
+    loaded = PsiLogic(other.groups(), lr=1e-2, chaos_warmup=4)
+    loaded.load_state_dict(through_a_file(mine.state_dict()))
+    for x, optimizer in ((net, mine), (other, loaded)):
+        for group in optimizer.param_groups:
+            group["gamma"] = 3.0
+        x.learn(optimizer, 6, 9)
+    assert_same([snapshot(mine, [*net.parameters()])], [snapshot(loaded, [*other.parameters()])])
+
+
+@pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.RAdam])
+def test_checkpoints_of_other_adams_are_refused(kind: Any) -> None:
+    train(theirs := kind(parameters(torch.float32)), 0, 2)
+    with pytest.raises(ValueError, match=f"the state dict is of {kind.__name__}, whose moments mean other steps"):
+        PsiLogic(parameters(torch.float32)).load_state_dict(theirs.state_dict())
+
+
+def test_what_amsgrad_loses_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    train(theirs := torch.optim.AdamW(parameters(torch.float32), amsgrad=True), 0, 2)
+    PsiLogic(parameters(torch.float32)).load_state_dict(theirs.state_dict())
+    assert any("amsgrad=True has no counterpart here" in record.message for record in caplog.records)
+
+
+def test_loaded_hyperparameters_are_checked_before_anything_changes() -> None:
+    mine = PsiLogic(parameters(torch.float32))
+    train(mine, 0, 1)
+    for name, value in (("gamma", -3.0), ("agc_norm", "units"), ("max_grad_norm", -1.0)):
+        saved = mine.state_dict()
+        saved["param_groups"][0][name] = value
+        with pytest.raises(ValueError, match=name):
+            mine.load_state_dict(saved)
+        assert mine.param_groups[0][name] == mine.defaults[name]
 
 
 def published(relative: bool, **options: Any) -> dict[str, Any]:

@@ -123,6 +123,23 @@ def test_what_must_be_the_same_in_all_groups(name, value):
     assert_refused(name, value, lambda: PsiLogic([{"params": [a_parameter()]}, others[0]]))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_grad_norm", 1.0), ("chaos_signal", "relativ"), ("chaos_scope", "Global"), ("agc_norm", "x")],
+)
+def test_what_is_set_later_is_checked_before_a_step(name, value):
+    params = [a_parameter(), a_parameter()]
+    optimizer = PsiLogic([{"params": [p]} for p in params])
+    before = [p.detach().clone() for p in params]
+    for p in params:
+        p.grad = torch.ones_like(p)
+    optimizer.param_groups[1][name] = value
+    with pytest.raises(ValueError, match=rf"{name} must be .*got {value!r}"):
+        optimizer.step()
+    assert all(map(torch.equal, params, before))
+    assert not optimizer.state
+
+
 def test_execution_flags_may_differ_between_groups():
     flags = [{"foreach": False}, {"foreach": True}, {"fused": False}, {"fused": True}, {"capturable": True}, {}]
     groups = [{"params": [a_parameter()], **flag} for flag in flags]

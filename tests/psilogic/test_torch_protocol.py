@@ -62,17 +62,18 @@ def test_autograd_runs_through_two_steps(name):
 
 @REPRESENTED
 @pytest.mark.parametrize(("shape", "dtype"), [((), torch.float32), ((1,), torch.float64)], ids=str)
-def test_lr_may_be_a_tensor_that_changes_in_place(name, shape, dtype):
+@pytest.mark.parametrize("what", ["lr", "weight_decay"])
+def test_lr_and_weight_decay_may_be_tensors_that_change_in_place(what, name, shape, dtype):
     options, number, tensor = CONFIGURATIONS[name], parameters(), parameters()
-    lr = torch.full(shape, 2.0**-6, dtype=dtype)
-    ours, theirs = build(tensor, **{**options, "lr": lr}), build(number, **{**options, "lr": 2.0**-6})
+    value = torch.full(shape, 2.0**-6, dtype=dtype)
+    ours, theirs = build(tensor, **{**options, what: value}), build(number, **{**options, what: 2.0**-6})
     for t, grads in enumerate(gradients(20, every=6)):
         # Groups with numbers are merged, so that the norm over all tensors is added in another order.
         assert_same(trace(ours, tensor, [grads]), trace(theirs, number, [grads]), 1e-14)
         for group in theirs.param_groups:
-            group["lr"] = 2.0 ** -(t % 9)
-        lr.fill_(2.0 ** -(t % 9))
-    assert all(group["lr"] is lr for group in ours.param_groups)
+            group[what] = 2.0 ** -(t % 9)
+        value.fill_(2.0 ** -(t % 9))
+    assert all(group[what] is value for group in ours.param_groups)
 
 
 # Complex parameters

@@ -2,11 +2,12 @@
 
 from inspect import signature
 
+from torch.distributed.checkpoint._traverse import set_element
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.planner import LoadPlan
 from torch.optim import AdamW
 
-from psilogic.checkpoint import OWN_STATE
+from psilogic.checkpoint import FROM_ADAMW, OWN_STATE
 from psilogic.optimizer import PsiLogic
 
 OWN_OPTIONS = {*signature(PsiLogic).parameters, "schema"} - {*signature(AdamW).parameters}
@@ -17,8 +18,8 @@ class LoadPlanner(DefaultLoadPlanner):
     """The default planner, which also takes checkpoints that AdamW wrote.
 
     `dcp.load` reads what the loading optimizer has, and fails at the first key that the checkpoint lacks. If it lacks
-    everything that PsiLogic has more than AdamW, hyperparameters keep their values and the detector starts. All other
-    missing keys are errors, unless `allow_partial_load=True`.
+    everything that PsiLogic has more than AdamW, hyperparameters keep their values, and the schema of the groups says
+    that the detector starts. All other missing keys are errors, unless `allow_partial_load=True`.
 
     Example:
         >>> import torch, torch.distributed.checkpoint as dcp
@@ -45,11 +46,17 @@ class LoadPlanner(DefaultLoadPlanner):
         saved = self.metadata.state_dict_metadata if self.metadata else {}
         own = {key for key in self.state_dict if _is_own(key)}
         missing = [key for key in self.state_dict if key not in saved]
-        if strict and own.isdisjoint(saved):
-            missing = [key for key in missing if key not in own]
+        if own.isdisjoint(saved):
+            missing = [key for key in missing if key not in own] if strict else missing
+            for key in filter(_is_schema, own):
+                set_element(self.original_state_dict, self.mappings[key], FROM_ADAMW)
         if strict and missing:
             raise RuntimeError(f"Missing key in checkpoint state_dict: {missing[0]}.")
         return plan
+
+
+def _is_schema(key: str) -> bool:
+    return key.rpartition(".")[2] == "schema"
 
 
 def _is_own(key: str) -> bool:

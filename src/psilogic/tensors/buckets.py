@@ -107,7 +107,7 @@ class Bucket:
     @property
     def on_host(self) -> bool:
         """Whether vectors may be read as numbers: they are in host memory and not traced."""
-        return self.device.type == "cpu" and not (self.group["differentiable"] or torch.compiler.is_compiling())
+        return self.device.type == "cpu" and not traced()
 
     @property
     def rounding(self) -> str:

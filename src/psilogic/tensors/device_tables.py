@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from psilogic.tensors.norms import traced
+
 
 class DeviceTables:
     """Tables on the device that belong to one list of tensors.
@@ -56,7 +58,7 @@ class DeviceTables:
 
     def vector(self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
-        if torch.compiler.is_compiling() or torch.is_grad_enabled():  # tables outlive a graph
+        if traced():  # tables outlive a graph
             return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
         return self.get(name, numbers, device, lambda: [torch.tensor(numbers, dtype=dtype, device="cpu")])[0]
 
@@ -83,7 +85,7 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
     Raises:
         RuntimeError: a CUDA graph is being captured, which would repeat the host's present values forever.
     """
-    if values.device.type != "cpu" or not _on_gpu(device) or torch.compiler.is_compiling():
+    if values.device.type != "cpu" or not _on_gpu(device) or traced():
         return values.to(device)
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(

@@ -29,17 +29,24 @@ def together(groups: Sequence[Group], names: Iterable[str]) -> list[list[int]]:
     common = itemgetter(*(name for name in names if name not in (*NUMBERS, "betas")))
     merged: dict[Any, list[int]] = {}
     for i, group in enumerate(groups):
-        # The kernels update a bucket only if they support every layout in it.
-        contiguous = all(map(Tensor.is_contiguous, group["params"]))
-        key = (*common(group), *group["betas"], contiguous) if _can_share(group) else i
+        key = (*common(group), *group["betas"], _contiguous(group["params"])) if _can_share(group) else i
         merged.setdefault(key, []).append(i)
     return list(merged.values())
+
+
+def _contiguous(params: Sequence[Tensor]) -> bool:
+    """Whether the tensors are contiguous: the kernels update a bucket only if they support every layout in it."""
+    try:
+        return all(map(Tensor.is_contiguous, params))
+    except ValueError:  # a lazy module's, without a shape yet
+        return False
 
 
 def _can_share(group: Group) -> bool:
     """Whether vectors may replace the group's numbers, and no decision depends on the other tensors of the group."""
     params = group["params"]
-    if not params or isinstance(group["lr"], Tensor) or group["chaos_scope"] != "tensor":
+    tensors = isinstance(group["lr"], Tensor) or isinstance(group["weight_decay"], Tensor)
+    if not params or tensors or group["chaos_scope"] != "tensor":
         return False
     in_foreach = group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest"
     return params[0].device.type == "cpu" or (params[0].is_cuda and not in_foreach)
@@ -51,7 +58,9 @@ def merged(groups: Sequence[Group]) -> Group:
     Args:
         groups: that of each tensor, at least one; those of the same group are adjacent.
     """
-    first = groups[0]
+    first, decay = groups[0], groups[0]["weight_decay"]
+    if isinstance(decay, Tensor) and decay.device.type == "cpu" and not traced():
+        return {**first, "weight_decay": float(decay)}  # such groups are not merged
     if groups[-1] is first:
         return first
     numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}

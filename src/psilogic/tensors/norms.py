@@ -1,11 +1,15 @@
 """Vectors over tensors: norms of gradients, their roots and sums; and the lists of tensors that foreach takes."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 Foreach = list[Tensor]
+SIMULATIONS = torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.PROXY
 PART = 1 << 14
 """Longer vectors may be summed by several threads."""
 OWN_CALL, ONE_CALL = 1 << 20, 1 << 21
@@ -14,8 +18,20 @@ of a call, which may convert all of them to float64."""
 
 
 def traced() -> bool:
-    """Whether a compiler or autograd traces the step: then no numbers may be read."""
-    return torch.compiler.is_compiling() or torch.is_grad_enabled()
+    """Whether a compiler, autograd or a simulation without values traces the step: then no numbers may be read."""
+    return torch.compiler.is_compiling() or torch.is_grad_enabled() or (is_in_torch_dispatch_mode() and _simulated())
+
+
+def _simulated() -> bool:
+    """Whether tensors are fake (memory estimation, export) or operations are recorded (make_fx)."""
+    return any(torch._C._get_dispatch_mode(mode) is not None for mode in SIMULATIONS)
+
+
+def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
+    """The mode of fake parameters, also where the caller has left it; nothing for others."""
+    if torch.compiler.is_compiling() or not params:
+        return nullcontext()
+    return getattr(params[0], "fake_mode", None) or nullcontext()
 
 
 def fresh(tensors: Sequence[Tensor]) -> Foreach:

@@ -53,7 +53,7 @@ class Scalars:
         """The vector that the scalars are elements of and their positions in it, None for all; None without one."""
         if traced() or not states:  # a compiler and autograd do not see memory that tensors share
             return None
-        places, in_graph = addresses(states, name), capturing()
+        places, in_graph = addresses(states, name), states[0][name].is_cuda and capturing()
         if name not in self._found or self._found[name][0] != places:
             if in_graph:  # positions would have to be copied to the device
                 return None

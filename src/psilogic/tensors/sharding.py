@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch import distributed as dist
 from torch.nn import Parameter
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class Sharding:
         """Remember the tensors that the optimizer was given, which a library may replace in its groups."""
         for p in params:
             self._given.add(id(p))
-            self._given_shapes.add(p.shape)
+            if not is_lazy(p):
+                self._given_shapes.add(p.shape)
 
     def layouts(self, params: Iterable[Tensor]) -> dict[int, Layout]:
         """The layout of every sharded tensor of this step, by its id.

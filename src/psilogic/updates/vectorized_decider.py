@@ -26,11 +26,14 @@ def pre_step(work: Work) -> PreStep:
     memory = copied(memory, bucket.vector_dtype)
     if isinstance(lr, Tensor) and lr.numel() == 1:
         lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
-    if isinstance(lr, Tensor):
+    weight_decay = group["weight_decay"]
+    if isinstance(weight_decay, Tensor) and weight_decay.numel() == 1:
+        weight_decay = weight_decay.reshape(()).to(t.dtype)
+    if isinstance(lr, Tensor) or isinstance(weight_decay, Tensor):
         t = upload("step", t, bucket.device)
-    delta = lr * group["weight_decay"]
+    delta = lr * weight_decay
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
-    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
+    quiet = Step(t, decay, None, lr, weight_decay, group["betas"], group["eps"])
     return PreStep(steps, t_detector, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
 
 
