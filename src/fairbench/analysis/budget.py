@@ -98,7 +98,7 @@ def search_in_words(study: ResolvedSuite) -> str:
     scaled = "" if scales <= {1.0} else ", times the optimizer's lr_scale"
     ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{scaled}"
     values = [f"{name} {', '.join(map(str, x))}" for name, x in sweep.extra.items()]
-    beyond = "rates beyond the best at the edge or around the best inside"
+    beyond = "rates beyond the end nearer to the best"
     more = f", then {beyond} until each search has {sweep.budget}" if sweep.budget > sweep.points else ""
     words = f"{sweep.points} rates {ends}{more}{''.join(f', each with {x}' for x in values)}"
     return f"{words}; {finals_in_words(study)}"

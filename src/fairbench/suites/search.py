@@ -53,8 +53,9 @@ def ranked(scores: Scores) -> list[Setting]:
 class Search:
     """The search of one optimizer: log-spaced rates, each with every combination of the other values.
 
-    What remains of the budget goes to one rate at a time: the next one beyond the best where that lies at the edge,
-    otherwise one between the best and a neighbor.
+    What remains of the budget goes to one rate at a time, beyond the end of the grid that is nearer to the best. No rate
+    lies between those of the grid: the final trials of all optimizers then compare the same rates, and two that do the
+    same do not differ because one of them had a rate closer to the optimum.
 
     Attributes:
         sweep: the suite's rule.
@@ -70,15 +71,11 @@ class Search:
         """The settings to try next, by rising rate: the grid, then one rate at a time; empty at the end."""
         if not scores:
             return [Setting(self.rate(index), x) for index in range(self.sweep.points) for x in self.extras]
-        more = [Setting(self._around(scores), x) for x in self.extras][: self.size - len(scores)]
-        return [setting for setting in more if setting not in scores]
+        return [Setting(self._beyond(scores), x) for x in self.extras][: self.size - len(scores)]
 
     @property
     def size(self) -> int:
-        """The number of settings that every optimizer tries, also one that lacks a searched hyperparameter.
-
-        They are fewer where no further rate can be distinguished.
-        """
+        """The number of settings that every optimizer tries, also one that lacks a searched hyperparameter."""
         return (self.sweep.budget or self.sweep.points) * prod(map(len, self.sweep.extra.values()))
 
     def first(self) -> list[Setting]:
@@ -143,22 +140,14 @@ class Search:
         """The index of a rate; fractions lie between the points of the grid."""
         return round(log(lr / self.rate(0)) / log(self._ratio), 4)
 
-    def _around(self, scores: Scores) -> float:
-        """The next rate beyond the best one at the edge, otherwise the middle of the wider gap next to it.
-
-        Of equal gaps it is the one toward the better neighbor.
-        """
+    def _beyond(self, scores: Scores) -> float:
+        """The next rate beyond the end nearer to the best; of equally near ends the one with the better score."""
         best_at: dict[float, Score] = {}
         for setting, score in scores.items():
             best_at[setting.lr] = min(score, best_at.get(setting.lr, score))
-        rates = sorted(best_at)
-        at = rates.index(ranked(scores)[0].lr)
-        here = self.index(rates[at])
-        if at in (0, len(rates) - 1):
-            return self.rate(here + (1 if at else -1))
-        gaps = {rate: abs(self.index(rate) - here) for rate in (rates[at - 1], rates[at + 1])}
-        neighbor = min(gaps, key=lambda rate: (-gaps[rate], best_at[rate]))
-        return self.rate((here + self.index(neighbor)) / 2)
+        here, lowest, highest = self.index(ranked(scores)[0].lr), min(best_at), max(best_at)
+        end = min((highest, lowest), key=lambda rate: (abs(self.index(rate) - here), best_at[rate]))
+        return self.rate(self.index(end) + (1 if end == highest else -1))
 
 
 class Untuned(Search):
