@@ -178,15 +178,18 @@ def test_rates_are_the_grids_times_the_scale() -> None:
     the_study = searching({"budget": 4}, Lion={"lr_scale": 0.3})
     found, _ = run(the_study, near(6e-4))
     assert [x.lr for x in the_study.search("Lion").first()] == [3e-5, 3e-4, 3e-3]
-    assert {spec.lr for spec in found["AdamW"].sweep} == {1e-4, 3.16228e-4, 1e-3, 1e-2}  # between the two best
-    assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 9.48683e-4, 3e-3}
+    assert {spec.lr for spec in found["AdamW"].sweep} == {1e-5, 1e-4, 1e-3, 1e-2}  # beyond the better end
+    assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3, 3e-2}
     found, _ = run(the_study, near(1.0))
     assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3, 3e-2}  # beyond its own edge
     results = collect(the_study, Scored(the_study, near(1.0)))
     added = {(row.optimizer, row.lr) for row in search_table(results) if row.added}
     assert added == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
     caption = rate_table(results).caption
-    assert "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, then rates beyond the best" in caption
+    assert (
+        "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, then rates beyond the end nearer to the best"
+        in caption
+    )
 
 
 @pytest.fixture(scope="module")
@@ -259,11 +262,11 @@ def test_a_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypa
 def test_an_unequal_budget_is_reported() -> None:
     """Wherever the best lies each search has its budget; it is unequal while one of them is incomplete."""
     the_study = searching({"budget": 4}, Lion={"options": {"own": True}})
-    higher = Scored(the_study, lambda lr, options: near(1.0 if options.get("own") else 1e-3)(lr, options))
+    higher = Scored(the_study, lambda lr, options: near(1.0 if options.get("own") else 1e-4)(lr, options))
     equal = budgets(Analyses(history(the_study), higher))
     assert equality(equal).startswith("The budget was equal")
     assert [(x.search, x.settings, x.sweep_trials) for x in equal] == [
-        *(("0.0001 to 0.01", 4, 4), ("0.0001 to 0.1", 4, 4), ("0.0001 to 0.01", 4, 4))
+        *(("1e-05 to 0.01", 4, 4), ("0.0001 to 0.1", 4, 4), ("1e-05 to 0.01", 4, 4))
     ]
     unequal = Analyses(history(the_study), lambda spec: None if spec.lr == 0.1 else higher(spec))
     assert equality(budgets(unequal)) == (

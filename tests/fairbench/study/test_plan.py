@@ -20,7 +20,7 @@ def study():
     """The arena gpt of `mini` with one optimizer: nothing heavy is loaded. Three rates are added to five."""
     content = load_suite("mini").to_json()
     content["sweep"] |= {"budget": 8}
-    content["final"] |= {"settings": 1}
+    content["final"] |= {"settings": 1, "seeds": [1, 2, 3, 4, 5]}
     content["arenas"] = {"gpt": content["arenas"]["gpt"]}
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
     content |= {"reference": "PsiLogic", "compare": {}}
@@ -61,9 +61,9 @@ def grid(arm):
 
 
 def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
-    """Rates are added above the best, toward the better neighbor, then in the wider gap below, then above again."""
+    """Rates are added beyond the nearer end, of equally near ones the better: above, below, and above again."""
     arm, _ = complete(study, distance(1.1e-3))
-    assert grid(arm) == [1e-4, 3.16228e-4, 5.62341e-4, 1e-3, 1.33352e-3, 1.77828e-3, 3.16228e-3, 1e-2]
+    assert grid(arm) == [3.16228e-5, 1e-4, 3.16228e-4, 1e-3, 3.16228e-3, 1e-2, 3.16228e-2, 1e-1]
     assert arm.selected.lr == 1e-3
     assert [(spec.lr, spec.seed, spec.stage) for spec in arm.final] == [(1e-3, seed, "final") for seed in range(1, 6)]
     assert {spec.seed for spec in arm.sweep} == {0}
@@ -72,10 +72,10 @@ def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
 @pytest.mark.parametrize(
     ("best", "added", "selected"),
     [
-        (1.2e-2, [5.62341e-3, 1.77828e-2, 3.16228e-2], 1e-2),
+        (1.2e-2, [3.16228e-2, 1e-1, 3.16228e-1], 1e-2),
         (1e-1, [3.16228e-2, 1e-1, 3.16228e-1], 1e-1),
         (1e2, [3.16228e-2, 1e-1, 3.16228e-1], 3.16228e-1),
-        (8e-5, [3.16228e-5, 5.62341e-5, 1.77828e-4], 1e-4),
+        (8e-5, [3.16228e-5, 1e-5, 3.16228e-6], 1e-4),
         (1e-9, [3.16228e-5, 1e-5, 3.16228e-6], 3.16228e-6),
     ],
 )
