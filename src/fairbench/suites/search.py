@@ -53,9 +53,9 @@ def ranked(scores: Scores) -> list[Setting]:
 class Search:
     """The search of one optimizer: log-spaced rates, each with every combination of the other values.
 
-    What remains of the budget goes to one rate at a time, beyond the end of the grid that is nearer to the best. No rate
-    lies between those of the grid: the final trials of all optimizers then compare the same rates, and two that do the
-    same do not differ because one of them had a rate closer to the optimum.
+    What remains of the budget goes to one rate at a time, beyond the end of the grid that is nearer to the best. No
+    rate lies between those of the grid: the final trials of all optimizers then compare the same rates. Two that do the
+    same must not differ because one of them had a rate closer to the optimum.
 
     Attributes:
         sweep: the suite's rule.

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.tensors.merging import NUMBERS, Group, merged, together
 from psilogic.tensors.metadata_cache import MetadataCache
-from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, root_of_count, traced
+from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, root_of_count, traced, without_values
 from psilogic.tensors.scalars import Scalars
 from psilogic.tensors.sharding import Layout, Piece, Sharding, spread
 
@@ -107,7 +107,7 @@ class Bucket:
     @property
     def on_host(self) -> bool:
         """Whether vectors may be read as numbers: they are in host memory and not traced."""
-        return self.device.type == "cpu" and not traced()
+        return self.device.type == "cpu" and not (self.group["differentiable"] or without_values())
 
     @property
     def rounding(self) -> str:

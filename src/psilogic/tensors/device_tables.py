@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from psilogic.tensors.norms import traced
+from psilogic.tensors.norms import traced, without_values
 
 
 class DeviceTables:
@@ -85,7 +85,7 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
     Raises:
         RuntimeError: a CUDA graph is being captured, which would repeat the host's present values forever.
     """
-    if values.device.type != "cpu" or not _on_gpu(device) or traced():
+    if values.device.type != "cpu" or not _on_gpu(device) or without_values():
         return values.to(device)
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(

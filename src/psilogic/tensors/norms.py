@@ -18,13 +18,15 @@ of a call, which may convert all of them to float64."""
 
 
 def traced() -> bool:
-    """Whether a compiler, autograd or a simulation without values traces the step: then no numbers may be read."""
-    return torch.compiler.is_compiling() or torch.is_grad_enabled() or (is_in_torch_dispatch_mode() and _simulated())
+    """Whether a compiler, a simulation or autograd traces the step: then no numbers may be read."""
+    return without_values() or torch.is_grad_enabled()
 
 
-def _simulated() -> bool:
-    """Whether tensors are fake (memory estimation, export) or operations are recorded (make_fx)."""
-    return any(torch._C._get_dispatch_mode(mode) is not None for mode in SIMULATIONS)
+def without_values() -> bool:
+    """Whether a step is compiled, its tensors are fake (estimation of memory, export), or make_fx records it."""
+    if torch.compiler.is_compiling():
+        return True
+    return is_in_torch_dispatch_mode() and any(torch._C._get_dispatch_mode(mode) is not None for mode in SIMULATIONS)
 
 
 def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:

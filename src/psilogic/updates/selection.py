@@ -12,7 +12,7 @@ from torch import Tensor
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.device_tables import warn_of_frozen
 from psilogic.tensors.memory import places
-from psilogic.tensors.norms import as_real, traced
+from psilogic.tensors.norms import as_real, without_values
 from psilogic.tensors.state import local_states, move_clocks_, states_of
 from psilogic.updates import foreach, fused, native, vectorized_decider
 from psilogic.updates.native import speculative
@@ -47,7 +47,7 @@ def _candidates(bucket: Bucket) -> list[Execution]:
     group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
         return []
-    if bucket.rounding != "nearest" or group["differentiable"] or traced():
+    if bucket.rounding != "nearest" or group["differentiable"] or without_values():
         return []
     if group is bucket.groups[0] and isinstance(group["weight_decay"], Tensor):  # on a GPU: kernels take a number
         return []
@@ -111,7 +111,7 @@ def _check_fused(buckets: list[Bucket], candidates: list[list[Execution]]) -> No
     honored = {id(g) for bucket, admitted in zip(buckets, candidates, strict=True) if admitted for g in bucket.groups}
     for bucket in buckets:
         if bucket.group["fused"] and bucket.owned and not honored.issuperset(map(id, bucket.groups)):
-            if traced():
+            if without_values():
                 return
             raise RuntimeError(
                 f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "

@@ -256,7 +256,7 @@ def test_parameters_that_share_memory_are_left_to_others(monkeypatch):
 @pytest.fixture
 def bucket():
     """The attributes of a bucket that the selection reads, with default flags."""
-    flags = {"foreach": None, "fused": None, "differentiable": False}
+    flags = {"foreach": None, "fused": None, "differentiable": False, "weight_decay": 0.0}
     kind = {"by_rows": False, "rounding": "nearest", "ranks": None, "dtype": torch.float32}
     return SimpleNamespace(group=flags, groups=[flags], device=torch.device("cuda"), **kind)
 
