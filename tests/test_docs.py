@@ -26,32 +26,32 @@ TEXTS = ("py", "md", "toml", "j2", "js", "txt", "cpp", "h")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_tests_that_prove_it_exist(page: Path) -> None:
+def test_the_tests_that_prove_it_exist(page):
     for name, link in re.findall(r"\[(test_\w+)\]\(([^)]+)\)", page.read_text()):
         assert f"def {name}(" in (page.parent / link).read_text(), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_files_that_it_names_exist(page: Path) -> None:
+def test_the_files_that_it_names_exist(page):
     names = re.findall(r"(?<![\w./])((?:src|tests|docs|benchmarks|examples)/[\w./-]*\w)", page.read_text())
     assert not [name for name in names if not (ROOT / name).exists()]
 
 
-def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
+def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch):
+    read = []
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or [])
     known_arenas()
     known_optimizers.__wrapped__()
     assert {name for page in PAGES for name in re.findall(r'entry-points\."(.*?)"', page.read_text())} == set(read)
 
 
-def test_the_readme_is_short_and_has_the_published_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_is_short_and_has_the_published_picture(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     readme = importlib.import_module("readme")
     assert len((ROOT / "README.md").read_bytes()) <= 6 * 1024
@@ -60,7 +60,7 @@ def test_the_readme_is_short_and_has_the_published_picture(monkeypatch: pytest.M
         assert (ROOT / f"docs/results/mini/figures/readme-{name}.svg").read_text() == picture, "run docs/readme.py"
 
 
-def test_no_benchmark_replaces_a_module_of_python() -> None:
+def test_no_benchmark_replaces_a_module_of_python():
     """A script's folder comes first where it imports."""
     assert not {path.stem for path in (ROOT / "benchmarks").glob("*.py")} & sys.stdlib_module_names
 
@@ -68,7 +68,7 @@ def test_no_benchmark_replaces_a_module_of_python() -> None:
 PAGE = ROOT / "docs/verdicts.md"
 
 
-def test_the_sizes_of_an_installation_are_the_benchmarks() -> None:
+def test_the_sizes_of_an_installation_are_the_benchmarks():
     table = re.findall(
         r"^\| `?(\w*)`? \| (.+) \| .* \| (\d*) \| (\d+) \|$", (ROOT / "docs/install.md").read_text(), re.MULTILINE
     )
@@ -76,7 +76,7 @@ def test_the_sizes_of_an_installation_are_the_benchmarks() -> None:
         assert [tuple(row.values()) for row in csv.DictReader(file)] == table
 
 
-def test_looks_hold_alpha() -> None:
+def test_looks_hold_alpha():
     with (ROOT / "docs/results/benchmarks/look_error.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["design"] != "undeclared looks"]
     bar = 0.05 + 3 * (0.05 * 0.95 / 10_000) ** 0.5
@@ -84,9 +84,7 @@ def test_looks_hold_alpha() -> None:
     assert max(float(x) for x in errors if x) <= bar
 
 
-def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as_forecast(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as_forecast(monkeypatch):
     with (ROOT / "docs/results/benchmarks/ladder_coverage.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {int(row["studies"]) for row in rows} == {2000}
@@ -104,7 +102,7 @@ def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as
         assert float(row["t"]) == pytest.approx(now, rel=0.01), "measured with another forecast"
 
 
-def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
+def test_every_verdict_and_every_column_of_significance_is_explained():
     table = PAGE.read_text().partition("## significance.csv")
     assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)
     described = table[2].partition("\n\n## ")[0]
@@ -112,14 +110,14 @@ def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
     assert names == [f"`{field.name}`" for field in fields(Comparison)]
 
 
-def minutes(text: str) -> int:
+def minutes(text):
     """The minutes in a text."""
     words = {"half an hour": 30, "an hour": 60}
     named = next((number for name, number in words.items() if name in text), 0)
     return named + sum(map(int, re.findall(r"(\d+) min", text)))
 
 
-def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes() -> None:
+def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes():
     faq = (ROOT / "docs/project/faq.md").read_text()
     times = dict(re.findall(r"^\| `([\w-]+)` \| .* \| (.*) \|$", faq, re.MULTILINE))
     assert sorted(times) == suite_names()
@@ -132,16 +130,14 @@ def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes() -> None:
 
 
 @pytest.mark.parametrize("words", [["paper", "--baselines", "AdamW"], ["paper"]])
-def test_the_papers_verdicts_are_those_of_the_command(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_papers_verdicts_are_those_of_the_command(words, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["verdicts", *words]) == 0
     shown = [f"    {line.rstrip()}" for line in capsys.readouterr().out.splitlines()]
     assert "\n".join([f"    $ fairbench verdicts {' '.join(words)}", *shown]) + "\n\n" in PAGE.read_text()
 
 
-def test_texts_use_the_words_of_the_field() -> None:
+def test_texts_use_the_words_of_the_field():
     odd = re.compile(rf"\b(?:{'|'.join(ODD)})\b", re.IGNORECASE)
     folders = [ROOT / name for name in ("src", "tests", "benchmarks", "examples", "docs")]
     files = [path for folder in folders for path in folder.rglob("*.*") if path.suffix[1:] in TEXTS]

@@ -4,7 +4,6 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
@@ -24,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """The built site; a warning fails the build."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-n", "-W", "--keep-going", "-E", "-q", "docs", str(folder)]
@@ -36,16 +35,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Page(HTMLParser):
     """The links, anchors, loaded files and pieces of code of a page."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
-        self.links: set[str] = set()
-        self.loaded: set[str] = set()
-        self.anchors: set[str | None] = {""}
-        self.codes: set[str] = set()
-        self._code: list[str] | None = None
+        self.links = set()
+        self.loaded = set()
+        self.anchors = {""}
+        self.codes = set()
+        self._code = None
         self.feed(path.read_text())
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.anchors.add(values.get("id"))
         if target := values.get("href" if tag in ("a", "link") else "src"):
@@ -53,17 +52,17 @@ class Page(HTMLParser):
         if tag == "code":
             self._code = []
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._code is not None:
             self._code.append(data)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         if tag == "code" and self._code is not None:
             self.codes.add("".join(self._code))
             self._code = None
 
 
-def broken(pages: dict[Path, Page]) -> Iterator[str]:
+def broken(pages):
     """The targets within the site that are not there."""
     for path, page in pages.items():
         for target in page.links | page.loaded:
@@ -75,21 +74,21 @@ def broken(pages: dict[Path, Page]) -> Iterator[str]:
                 yield f"{path}: no anchor {target}"
 
 
-def test_every_link_of_the_site_leads_somewhere_and_nothing_is_loaded_from_outside(site: Path) -> None:
+def test_every_link_of_the_site_leads_somewhere_and_nothing_is_loaded_from_outside(site):
     pages = {path: Page(path) for path in site.resolve().rglob("*.html")}
     assert len(pages) > 60
     assert not [*broken(pages)]
     assert not {file for page in pages.values() for file in page.loaded if "//" in file}
 
 
-def test_the_name_of_a_test_leads_to_its_line(site: Path) -> None:
+def test_the_name_of_a_test_leads_to_its_line(site):
     links = re.findall(r'"source/([^"]*)\.html#line-(\d+)">(?:<[^>]*>)*(test_\w+)<', (site / "stack.html").read_text())
     assert len(links) > 50
     for file, line, name in links:
         assert f"def {name}(" in (ROOT / file).read_text().splitlines()[int(line) - 1], name
 
 
-def test_every_option_is_on_the_page_of_commands(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_option_is_on_the_page_of_commands(site, capsys):
     page = Page(site / "reference/command.html")
     for command in ("run", "slurm", "status", "compare", "suite show", "data prepare", "new-arena"):
         with pytest.raises(SystemExit):
@@ -100,7 +99,7 @@ def test_every_option_is_on_the_page_of_commands(site: Path, capsys: pytest.Capt
         assert f"fairbench-{command.replace(' ', '-')}" in page.anchors
 
 
-def test_every_column_that_a_study_wrote_is_on_the_page_of_data_files(site: Path) -> None:
+def test_every_column_that_a_study_wrote_is_on_the_page_of_data_files(site):
     page = Page(site / "reference/data-files.html")
     studies = [config.parent for config in (ROOT / "docs/results").glob("*/config.json")]
     assert studies
@@ -110,7 +109,7 @@ def test_every_column_that_a_study_wrote_is_on_the_page_of_data_files(site: Path
         assert anchor(file.name) in page.anchors
 
 
-def test_suite_keys_arguments_optimizers_and_flags_are_on_their_pages(site: Path) -> None:
+def test_suite_keys_arguments_optimizers_and_flags_are_on_their_pages(site):
     pages = {path.stem: Page(path) for path in (site / "reference").glob("*.html")}
     keys = {key for suite in (ROOT / "src/fairbench/suites").glob("*.toml") for key in set_keys(suite.read_text())}
     assert keys - pages["suite-keys"].codes == set()
@@ -119,7 +118,7 @@ def test_suite_keys_arguments_optimizers_and_flags_are_on_their_pages(site: Path
     assert {anchor(check.name) for check in AUDIT_CHECKS} <= pages["audit-flags"].anchors
 
 
-def test_every_environment_variable_of_the_source_is_on_its_page() -> None:
+def test_every_environment_variable_of_the_source_is_on_its_page():
     source = "".join(path.read_text() for path in (ROOT / "src/fairbench").rglob("*.py"))
     used = set(re.findall(r"environ(?:\.get\(|\.setdefault\(|\[)\"(\w+)\"", source)) | ONE_THREAD.keys()
     used |= set(re.findall(r"\bSLURM_[A-Z_]+", source)) | {"HF_HUB_OFFLINE"}
@@ -127,12 +126,12 @@ def test_every_environment_variable_of_the_source_is_on_its_page() -> None:
     assert len(used) > 10
 
 
-def anchor(heading: str) -> str:
+def anchor(heading):
     """The anchor of a heading."""
     return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 
-def set_keys(toml: str) -> set[str]:
+def set_keys(toml):
     """The keys in the tables of a suite file that are no tables themselves."""
     suite = tomllib.loads(toml)
     stages = [suite[name] for name in ("sweep", "final", "training")]

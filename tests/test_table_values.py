@@ -30,7 +30,7 @@ NO_CLAIM = (
 """Code, names of verdicts in italics, links, alternative texts, versions, and the level of intervals."""
 
 
-def typed(page: Path) -> str:
+def typed(page):
     """The text of a page without the values of the tables, code, and names of verdicts."""
     text = TABLE.sub("", VALUE.sub("", page.read_text()))
     for pattern in NO_CLAIM:
@@ -39,17 +39,17 @@ def typed(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_numbers_are_those_of_the_tables(page: Path) -> None:
+def test_numbers_are_those_of_the_tables(page):
     assert rendered(page.read_text(), page.parent) == page.read_text(), "run docs/ext/table_values.py"
 
 
 @pytest.mark.parametrize("page", RESULTS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_number_and_no_verdict_is_typed(page: Path) -> None:
+def test_no_number_and_no_verdict_is_typed(page):
     text = typed(page)
     assert not [*VERDICT.findall(text), *NUMBER.findall(text)]
 
 
-def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
+def test_a_value_and_a_table_of_a_file(tmp_path):
     (tmp_path / "scores.csv").write_text("arena,verdict,gain,seen\ngpt,worse,-0.0214,TRUE\n1e9,equivalent,0.5,\n")
     (tmp_path / "measured.csv").write_text("file,date,commit,machine,code\nscores.csv,2026-11-26,abc1234,a CPU,src\n")
     value = "[old](scores.csv \"select verdict || ' by ' || number(gain) from scores where seen\")"
@@ -77,13 +77,13 @@ def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
         ("select 1 from others", "does not read it"),
     ],
 )
-def test_a_false_claim_is_an_error(query: str, message: str, tmp_path: Path) -> None:
+def test_a_false_claim_is_an_error(query, message, tmp_path):
     (tmp_path / "scores.csv").write_text("arena,gain\ngpt,-0.5\nvit,0.5\n")
     with pytest.raises(ValueError, match=message):
         rendered(f'[a gain](scores.csv "{query}")', tmp_path)
 
 
-def test_every_table_says_where_it_was_measured() -> None:
+def test_every_table_says_where_it_was_measured():
     for path in (ROOT / "docs/results").rglob("*.csv"):
         if known := measurement(path):
             assert re.fullmatch(r"2\d{3}-\d\d-\d\d [0-9a-f]{7}(\+changes)?", f"{known.date} {known.commit}"), path
@@ -93,8 +93,8 @@ def test_every_table_says_where_it_was_measured() -> None:
     assert all((ROOT / script).exists() for script in scripts)
 
 
-def test_a_table_says_how_often_its_code_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def git(*words: str) -> str:
+def test_a_table_says_how_often_its_code_has_changed(tmp_path, monkeypatch):
+    def git(*words):
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
@@ -113,5 +113,5 @@ def test_a_table_says_how_often_its_code_has_changed(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "docs/results").glob("*/config.json")), ids=lambda x: x.parent.name)
-def test_published_plans_can_be_read(config: Path) -> None:
+def test_published_plans_can_be_read(config):
     assert read_history(config.parent).plans[-1].study.suite.name == config.parent.name

@@ -6,15 +6,12 @@ import json
 import pickle
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from PIL import Image
 
 from fairbench.data.datasets.registry import DATASETS
@@ -27,7 +24,7 @@ CLASSES = ["apple", "bee", "can"]
 """Of the small CIFAR-100."""
 
 
-def register(patch: pytest.MonkeyPatch, dataset: str, folder: Path) -> None:
+def register(patch, dataset, folder):
     """Make the archives in a folder the known ones."""
     archives = []
     for archive in DATASETS[dataset].archives:
@@ -40,7 +37,7 @@ def register(patch: pytest.MonkeyPatch, dataset: str, folder: Path) -> None:
     patch.setitem(DATASETS, dataset, replace(DATASETS[dataset], archives=tuple(archives)))
 
 
-def register_hub(patch: pytest.MonkeyPatch, root: Path) -> None:
+def register_hub(patch, root):
     """Make the hub's files in a folder the known ones."""
     files = [path for path in root.rglob("*.*") if path.suffix in (".parquet", ".txt")]
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files]
@@ -48,19 +45,19 @@ def register_hub(patch: pytest.MonkeyPatch, root: Path) -> None:
     patch.setattr(hub, "HASHES", root / "SHA256SUMS")
 
 
-def noise(count: int, classes: int, side: tuple[int, int], seed: int) -> Labelled:
+def noise(count, classes, side, seed):
     """Images of noise, no two alike, the classes in turn."""
     generator = np.random.default_rng(seed)
     return [(generator.integers(0, 256, (*side, 3), np.uint8), i % classes) for i in range(count)]
 
 
-def encoded(pixels: np.ndarray, kind: str) -> bytes:
+def encoded(pixels, kind):
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, kind)
     return file.getvalue()
 
 
-def decoded(data: bytes) -> np.ndarray:
+def decoded(data):
     """The pixels of an encoded image, shape (3, H, W)."""
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).transpose(2, 0, 1)
 
@@ -70,14 +67,14 @@ class _Python2Pickler(pickle._Pickler):
 
     dispatch: ClassVar = dict(pickle._Pickler.dispatch)
 
-    def save_string(self, value: str | bytes) -> None:
+    def save_string(self, value):
         data = value.encode() if isinstance(value, str) else value
         self.write(pickle.BINSTRING + len(data).to_bytes(4, "little") + data)
 
-    def save_truth(self, value: bool) -> None:
+    def save_truth(self, value):
         self.save(int(value))
 
-    def save_global(self, value: Any, name: str | None = None) -> None:
+    def save_global(self, value, name=None):
         if value is np.empty(0).__reduce__()[0]:
             self.write(pickle.GLOBAL + b"numpy.core.multiarray\n_reconstruct\n")
         else:
@@ -89,13 +86,13 @@ class _Python2Pickler(pickle._Pickler):
     dispatch[type(len)] = dispatch[type(register)] = save_global
 
 
-def python2_pickle(value: Any) -> bytes:
+def python2_pickle(value):
     file = io.BytesIO()
     _Python2Pickler(file, protocol=2).dump(value)
     return file.getvalue()
 
 
-def cifar_pickle(images: Labelled) -> bytes:
+def cifar_pickle(images):
     data = np.stack([pixels.transpose(2, 0, 1).reshape(-1) for pixels, _ in images])
     labels = [label for _, label in images]
     names = [f"image_{i}.png" for i in range(len(images))]
@@ -103,9 +100,7 @@ def cifar_pickle(images: Labelled) -> bytes:
     return python2_pickle(content)
 
 
-def write_tar(
-    path: Path, members: Mapping[str, bytes], change: Callable[[tarfile.TarInfo], None] | None = None
-) -> Path:
+def write_tar(path, members, change=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         for name, data in members.items():
@@ -117,7 +112,7 @@ def write_tar(
     return path
 
 
-def write_zip(path: Path, members: Mapping[str | zipfile.ZipInfo, bytes]) -> Path:
+def write_zip(path, members):
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in members.items():
@@ -125,7 +120,7 @@ def write_zip(path: Path, members: Mapping[str | zipfile.ZipInfo, bytes]) -> Pat
     return path
 
 
-def cifar_members(train: Labelled, test: Labelled, classes: Sequence[str]) -> dict[str, bytes]:
+def cifar_members(train, test, classes):
     return {
         "cifar-100-python/train": cifar_pickle(train),
         "cifar-100-python/test": cifar_pickle(test),
@@ -133,9 +128,7 @@ def cifar_members(train: Labelled, test: Labelled, classes: Sequence[str]) -> di
     }
 
 
-def tiny_imagenet_members(
-    train: Sequence[tuple[bytes, int]], val: Sequence[tuple[bytes, int]], wnids: Sequence[str]
-) -> dict[str, bytes]:
+def tiny_imagenet_members(train, val, wnids):
     """The zip's members; labels are indices in `wnids`, which the file lists backwards."""
     root = "tiny-imagenet-200"
     members = {f"{root}/wnids.txt": "\n".join(reversed(wnids)).encode() + b"\n"}
@@ -150,9 +143,7 @@ def tiny_imagenet_members(
     return members
 
 
-def write_parquet(
-    path: Path, columns: Mapping[str, list[Any]], names: Mapping[str, Sequence[str]] | None = None
-) -> Path:
+def write_parquet(path, columns, names=None):
     """A file as the hub's: images as structs of bytes and path, names of classes in the metadata."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.table(
@@ -169,11 +160,11 @@ def write_parquet(
     return path
 
 
-def hub_folder(root: Path, dataset: str) -> Path:
+def hub_folder(root, dataset):
     return root / DATASETS[dataset].repository
 
 
-def write_cifar_hub(root: Path, train: Labelled, test: Labelled) -> Path:
+def write_cifar_hub(root, train, test):
     """CIFAR-100 as the hub has it; returns its folder."""
     folder = hub_folder(root, "cifar100")
     for split, images in (("train", train), ("test", test)):
@@ -183,17 +174,17 @@ def write_cifar_hub(root: Path, train: Labelled, test: Labelled) -> Path:
     return folder
 
 
-def stories_file(path: Path, stories: Iterable[str]) -> Path:
+def stories_file(path, stories):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("".join(f"{story}\n{END}\n" for story in stories).encode())
     return path
 
 
-def jpegs(images: Labelled) -> list[tuple[bytes, int]]:
+def jpegs(images):
     return [(encoded(pixels, "JPEG"), label) for pixels, label in images]
 
 
-def write_tiny_hub(root: Path, train: Sequence[tuple[bytes, int]], val: Any, names: Sequence[str]) -> None:
+def write_tiny_hub(root, train, val, names):
     """Tiny ImageNet as the hub has it."""
     for split, images in (("train", train), ("valid", val)):
         columns = {"image": [data for data, _ in images], "label": [label for _, label in images]}
@@ -201,7 +192,7 @@ def write_tiny_hub(root: Path, train: Sequence[tuple[bytes, int]], val: Any, nam
         write_parquet(path, columns, {"label": names} if names else None)
 
 
-def write_faces(folder: Path, faces: Mapping[str, Sequence[bytes]], others: Sequence[bytes] = ()) -> None:
+def write_faces(folder, faces, others=()):
     """CelebA's archive and list of partitions, with faces by split and others that are in no split."""
     numbered = [(data, i) for i, split in enumerate(("train", "val", "test")) for data in faces[split]]
     every = [*(data for data, _ in numbered), *others]
@@ -210,7 +201,7 @@ def write_faces(folder: Path, faces: Mapping[str, Sequence[bytes]], others: Sequ
     (folder / "list_eval_partition.txt").write_bytes(lines.encode())
 
 
-def write_faces_hub(root: Path, faces: Mapping[str, Sequence[bytes]]) -> None:
+def write_faces_hub(root, faces):
     """CelebA as the hub has it, in two files for each split, in another order."""
     for split, images in faces.items():
         pixels = [encoded(decoded(image).transpose(1, 2, 0), "PNG") for image in images]
@@ -220,6 +211,6 @@ def write_faces_hub(root: Path, faces: Mapping[str, Sequence[bytes]]) -> None:
             write_parquet(hub_folder(root, "celeba") / name, {"image": part})
 
 
-def write_stories(folder: Path, train: Iterable[str], test: Iterable[str], version: str = "V2-GPT4") -> None:
+def write_stories(folder, train, test, version="V2-GPT4"):
     stories_file(folder / f"TinyStories{version}-train.txt", train)
     stories_file(folder / f"TinyStories{version}-valid.txt", test)

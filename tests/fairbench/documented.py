@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from fairbench.cli.main import main
-from fairbench.cli.options import Parser, refuse_empty
+from fairbench.cli.options import refuse_empty
 from fairbench.cli.parser import command_names, parser
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ class Example:
     kind: str
     text: str
 
-    def commands(self) -> Iterator[tuple[str, str]]:
+    def commands(self):
         """The commands of a shell block, each with the output that the page shows."""
         text = self.text.replace("\\\n", " ")
         if text.startswith("$ "):
@@ -60,7 +60,7 @@ class Example:
             yield from ((line, "") for line in text.splitlines() if line.strip())
 
 
-def examples(page: Path) -> Iterator[Example]:
+def examples(page):
     """The examples of a page in its order."""
     text = re.sub("<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), page.read_text(), flags=re.DOTALL)
     for found in EXAMPLE.finditer(text):
@@ -73,7 +73,7 @@ def examples(page: Path) -> Iterator[Example]:
             yield Example(page, place, "sh" if shell else "inline", given)
 
 
-def every_command(command: Parser) -> Iterator[Parser]:
+def every_command(command):
     """The parsers of all commands, also of `suite show`."""
     for action in command._actions:
         for each in action.choices.values() if isinstance(action.choices, dict) else ():
@@ -81,13 +81,13 @@ def every_command(command: Parser) -> Iterator[Parser]:
             yield from every_command(each)
 
 
-def listed(heading: str) -> list[Path]:
+def listed(heading):
     """The pages under a heading of the index."""
     part = (DOCS / "index.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return [DOCS / name for name in re.findall(r"^\* \[.*?\]\((.*?)\)", part, re.MULTILINE)]
 
 
-def block(page: str, containing: str) -> str:
+def block(page, containing):
     """The text of the one block of a page that contains something."""
     (text,) = (x.text for x in examples(DOCS / page) if x.kind not in ("sh", "inline") and containing in x.text)
     return text
@@ -113,7 +113,7 @@ class User:
     wrong: dict[Path, list[str]] = field(default_factory=dict)
     written: dict[str, set[Path]] = field(default_factory=dict)
 
-    def read(self, page: Path) -> None:
+    def read(self, page):
         module = ModuleType("__main__")
         vars(module).update(model=torch.nn.Linear(4, 2))  # the reader's
         self.wrong[page] = []
@@ -126,7 +126,7 @@ class User:
             except (Exception, SystemExit) as error:
                 self.wrong[page].append(f"{example.place}: {type(error).__name__}: {error}")
 
-    def run(self, line: str, output: str, known: bool) -> None:
+    def run(self, line, output, known):
         """Run a command as a shell does, or as far as it is followed, and compare what it prints with the page."""
         if not (command := COMMAND.fullmatch(line.strip())):
             assert not known or any(re.match(other, line) for other in self.not_run), f"what is this? {line}"
@@ -145,12 +145,12 @@ class User:
             if target and not target.startswith("/"):
                 Path(target.split(";")[0].split()[0]).write_text(shown)
 
-    def printed(self, beginning: str) -> str:
+    def printed(self, beginning):
         """What the one command with this beginning has printed."""
         (text,) = (shown for command, shown in self.shown.items() if command.startswith(beginning))
         return text
 
-    def words(self, text: str) -> list[str]:
+    def words(self, text):
         words = shlex.split(re.split("[|;]", text)[0], comments=True)
         refuse_empty(words)
         ids = [f"results/mini/trials/{path.name}" for path in sorted(Path("results/mini/trials").glob("*.json"))]
@@ -158,7 +158,7 @@ class User:
         words = [stand_ins.get(word, word).replace("/shared/", "shared/") for word in words]
         return words if words[0] in ("COMMAND", *command_names(parser())) else ["run", *words]
 
-    def call(self, words: list[str]) -> str:
+    def call(self, words):
         shown, said, before = io.StringIO(), io.StringIO(), {*Path().rglob("*")}
         with redirect_stdout(shown), redirect_stderr(said):
             code = main(words)
@@ -168,20 +168,20 @@ class User:
         return shown.getvalue()
 
 
-def only_named(words: list[str]) -> bool:
+def only_named(words):
     """Whether a text speaks of a command, as in "`fairbench run` resumes"."""
     needs_nothing = ("list", "env")
     return words[0] == "COMMAND" or words[-1] == "--help" or (len(words) == 1 and words[0] not in needs_nothing)
 
 
-def run_python(example: Example, module: ModuleType) -> None:
+def run_python(example, module):
     """As a cell of a notebook, in which the earlier blocks of the page have run."""
     names = vars(module)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()):
         patch.setitem(sys.modules, "__main__", module)
         if ">>>" in example.text:
             test = doctest.DocTestParser().get_doctest(example.text, names, example.place, None, None)
-            failures: list[str] = []
+            failures = []
             doctest.DocTestRunner().run(test, out=failures.append, clear_globs=False)
             names.update(test.globs)
             assert not failures, "\n".join(failures)

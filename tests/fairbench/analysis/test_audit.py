@@ -4,7 +4,6 @@ import io
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fabricated import Records, edited, finals, flags_of, history, study
@@ -21,7 +20,6 @@ from fairbench.study.plan import arms
 from fairbench.study.record import Series
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
-from fairbench.study.trial_spec import TrialSpec
 
 pytestmark = pytest.mark.xdist_group("audit")
 
@@ -31,11 +29,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
 class Shaped(Records):
     """Records whose validation curve is said: `curves[arena, optimizer][step]`; seeds differ a little."""
 
-    def __init__(self, scores: Any, curves: Any, **options: Any) -> None:
+    def __init__(self, scores, curves, **options):
         super().__init__(scores, **options)
         self.curves = curves
 
-    def details(self, spec: TrialSpec, outcome: Any, finished: bool) -> Any:
+    def details(self, spec, outcome, finished):
         made, curve = super().details(spec, outcome, finished), self.curves.get((spec.arena.name, spec.optimizer.name))
         if not curve or spec.stage != "final":
             return made
@@ -50,7 +48,7 @@ TWO = ("AdamW", "PsiLogic")
 FLAT = {5: 0.5, 8: 0.5, 10: 0.5}
 
 
-def shaped(ours: dict[int, float], theirs: dict[int, float] = FLAT, margin: float = 0.02) -> dict[str, str]:
+def shaped(ours, theirs=FLAT, margin=0.02):
     the_study = study(("vit",), TWO, margin=margin)
     curves = {("vit", "PsiLogic"): ours, ("vit", "AdamW"): theirs}
     return flags_of(the_study, Shaped(finals(the_study), curves))
@@ -59,7 +57,7 @@ def shaped(ours: dict[int, float], theirs: dict[int, float] = FLAT, margin: floa
 @pytest.mark.parametrize(
     ("before", "after", "raised"), [(0.54, 0.499, True), (0.501, 0.54, False), (0.51, 0.49, False), (0.501, 0.47, True)]
 )
-def test_an_order_that_flips_at_the_end(before: float, after: float, raised: bool) -> None:
+def test_an_order_that_flips_at_the_end(before, after, raised):
     """The arm that leads at the end led before, or both were within the margin of 0.02."""
     flags = shaped({5: 0.3, 8: before, 10: after})
     assert ("order not settled" in flags) == raised
@@ -67,7 +65,7 @@ def test_an_order_that_flips_at_the_end(before: float, after: float, raised: boo
         assert f"against AdamW {before - 0.5:+.3g} at step 8" in flags["order not settled"]
 
 
-def test_a_gain_that_both_share_is_the_schedules() -> None:
+def test_a_gain_that_both_share_is_the_schedules():
     both = {5: 0.5, 10: 0.6}
     assert "gap still changes" not in shaped(both, both)
     assert shaped(both, both)["still improving"] == "vit: AdamW 0.1, PsiLogic 0.1 (margin 0.02)"
@@ -78,7 +76,7 @@ def test_a_gain_that_both_share_is_the_schedules() -> None:
     assert not {"gap still changes", "still improving"} & shaped({10: 0.6}, {10: 0.5}).keys(), "one evaluation: no gain"
 
 
-def two_horizons(short: dict[str, Any], long: dict[str, Any], **changed: Any) -> dict[str, str]:
+def two_horizons(short, long, **changed):
     """Two arenas of one task; `changed` are entries of the longer one."""
     base = study(("vit",), TWO, margin=0.02)
     arena = base.suite.arenas["vit"]
@@ -96,7 +94,7 @@ def two_horizons(short: dict[str, Any], long: dict[str, Any], **changed: Any) ->
 class Horizons(Records):
     """Records of two arenas that are one task."""
 
-    def result(self, spec: TrialSpec, outcome: Any, status: str) -> Any:
+    def result(self, spec, outcome, status):
         one = replace(spec, arena=replace(spec.arena, name="vit"))
         return super().result(one, outcome, status)
 
@@ -115,7 +113,7 @@ HIGH, LOW, NOISY = [0.90, 0.92, 0.91], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
         ({"PsiLogic": [0.4, 0.51, 0.63]}, {"PsiLogic": [0.4, 0.51, 0.60]}, False),  # the order, by less
     ],
 )
-def test_what_flips_between_horizons(short: dict[str, Any], long: dict[str, Any], raised: bool) -> None:
+def test_what_flips_between_horizons(short, long, raised):
     flags = two_horizons(short, long)
     assert ("flip between horizons" in flags) == raised
     if raised:
@@ -124,22 +122,22 @@ def test_what_flips_between_horizons(short: dict[str, Any], long: dict[str, Any]
         )
 
 
-def test_a_different_model_is_no_horizon() -> None:
+def test_a_different_model_is_no_horizon():
     other = two_horizons({"PsiLogic": HIGH}, {"PsiLogic": LOW}, model={"hidden_size": 9, "layers": 1, "heads": 1})
     assert "flip between horizons" not in other
 
 
-def fabricated(sweeps: Any = None, records: type[Records] = Records, **scores: Any) -> dict[str, str]:
+def fabricated(sweeps=None, records=Records, **scores):
     the_study = study(("vit",), TWO, margin=0.02, settings=3)
     given = {"PsiLogic": HIGH, "AdamW": [0.10, 0.113, 0.12]} | scores
     return flags_of(the_study, records(finals(the_study, **given), sweeps, apart=0.05))
 
 
-def test_a_complete_study_of_good_practice_raises_nothing() -> None:
+def test_a_complete_study_of_good_practice_raises_nothing():
     assert fabricated() == {}
 
 
-def test_few_seeds_that_cannot_tell() -> None:
+def test_few_seeds_that_cannot_tell():
     flags = fabricated(PsiLogic=NOISY, AdamW=[0.40, 0.52, 0.60])
     assert (
         "at least 3.3 standard deviations of a pair's difference (a single comparison at 0.05)." in flags["low power"]
@@ -147,7 +145,7 @@ def test_few_seeds_that_cannot_tell() -> None:
     assert "vit against AdamW (0.038, margin 0.02" in flags["low power"]  # 3.264 times the deviation of 0, 0.02 and 0
 
 
-def test_arms_without_final_trials_are_named() -> None:
+def test_arms_without_final_trials_are_named():
     rates = (1e-5, 1e-4, 1e-3, 1e-2)
     assert (
         "no final trial was run: vit AdamW."
@@ -160,16 +158,16 @@ def test_arms_without_final_trials_are_named() -> None:
 class Slow(Records):
     """Records of trials that waited for their data."""
 
-    def record(self, spec: TrialSpec, outcome: Any) -> Any:
+    def record(self, spec, outcome):
         seconds = 0.06 if spec.optimizer.name == "AdamW" else 0.0
         return edited(super().record(spec, outcome), "cost.seconds.data", seconds)
 
 
-def test_data_bound_timing() -> None:
+def test_data_bound_timing():
     assert fabricated(records=Slow)["data-bound timing"] == "vit: AdamW 40% of the step"
 
 
-def test_an_option_that_a_plan_gets_later_is_compared_too() -> None:
+def test_an_option_that_a_plan_gets_later_is_compared_too():
     @dataclass(frozen=True)
     class Wider(OptimizerPlan):
         wrapped: dict[str, float] = field(default_factory=dict)
@@ -178,16 +176,16 @@ def test_an_option_that_a_plan_gets_later_is_compared_too() -> None:
     clipped = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(clip_norm=0.5)}
     own = replace(the_study, suite=replace(the_study.suite, optimizers=clipped))
     assert flags_of(own, Records(finals(own)))["unequal treatment"] == ("vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)")
-    plans: dict[str, OptimizerPlan] = {"AdamW": Wider(), "PsiLogic": Wider(wrapped={"ema": 0.5})}
+    plans = {"AdamW": Wider(), "PsiLogic": Wider(wrapped={"ema": 0.5})}
     grouped = replace(the_study, suite=replace(the_study.suite, optimizers=plans))
     flags = flags_of(grouped, Records(finals(grouped, PsiLogic=HIGH)))
     assert flags["unequal treatment"] == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
 
 
-def test_groups_and_schedule_of_the_registry_are_unequal_treatment() -> None:
+def test_groups_and_schedule_of_the_registry_are_unequal_treatment():
     the_study = study(("vit",), TWO)
     known = {"groups": "fairbench.optimizers.matrix_groups:norms", "needs": ("modes", "constant_lr")}
-    own = {**the_study.optimizers, "AdamW": replace(the_study.optimizers["AdamW"], **known)}  # type: ignore[arg-type]
+    own = {**the_study.optimizers, "AdamW": replace(the_study.optimizers["AdamW"], **known)}
     the_study = replace(the_study, optimizers=own)
     assert flags_of(the_study, Records(finals(the_study)))["unequal treatment"] == (
         "vit: groups fairbench.optimizers.matrix_groups:norms (AdamW), off (PsiLogic); "
@@ -195,7 +193,7 @@ def test_groups_and_schedule_of_the_registry_are_unequal_treatment() -> None:
     )
 
 
-def test_a_schedule_of_its_own_is_unequal_treatment() -> None:
+def test_a_schedule_of_its_own_is_unequal_treatment():
     the_study = study(("vit",), TWO)
     own = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(schedule="linear", min_lr=0.1)}
     the_study = replace(the_study, suite=replace(the_study.suite, optimizers=own))
@@ -214,22 +212,22 @@ def test_a_schedule_of_its_own_is_unequal_treatment() -> None:
         ("own:Thing", {}, "unknown"),
     ],
 )
-def test_kinds_of_decay(factory: str, options: dict[str, Any], kind: str) -> None:
+def test_kinds_of_decay(factory, options, kind):
     assert decay_kind(factory, options) == kind
 
 
-def test_flags_come_by_severity() -> None:
+def test_flags_come_by_severity():
     order = [SEVERITIES.index(check.severity) for check in AUDIT_CHECKS]
     assert order == sorted(order)
     assert len({check.name for check in AUDIT_CHECKS}) == len(AUDIT_CHECKS)
 
 
-def test_the_table_of_the_docs_is_the_code() -> None:
+def test_the_table_of_the_docs_is_the_code():
     rows = re.findall(r"^\| ([^|]+) \| (fail|warn|note) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)
     assert rows == [(check.name, check.severity, check.condition, check.advice) for check in AUDIT_CHECKS]
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path, capsys):
     """0 for warnings, 1 for a fail; nothing is written."""
     the_study = study(("vit",), TWO)
     records = Records(finals(the_study, PsiLogic=[0.3, 0.5, 0.9], AdamW=[0.4, 0.5, 0.7]))
@@ -250,7 +248,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_terminal() -> None:
+def test_terminal():
     flags = [Flag("at odds", severity, f"says {severity}", "do something") for severity in SEVERITIES[:3]]
     console = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
     console.print(Group(*flag_lines(flags)))

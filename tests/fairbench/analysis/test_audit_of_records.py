@@ -1,7 +1,6 @@
 """Checks of records that contradict themselves or each other, and of what the tests assume; records are made up."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from fabricated import Records, edited, finals, flags_of, sha, study
@@ -18,17 +17,17 @@ HIGH, LOW = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12]
 class Changed(Records):
     """Records of which AdamW's final one of seed 1 has another value at a path."""
 
-    def __init__(self, scores: Any, path: str, value: Any, **options: Any) -> None:
+    def __init__(self, scores, path, value, **options):
         super().__init__(scores, **options)
         self.path, self.value = path, value
 
-    def record(self, spec: Any, outcome: Any) -> Any:
+    def record(self, spec, outcome):
         record = super().record(spec, outcome)
         is_changed = (spec.stage, spec.optimizer.name, spec.seed) == ("final", "AdamW", 1)
         return edited(record, self.path, self.value) if is_changed else record
 
 
-def changed(path: str, value: Any) -> dict[str, str]:
+def changed(path, value):
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
     return flags_of(the_study, Changed(finals(the_study, PsiLogic=HIGH, AdamW=LOW), path, value))
 
@@ -47,14 +46,14 @@ def changed(path: str, value: Any) -> dict[str, str]:
         ("status", "diverged", "diverged with final metrics"),
     ],
 )
-def test_a_record_that_contradicts_itself(path: str, value: Any, said: str) -> None:
+def test_a_record_that_contradicts_itself(path, value, said):
     evidence = changed(path, value)["contradictory records"]
     assert evidence.startswith("vit AdamW final seed 1: ")
     assert evidence.endswith(said)
 
 
 @pytest.mark.parametrize(("score", "raised"), [(0.999, True), (0.1 + 1e-9, False)])
-def test_equal_weights_with_other_metrics(score: float, raised: bool) -> None:
+def test_equal_weights_with_other_metrics(score, raised):
     """Two arms end with the same weights in seed 1, one of them with the metrics of a patched evaluation."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
     scores = finals(the_study, PsiLogic=[score, 0.11, 0.12], AdamW=LOW)
@@ -70,7 +69,7 @@ def test_equal_weights_with_other_metrics(score: float, raised: bool) -> None:
     assert "same weights, other metrics" not in flags_of(the_study, elsewhere), "machines may round differently"
 
 
-def test_equal_weights_with_other_metrics_are_no_verdict() -> None:
+def test_equal_weights_with_other_metrics_are_no_verdict():
     """All seeds end with the same weights, but one evaluation is patched."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
     same = {(name, seed): sha(f"same {seed}") for name in ("AdamW", "PsiLogic") for seed in (1, 2, 3)}
@@ -81,21 +80,21 @@ def test_equal_weights_with_other_metrics_are_no_verdict() -> None:
     assert comparison.note == "a contradiction: the same weights in every seed, other values"
 
 
-def test_a_modified_checkout() -> None:
+def test_a_modified_checkout():
     assert changed("environment.git", "abc+changes")["modified checkout"] == "abc+changes"
 
 
-def test_gradients_and_rates_are_treatments() -> None:
+def test_gradients_and_rates_are_treatments():
     flags = changed("result.gradients_per_step", 10.0)
     assert flags["unequal treatment"] == "vit: gradients per step 2.5 (AdamW), 1 (PsiLogic)"
     the_study = study(("vit",), ("AdamW", "PsiLogic", "SGD"))
     arms = {"AdamW": {}, "PsiLogic": {"lr_scale": 0.1}, "SGD": {"lr_scale": 100.0}}
-    own = {name: replace(the_study.optimizers[name], **rates) for name, rates in arms.items()}  # type: ignore[arg-type]
+    own = {name: replace(the_study.optimizers[name], **rates) for name, rates in arms.items()}
     flags = flags_of(the_study := replace(the_study, optimizers=own), Records(finals(the_study)))
     assert flags["unequal treatment"].startswith("vit: lr_scale default (AdamW, SGD), 0.1 instead of 1 (PsiLogic)")
 
 
-def spreads(*scores: list[float], test: str = "paired") -> str:
+def spreads(*scores, test="paired"):
     """The evidence for PsiLogic, whose scores are given, against AdamW in one arena each."""
     arenas = ("vit", "gpt")[: len(scores)]
     the_study = study(arenas, ("AdamW", "PsiLogic"), seeds=(1, 2, 3, 4, 5), margin=0.02, test=test)
@@ -108,12 +107,12 @@ def spreads(*scores: list[float], test: str = "paired") -> str:
     return flags_of(the_study, Records(given)).get("limits of the test", "")
 
 
-def times(ratio: float, above: float = 0.5) -> list[float]:
+def times(ratio, above=0.5):
     """AdamW's scores with another spread."""
     return [above + ratio * x for x in (0.0, 0.01, 0.02, 0.04, 0.03)]
 
 
-def test_spreads_that_the_test_may_not_cover() -> None:
+def test_spreads_that_the_test_may_not_cover():
     """The fewer the arenas, the larger is the ratio that chance explains."""
     assert spreads(times(4)) == "AdamW spreads 0.25 times as much as PsiLogic, on average over the arenas."
     assert spreads(times(0.25)) == "AdamW spreads 4 times as much as PsiLogic, on average over the arenas."
@@ -122,7 +121,7 @@ def test_spreads_that_the_test_may_not_cover() -> None:
     assert spreads(times(2.5), times(2.5)).startswith("AdamW spreads 0.4 times")
 
 
-def test_negatively_correlated_seeds_are_a_limit_of_welchs_test_alone() -> None:
+def test_negatively_correlated_seeds_are_a_limit_of_welchs_test_alone():
     assert spreads(times(-1)) == ""
     assert spreads(times(-1), test="welch") == (
         "the seeds of AdamW and PsiLogic have a correlation of -1.00, on average over the arenas."

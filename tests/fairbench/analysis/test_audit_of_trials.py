@@ -1,8 +1,6 @@
 """The audit of two studies that really ran: one of good practice, and one that breaks nearly every rule."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from fabricated import flags_of
@@ -13,7 +11,6 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.study.records import Record
 from fairbench.study.schedule import Schedule
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
@@ -27,12 +24,12 @@ BY_CHANCE = {
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, str]]:
+def audited(tmp_path_factory):
     """Runs the tiny suite with other entries; returns the evidence of each flag."""
     folder = tmp_path_factory.mktemp("audited")
-    tiny: Suite = load_suite(str(write_tiny(folder, TINY.replace("steps = 40", "steps = 12"))))
+    tiny = load_suite(str(write_tiny(folder, TINY.replace("steps = 40", "steps = 12"))))
 
-    def run(**changed: Any) -> dict[str, str]:
+    def run(**changed):
         place, records = Place(data_root=str(folder), alone=False), dict[str, Record]()
         suite = replace(tiny, **{name: made(tiny) if callable(made) else made for name, made in changed.items()})
         study = run_preflight(suite, place, here).study
@@ -45,13 +42,13 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str,
     return run
 
 
-def test_good_practice_raises_little(audited: Callable[..., dict[str, str]]) -> None:
+def test_good_practice_raises_little(audited):
     flags = audited()
     assert flags.keys() - BY_CHANCE == {"shared device", "selected by one search"}
     assert flags["shared device"].startswith("vit: AdamW 2 of 2 trials")
 
 
-def test_each_broken_rule_raises_its_flag(audited: Callable[..., dict[str, str]]) -> None:
+def test_each_broken_rule_raises_its_flag(audited):
     same = {"weight_decay": 0.01}
     different = {"weight_decay": 0.1, "chaos_warmup": 1000, "grad_centralize": True}
     flags = audited(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from fabricated import EVERY_PAIR, Records, finals, history, study, with_ladder
 from rich.console import Console
-from tiny import Finished, here
+from tiny import here
 
 from fairbench.analysis.forecast import ROW_BYTES, forecast, losses, record_bytes
 from fairbench.report.console import plan_view
@@ -21,8 +21,6 @@ from fairbench.study.plan import trial_spec
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import open_study
-from fairbench.study.trial_spec import TrialSpec
-from fairbench.suites.schema import Suite
 from fairbench.suites.search import Search
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
@@ -54,7 +52,7 @@ def with_tuned_on():
     return replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
 
 
-def test_an_arena_that_is_tuned_on_another_has_no_sweep() -> None:
+def test_an_arena_that_is_tuned_on_another_has_no_sweep():
     the_study = with_tuned_on()
     forecasts = forecast(rehearsed(the_study), nothing)
     assert [(f.sweep_trials, f.final_trials) for f in forecasts] == [(9, 9), (0, 9)]
@@ -71,7 +69,7 @@ def test_an_arena_that_is_tuned_on_another_has_no_sweep() -> None:
         (5, {"budget": 8}),
     ],
 )
-def test_trials_are_those_of_the_schedule(settings, changed) -> None:
+def test_trials_are_those_of_the_schedule(settings, changed):
     """As many as are scheduled at first; with those that may be added, as many as run if the edge always wins."""
     the_study = with_sweep(study(settings=settings), **changed)
     forecasts = forecast(rehearsed(the_study), nothing)
@@ -91,7 +89,7 @@ def test_trials_are_those_of_the_schedule(settings, changed) -> None:
     assert schedule.outlook().trials == len(records)
 
 
-def test_seconds_by_hand(tmp_path: Path) -> None:
+def test_seconds_by_hand(tmp_path):
     """Sweeps of 10 steps and 1 evaluation, finals of 10 steps with 2 on validation and 1 on test."""
     prepared = rehearsed(study(("vit",), ("AdamW", "PsiLogic")))
     assert trial_seconds(prepared, "vit") == pytest.approx({"sweep": 0.6, "final": 0.1 + 1.5})
@@ -106,9 +104,7 @@ def test_seconds_by_hand(tmp_path: Path) -> None:
     ("per_example", "evaluated_examples", "probed"),
     [(0.01, [1, 1, 256], 16), (0.1, [1, 1, 60], 8), (100.0, [1, 1, 1], 2)],
 )
-def test_an_evaluation_is_scaled_to_the_larger_split(
-    tiny_suite: Suite, monkeypatch: pytest.MonkeyPatch, per_example: float, evaluated_examples: list[int], probed: int
-) -> None:
+def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite, monkeypatch, per_example, evaluated_examples, probed):
     """By a clock that counts examples: where they are slow, fewer are measured, at least two in a step."""
     seen, evaluated = [0.0], []
 
@@ -125,7 +121,7 @@ def test_an_evaluation_is_scaled_to_the_larger_split(
     assert found["probed"] == {"vit": probed}
 
 
-def test_the_preflight_gives_the_size_of_a_mechanism_report(tiny_suite: Suite, tmp_path: Path) -> None:
+def test_the_preflight_gives_the_size_of_a_mechanism_report(tiny_suite, tmp_path):
     prepared = run_preflight(tiny_suite, Place(), here)
     assert min(prepared.step_seconds["vit"], prepared.evaluation_seconds["vit"]) > 0
     for optimizer in ("AdamW", "PsiLogic"):
@@ -135,7 +131,7 @@ def test_the_preflight_gives_the_size_of_a_mechanism_report(tiny_suite: Suite, t
         assert size == pytest.approx(Store(tmp_path).path(spec.id).stat().st_size, rel=0.1)
 
 
-def test_the_disk_space_is_that_of_a_real_study(finished: Finished) -> None:
+def test_the_disk_space_is_that_of_a_real_study(finished):
     """Records one by one, and the tables; within a tenth."""
     plans, lookup = open_study(finished.output)
     the_study = plans.study
@@ -150,7 +146,7 @@ def test_the_disk_space_is_that_of_a_real_study(finished: Finished) -> None:
     assert all(lookup(spec) for spec in specs)
 
 
-def _every(the_study) -> list[TrialSpec]:
+def _every(the_study):
     """Trials at every rate that may be tried."""
     suite = the_study.suite
     rates = [Search(suite.sweep).rate(i / 2) for i in range(-2, 2 * suite.sweep.points + 2)]
@@ -164,7 +160,7 @@ def _every(the_study) -> list[TrialSpec]:
     ]
 
 
-def test_the_spread_is_that_of_what_the_test_compares() -> None:
+def test_the_spread_is_that_of_what_the_test_compares():
     """Of the differences of pairs of seeds on record, or with Welch's test of the seeds of each arm."""
     paired, welch = (
         study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare=EVERY_PAIR, test=x) for x in ("paired", "welch")
@@ -183,14 +179,14 @@ def test_the_spread_is_that_of_what_the_test_compares() -> None:
     assert vit.spread is None
 
 
-def shown(the_study, records=nothing, workers=2) -> str:
+def shown(the_study, records=nothing, workers=2):
     console = Console(file=io.StringIO(), width=300)
     forecasts = forecast(rehearsed(the_study), records)
     console.print(plan_view(the_study, forecasts, workers, history(the_study), Path("out")))
     return console.file.getvalue()
 
 
-def test_the_plan_in_words() -> None:
+def test_the_plan_in_words():
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
     text = shown(the_study)
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 3 final ones of 10;" in text
@@ -217,7 +213,7 @@ def test_the_plan_in_words() -> None:
     assert "cannot reach alpha" in shown(study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)))
 
 
-def test_the_plan_of_a_ladder_says_which_trend_it_finds() -> None:
+def test_the_plan_of_a_ladder_says_which_trend_it_finds():
     """With the spread that the plan asks for, the trend that the records show to be detectable is the margin."""
     asked = with_ladder(study(("gpt",), ("AdamW", "PsiLogic"), range(1, 6)))
     first = forecast(rehearsed(asked), nothing)[0]

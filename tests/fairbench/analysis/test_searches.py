@@ -31,7 +31,6 @@ from fairbench.report.study import write_report
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import ResolvedSuite, arms, timing_trials
 from fairbench.study.schedule import Schedule
-from fairbench.suites.schema import Suite
 
 pytestmark = pytest.mark.xdist_group("searches")
 
@@ -97,7 +96,7 @@ TRIED = [
 
 
 @pytest.mark.parametrize(("sweep", "settings"), TRIED)
-def test_every_optimizer_tries_as_many_settings(sweep, settings) -> None:
+def test_every_optimizer_tries_as_many_settings(sweep, settings):
     """The best is inside each grid; the plan, the forecast and the run agree."""
     the_study = searching(sweep, Lion={"lr_scale": 0.3})
     found, order = run(the_study, near(6e-4))
@@ -110,7 +109,7 @@ def test_every_optimizer_tries_as_many_settings(sweep, settings) -> None:
     assert f.sweep_trials == len([spec for spec in order if spec.stage == "sweep"])
 
 
-def test_the_reported_length_selects() -> None:
+def test_the_reported_length_selects():
     """The sweep locates 1e-3; with the reported length AdamW's best rate lies far beyond the first neighbors."""
     own = {"AdamW": {"options": {"own": True}}}
     the_study = searching({"seeds": [0, 10], "points": 5}, optimizers=("AdamW", "PsiLogic"), settings=3, **own)
@@ -146,7 +145,7 @@ def test_the_reported_length_selects() -> None:
     assert "PsiLogic, rate 0.01: 0.9770, in the sweep" in sentences
 
 
-def test_a_single_search_is_named() -> None:
+def test_a_single_search_is_named():
     flags = flags_of(searching(), Scored(searching(), near(1e-3)))
     assert flags["selected by one search"] == (
         "by trials with 10 of 10 steps and seed 0. What another search would select cannot be known."
@@ -154,7 +153,7 @@ def test_a_single_search_is_named() -> None:
 
 
 @pytest.mark.parametrize(("gap", "fragile"), [(0.0, True), (0.2, False)])
-def test_a_verdict_that_depends_on_the_choice_of_a_setting_is_named(gap: float, fragile: bool) -> None:
+def test_a_verdict_that_depends_on_the_choice_of_a_setting_is_named(gap, fragile):
     """PsiLogic is better at its selected rate; at the next one, whose validation differs by `gap`, it is not."""
     the_study = searching(optimizers=("AdamW", "PsiLogic"), settings=3, seeds=(1, 2, 3, 4, 5))
 
@@ -174,7 +173,7 @@ def test_a_verdict_that_depends_on_the_choice_of_a_setting_is_named(gap: float, 
     assert flags.get("verdict depends on the setting") == ("vit against AdamW." if fragile else None)
 
 
-def test_rates_are_the_grids_times_the_scale() -> None:
+def test_rates_are_the_grids_times_the_scale():
     the_study = searching({"budget": 4}, Lion={"lr_scale": 0.3})
     found, _ = run(the_study, near(6e-4))
     assert [x.lr for x in the_study.search("Lion").first()] == [3e-5, 3e-4, 3e-3]
@@ -193,11 +192,11 @@ def test_rates_are_the_grids_times_the_scale() -> None:
 
 
 @pytest.fixture(scope="module")
-def untuned() -> ResolvedSuite:
+def untuned():
     return searching({"extra": DECAYS}, AdamW={"lr": 0.5, "options": {"weight_decay": 0.3}}, Lion={"lr": 1.0})
 
 
-def test_an_untuned_optimizer_runs_final_trials_only(untuned: ResolvedSuite) -> None:
+def test_an_untuned_optimizer_runs_final_trials_only(untuned):
     found, _ = run(untuned, near(1e-3))
     assert [(len(found[name].sweep), len(found[name].final)) for name in THREE] == [(0, 3), (0, 3), (9, 3)]
     assert {(spec.lr, spec.weight_decay) for spec in found["AdamW"].final} == {(0.5, 0.3)}
@@ -206,7 +205,7 @@ def test_an_untuned_optimizer_runs_final_trials_only(untuned: ResolvedSuite) -> 
     assert (f.sweep_trials, f.final_trials) == (9, 9)
 
 
-def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
+def test_an_untuned_optimizer_is_marked(untuned):
     plans, records = history(untuned), Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
     analyses = Analyses(plans, records)
     assert [c.statement for c in analyses.comparisons] == ["better (AdamW untuned)", "better (Lion untuned)"]
@@ -228,7 +227,7 @@ def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     ]
 
 
-def test_a_study_without_any_search() -> None:
+def test_a_study_without_any_search():
     the_study = searching(optimizers=("AdamW", "PsiLogic"), AdamW={"lr": 1.0}, PsiLogic={"lr": 1.0})
     records = Scored(the_study, near(1.0))
     results = collect(the_study, records)
@@ -246,7 +245,7 @@ def drawn(the_study, records):
         return draw_lr_sensitivity(analyses, styles_of(analyses.suite))
 
 
-def test_a_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_with_an_untuned_optimizer_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
     the_study = searching({"extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
     records = Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
@@ -259,7 +258,7 @@ def test_a_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypa
     assert "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, each with weight_decay 0, 0.01, 0.1" in caption
 
 
-def test_an_unequal_budget_is_reported() -> None:
+def test_an_unequal_budget_is_reported():
     """Wherever the best lies each search has its budget; it is unequal while one of them is incomplete."""
     the_study = searching({"budget": 4}, Lion={"options": {"own": True}})
     higher = Scored(the_study, lambda lr, options: near(1.0 if options.get("own") else 1e-4)(lr, options))
@@ -275,7 +274,7 @@ def test_an_unequal_budget_is_reported() -> None:
 
 
 @pytest.mark.parametrize("best", [0.0, 0.01, 0.1])
-def test_a_selected_value_at_the_end_is_a_note(best: float) -> None:
+def test_a_selected_value_at_the_end_is_a_note(best):
     the_study = searching({"extra": DECAYS}, optimizers=("AdamW", "PsiLogic"))
     plans = history(the_study)
     records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["weight_decay"] - best))
@@ -285,7 +284,7 @@ def test_a_selected_value_at_the_end_is_a_note(best: float) -> None:
     assert "coupled decay" not in flags
 
 
-def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
+def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure():
     the_study = searching({"extra": {"momentum": [0.5, 0.9, 0.99]}}, optimizers=("AdamW", "PsiLogic"))
     records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["momentum"] - 0.9))
     results = collect(the_study, records)
@@ -302,7 +301,7 @@ def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
     assert "A line for each value of momentum." in sensitivity.caption
 
 
-def test_timing_trials_use_the_searched_or_the_fixed_setting(tiny_suite: Suite) -> None:
+def test_timing_trials_use_the_searched_or_the_fixed_setting(tiny_suite):
     sweep = replace(tiny_suite.sweep, extra=DECAYS)
     optimizers = {
         "AdamW": OptimizerPlan(lr=0.5, options={"weight_decay": 0.3}),
@@ -316,13 +315,13 @@ def test_timing_trials_use_the_searched_or_the_fixed_setting(tiny_suite: Suite) 
     assert found == {"AdamW": (0.5, 0.3), "PsiLogic": (1e-3, 0.0)}
 
 
-def test_the_label_of_a_trial_has_the_searched_hyperparameter() -> None:
+def test_the_label_of_a_trial_has_the_searched_hyperparameter():
     spec = arms(searching({"extra": DECAYS}), lambda spec: None)[0].sweep[1]
     assert spec.label() == "vit AdamW lr=0.0001 sweep seed 0"
     assert spec.label(["momentum", "weight_decay"]) == "vit AdamW lr=0.0001 weight_decay=0.01 sweep seed 0"
 
 
-def test_settings_of_fairbench_and_of_the_suite_have_two_columns() -> None:
+def test_settings_of_fairbench_and_of_the_suite_have_two_columns():
     the_study = study(("vit",), ("SGD", "PsiLogic"))
     plans = {"SGD": OptimizerPlan(options={"momentum": 0.5}), "PsiLogic": OptimizerPlan("own:PsiLogic")}
     sgd = replace(the_study.optimizers["SGD"], options={"momentum": 0.5, "nesterov": True, "dampening": 0})

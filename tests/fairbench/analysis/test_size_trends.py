@@ -42,7 +42,7 @@ def known():
     return analysed()
 
 
-def test_the_law_and_the_trends_are_found(known) -> None:
+def test_the_law_and_the_trends_are_found(known):
     (law,) = known.of(ladder_laws)
     assert (law.arena, law.cells, law.n, law.largest) == ("gpt", 36, 5, 8000)
     assert law.center == pytest.approx(CENTER)
@@ -58,14 +58,14 @@ def test_the_law_and_the_trends_are_found(known) -> None:
     assert lion.largest == pytest.approx(lion.speedup * (8000 / CENTER) ** lion.trend)
 
 
-def test_single_speedups_agree_with_the_law(known) -> None:
+def test_single_speedups_agree_with_the_law(known):
     """Each is between horizons of its own size, without any law."""
     single = [x.speedup for x in known.of(speedups) if x.optimizer == "PsiLogic" and x.speedup]
     assert len(single) >= 6
     assert np.median(single) == pytest.approx(1.2, rel=0.05)
 
 
-def test_report_and_figure_have_it(known) -> None:
+def test_report_and_figure_have_it(known):
     tables = study_report(known).tables
     assert [row[-2].text for row in tables["size_trends"].rows] == ["shrinks", "holds"]
     assert tables["ladder_laws"].rows[0][0].text == "gpt"
@@ -76,7 +76,7 @@ def test_report_and_figure_have_it(known) -> None:
     assert "With size the speed-up of Lion shrinks" in speed_up(known)
 
 
-def test_an_optimizer_with_a_lost_seed_has_no_trend() -> None:
+def test_an_optimizer_with_a_lost_seed_has_no_trend():
     lion, psilogic = analysed(lost={("gpt-2-x1", "Lion")}).of(size_trends)
     assert (lion.verdict, lion.note, lion.trend) == ("cannot be told", "not all trials finished", None)
     assert psilogic.verdict == "holds"
@@ -85,14 +85,14 @@ def test_an_optimizer_with_a_lost_seed_has_no_trend() -> None:
     assert {row.note for row in nothing.of(size_trends)} == {"not all trials of AdamW finished"}
 
 
-def test_two_sizes_determine_no_trend() -> None:
+def test_two_sizes_determine_no_trend():
     few = analysed(parameters=(1000, 4000))
     assert {(row.verdict, row.note) for row in few.of(size_trends)} == {("cannot be told", few.of(size_trends)[0].note)}
     assert "2 of 3 sizes" in few.of(size_trends)[0].note
     assert "too few sizes" in {flag.name for flag in few.of(audit)}
 
 
-def test_several_ladders_share_alpha(monkeypatch) -> None:
+def test_several_ladders_share_alpha(monkeypatch):
     """Two schedules of one ladder: each is judged at half of alpha."""
     levels = []
 
@@ -116,7 +116,7 @@ def test_several_ladders_share_alpha(monkeypatch) -> None:
     assert levels == [0.025, 0.025]
 
 
-def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
+def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known):
     law = known.of(ladders)["gpt"].law
     for optimizer, (r, t) in TRUE.items():
         loss = 1.5 + 20 * 12000**-0.4 + 8 * (r * (12000 / CENTER) ** t * 900) ** -0.35
@@ -127,7 +127,7 @@ def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
         law.predict(33000, 900, "Lion")
 
 
-def test_arms_with_more_seeds_than_others_share_the_first_ones(known) -> None:
+def test_arms_with_more_seeds_than_others_share_the_first_ones(known):
     """As looks leave them."""
     fewer = dict.fromkeys(known.results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
     law = judge_ladders(collect(known.history.study, known.lookup, fewer))["gpt"].row

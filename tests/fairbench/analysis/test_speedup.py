@@ -38,14 +38,14 @@ def noisy(rng, speedup, noise=0.01, shared=0.5, seeds=5):
 
 
 @pytest.mark.parametrize("speedup", [0.5, 0.6, 1.0, 1.1, 1.4, 1.7, 2.0])
-def test_a_known_law_gives_its_speedup(speedup) -> None:
+def test_a_known_law_gives_its_speedup(speedup):
     """Between horizons that are a factor of 1.41 apart, the interpolation is off by less than 0.3%."""
     exact = np.tile(law(HORIZONS)[:, None], 3) + np.array([-1e-6, 0.0, 1e-6])
     found = reach(HORIZONS, exact, law(speedup) + np.array([1e-6, 0.0, -1e-6]))
     assert found.horizon == pytest.approx(speedup, rel=3e-3)
 
 
-def test_the_ends_of_the_interval_are_where_the_paired_t_test_has_p_005() -> None:
+def test_the_ends_of_the_interval_are_where_the_paired_t_test_has_p_005():
     curve, values = noisy(np.random.default_rng(1), 1.2)
     found, of_seeds = reach(HORIZONS, curve, values), PchipInterpolator(np.log(HORIZONS), curve, axis=0)
     assert found.low < 1.2 < found.high
@@ -55,7 +55,7 @@ def test_the_ends_of_the_interval_are_where_the_paired_t_test_has_p_005() -> Non
         assert test.statistic * alternative > 0
 
 
-def test_what_lies_beyond_the_horizons_is_a_bound() -> None:
+def test_what_lies_beyond_the_horizons_is_a_bound():
     curve, values = noisy(np.random.default_rng(1), 1.0)
     assert (reach(HORIZONS, curve, values - 1).beyond, reach(HORIZONS, curve, values + 1).beyond) == (
         "at least",
@@ -69,13 +69,13 @@ def test_what_lies_beyond_the_horizons_is_a_bound() -> None:
     assert near.low > 1
 
 
-def test_a_curve_that_is_not_monotone_is_read_at_its_first_descent() -> None:
+def test_a_curve_that_is_not_monotone_is_read_at_its_first_descent():
     bumpy = np.array([[3.0], [2.0], [2.2], [1.8], [1.0]]) + np.array([-0.01, 0.0, 0.01])
     assert 0.5 < reach(HORIZONS, bumpy, np.array([2.49, 2.5, 2.51])).horizon < 0.71
     assert 0.71 <= reach(HORIZONS, bumpy, np.array([2.09, 2.1, 2.11])).horizon <= 1.001  # the mean of 2.0 and 2.2
 
 
-def test_the_interval_covers_and_rarely_claims_what_is_not_there() -> None:
+def test_the_interval_covers_and_rarely_claims_what_is_not_there():
     """benchmarks/speedup_coverage.py has 2,000 studies of each kind."""
     rng, covered, claimed = np.random.default_rng(0), [], []
     for _ in range(400):
@@ -106,7 +106,7 @@ def analysed():
     return Analyses(history(asked), Records(finals, speed=2.0))
 
 
-def test_a_study_has_a_row_for_each_arm(analysed) -> None:
+def test_a_study_has_a_row_for_each_arm(analysed):
     rows = {(row.arena, row.optimizer): row for row in analysed.of(speedups)}
     assert [*rows] == [(arena, name) for arena in ("gpt", "vit") for name in ("AdamW", "Lion")]
     half, far = rows["gpt", "AdamW"], rows["gpt", "Lion"]
@@ -120,14 +120,14 @@ def test_a_study_has_a_row_for_each_arm(analysed) -> None:
     assert (paired.ci_low > 1, paired.verdict, paired.claimed) == (True, "inconclusive", False)
 
 
-def test_the_speedup_in_time_has_the_ratio_of_the_steps(analysed) -> None:
+def test_the_speedup_in_time_has_the_ratio_of_the_steps(analysed):
     """A step of the reference takes twice as long."""
     row = analysed.of(speedups)[0]
     assert row.time_speedup == pytest.approx(2 * row.speedup)
     assert row.time_low / row.ci_low == pytest.approx(2.0)
 
 
-def test_flags_findings_and_leaderboard_have_it(analysed) -> None:
+def test_flags_findings_and_leaderboard_have_it(analysed):
     flags = {flag.name: flag for flag in analysed.of(audit)}
     assert "gpt Lion at least 2" in flags["speed-up beyond the horizons"].text
     assert speed_up(analysed).startswith("2 of 4 arms are faster than PsiLogic, which needs a verdict of better")
@@ -136,7 +136,7 @@ def test_flags_findings_and_leaderboard_have_it(analysed) -> None:
     assert {c.arena for c in analysed.comparisons} == {"gpt", "vit"}
 
 
-def test_the_measured_coverage_is_that_of_the_level() -> None:
+def test_the_measured_coverage_is_that_of_the_level():
     with (Path(__file__).parents[3] / "docs/results/benchmarks/speedup_coverage.csv").open() as file:
         rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
     assert all(0.93 <= row["coverage"] <= 0.97 for row in rows)

@@ -1,7 +1,6 @@
 """Anyone's table is judged as scipy and statsmodels judge its numbers, and as a study with these values."""
 
 import csv
-from pathlib import Path
 
 import pytest
 from scipy import stats
@@ -23,18 +22,18 @@ BETTER = {"gpt": "lower", "vit": "higher"}
 
 
 @pytest.fixture
-def by_seed(tmp_path: Path) -> Path:
+def by_seed(tmp_path):
     rows = [(*arm, seed, x, BETTER[arm[0]]) for arm, values in VALUES.items() for seed, x in enumerate(values)]
     return write(tmp_path / "by_seed.csv", "arena,optimizer,seed,value,better", *rows)
 
 
-def write(path: Path, head: str, *rows: tuple[object, ...]) -> Path:
+def write(path, head, *rows):
     with path.open("w", encoding="utf-8-sig", newline="") as file:  # as spreadsheets write it
         csv.writer(file).writerows([head.split(","), *rows])
     return path
 
 
-def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed: Path) -> None:
+def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed):
     judged = table_comparisons(by_seed)
     assert [(c.arena, c.optimizer, c.baseline) for c in judged] == [
         (arena, "Mine", baseline) for arena in BETTER for baseline in ("AdamW", "+Lion")
@@ -44,7 +43,7 @@ def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed: Path) -> None:
     assert_judged_by(judged, tests, [True, False, False, False])
 
 
-def assert_judged_by(judged, tests, won) -> None:
+def assert_judged_by(judged, tests, won):
     """The comparisons are those of scipy's tests, with the correction of statsmodels."""
     assert [c.p for c in judged] == pytest.approx([test.pvalue for test in tests])
     rejected, corrected, *_ = multipletests([test.pvalue for test in tests], method="holm")
@@ -55,7 +54,7 @@ def assert_judged_by(judged, tests, won) -> None:
     assert [x for c in judged for x in (c.ci_low, c.ci_high)] == pytest.approx([x for pair in ends for x in pair])
 
 
-def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed: Path, tmp_path: Path) -> None:
+def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed, tmp_path):
     summaries = [(*arm, len(x), stats.tmean(x), stats.tstd(x), BETTER[arm[0]]) for arm, x in VALUES.items()]
     table = write(tmp_path / "summaries.csv", "arena,optimizer,n,mean,std,better", *summaries)
     of_seeds, of_summaries = table_comparisons(by_seed), table_comparisons(table)
@@ -70,13 +69,13 @@ def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed: Path, 
     assert [c.p for c in of_summaries] == pytest.approx([c.p_other for c in of_seeds])
 
 
-def test_a_smaller_family_another_reference_and_direction(by_seed: Path) -> None:
+def test_a_smaller_family_another_reference_and_direction(by_seed):
     gpt, vit = table_comparisons(by_seed, optimizer="AdamW", baselines=["Mine"], better="higher")
     assert (gpt.verdict, gpt.baseline, vit.baseline) == ("better", "Mine", "Mine")
     assert [gpt.p_holm, vit.p_holm] == pytest.approx(multipletests([gpt.p, vit.p], method="holm")[1])
 
 
-def test_lost_seeds_give_no_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_seeds_give_no_test(tmp_path, capsys):
     rows = [("gpt", "Mine", 1, 1.5), ("gpt", "Mine", 2, 1.6), ("gpt", "AdamW", 1, "diverged"), ("gpt", "AdamW", 2, 1.5)]
     rows += [("gpt", "Lion", 1, 1.5), ("vit", "Mine", 1, 1.0), ("vit", "Lion", 1, 1.0)]
     table = write(tmp_path / "lost.csv", "arena,optimizer,seed,value", *rows)
@@ -114,13 +113,13 @@ HEAD = "arena,optimizer,seed,value"
         ("arena,optimizer,mean,std,n\na,X,1,1,2\na,X,1,1,2", "t.csv, line 3: X has a row already; keep one"),
     ],
 )
-def test_mistakes_in_a_table_are_named_with_their_line(tmp_path: Path, text: str, complaint: str) -> None:
+def test_mistakes_in_a_table_are_named_with_their_line(tmp_path, text, complaint):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(UsageError, match=complaint):
         table_comparisons(tmp_path / "t.csv")
 
 
-def test_names_that_a_table_lacks_and_a_file_that_is_absent(by_seed: Path) -> None:
+def test_names_that_a_table_lacks_and_a_file_that_is_absent(by_seed):
     with pytest.raises(UsageError, match=r"unknown optimizer of by_seed.csv 'Min'; did you mean 'Mine'"):
         table_comparisons(by_seed, optimizer="Min")
     with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a CSV file in UTF-8"):

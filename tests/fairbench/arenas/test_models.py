@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from fairbench.arenas.base import Arena
 from fairbench.arenas.ddpm import DDPM
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.data.splits import Data, Split
@@ -26,7 +25,7 @@ class Case(NamedTuple):
     batch_size: int
 
 
-def original(case: Case, shape: tuple[int, ...]) -> nn.Module:
+def original(case, shape):
     """The library's model, without dropout."""
     from diffusers import UNet2DModel
     from transformers import (
@@ -67,14 +66,14 @@ def original(case: Case, shape: tuple[int, ...]) -> nn.Module:
     )
 
 
-def scaled_down(value: Any) -> Any:
+def scaled_down(value):
     """An option of a model, a quarter of it if it is a large width."""
     if isinstance(value, list):
         return [scaled_down(each) for each in value]
     return value // 4 if value > 32 else value
 
 
-def cases() -> list[Case]:
+def cases():
     """The models of all suites, scaled down, and one with attention in every level."""
     found = [Case("ddpm", {"channels": [8, 16, 24], "norm_groups": 4, "attention_levels": [0, 1, 2]}, 5)]
     for suite in map(load_suite, suite_names()):
@@ -89,7 +88,7 @@ def cases() -> list[Case]:
     return found
 
 
-def batch_of(case: Case) -> tuple[Split, tuple[int, ...]]:
+def batch_of(case):
     """A random batch for an arena, and the shape of an input of its model."""
     size = {"vit": 2 * case.model.get("patch_size", 0), "ddpm": 8}.get(case.task, 32)
     shape = (size,) if case.task == "gpt" else (3, size, size)
@@ -100,7 +99,7 @@ def batch_of(case: Case) -> tuple[Split, tuple[int, ...]]:
     return Split(torch.randn(case.batch_size, *shape, generator=generator), labels), shape
 
 
-def tensor(output: Any) -> Tensor:
+def tensor(output):
     """The output of a model; those of the libraries' models are attributes."""
     return next(
         each
@@ -109,11 +108,11 @@ def tensor(output: Any) -> Tensor:
     )
 
 
-def trained(arena: Arena, model: nn.Module, examples: tuple[Tensor, ...], precision: str) -> list[Tensor]:
+def trained(arena, model, examples, precision):
     """Losses and gradients of two steps of AdamW, the scores after them, and the last weights and statistics."""
     optimizer, numbers = torch.optim.AdamW(model.parameters(), lr=1e-2), []
 
-    def called(*inputs: Tensor) -> Tensor:
+    def called(*inputs):
         return tensor(model(*inputs))
 
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
@@ -129,7 +128,7 @@ def trained(arena: Arena, model: nn.Module, examples: tuple[Tensor, ...], precis
     return [*numbers, *model.state_dict().values()]
 
 
-def groups(model: nn.Module) -> list[tuple[str, list[str]]]:
+def groups(model):
     """Every parameter group that psilogic finds for the model, with the names of its parameters."""
     names = {p: name for name, p in model.named_parameters()}
     found = [
@@ -139,7 +138,7 @@ def groups(model: nn.Module) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
-def test_a_model_is_the_librarys_one_bit_by_bit(case: Case) -> None:
+def test_a_model_is_the_librarys_one_bit_by_bit(case):
     arena, (batch, shape) = load_arena(case.task), batch_of(case)
     data = Data({}, "", lambda batch, generator: batch, shape, LABELS)
     examples = arena.examples(batch, torch.Generator().manual_seed(0))
@@ -159,7 +158,7 @@ def test_a_model_is_the_librarys_one_bit_by_bit(case: Case) -> None:
         assert all(torch.equal(our, their) for our, their in pairs)
 
 
-def test_noise_is_added_as_by_the_librarys_scheduler() -> None:
+def test_noise_is_added_as_by_the_librarys_scheduler():
     from diffusers import DDPMScheduler
 
     clean = torch.randn(5000, 1, 2, 2, generator=torch.Generator().manual_seed(0))
@@ -169,7 +168,7 @@ def test_noise_is_added_as_by_the_librarys_scheduler() -> None:
 
 
 @pytest.mark.parametrize("task", ["gpt", "vit"])
-def test_heads_that_cannot_share_the_hidden_size_are_named(task: str) -> None:
+def test_heads_that_cannot_share_the_hidden_size_are_named(task):
     model = {"hidden_size": 8, "layers": 1, "heads": 3, "patch_size": 4}
     case = Case(task, {key: x for key, x in model.items() if key in ARENAS[task].model_options}, 1)
     batch, shape = batch_of(case)

@@ -1,7 +1,6 @@
 """Shocks have their stated effect, at the stated steps; twins of arenas; the cost of shocks."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -10,23 +9,22 @@ from tiny import TINY, study_of, write_tiny
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
-from fairbench.arenas.shocks.kinds import KINDS, Shock
+from fairbench.arenas.shocks.kinds import KINDS
 from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
 from fairbench.study.plan import arms, trial_spec
 from fairbench.study.record import Series, encode
 from fairbench.study.schedule import Schedule
-from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("shocks")
 
 
-def shock(kind: str, **options: float) -> Shock:
+def shock(kind, **options):
     return KINDS[kind](torch.Generator().manual_seed(3), **{**SHOCKS[kind].options, **options})
 
 
-def batch() -> tuple[torch.Tensor, torch.Tensor]:
+def batch():
     return torch.randn(64, 1, 2, 2), torch.arange(64)
 
 
@@ -41,11 +39,11 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
         ({"kind": "loss", "at": [0.0], "steps": 1}, 40, {1}),
     ],
 )
-def test_the_disturbed_steps(spec: dict[str, Any], steps: int, expected: set[int]) -> None:
+def test_the_disturbed_steps(spec, steps, expected):
     assert disturbed_steps(spec, steps) == expected
 
 
-def test_inputs_and_losses_are_multiplied() -> None:
+def test_inputs_and_losses_are_multiplied():
     images, labels = batch()
     shown = shock("inputs", factor=7.0).examples((images, labels))
     assert torch.equal(shown[0], 7 * images)
@@ -54,7 +52,7 @@ def test_inputs_and_losses_are_multiplied() -> None:
     assert shock("nan").loss(torch.tensor(2.0)).isnan()
 
 
-def test_labels_and_the_tokens_of_texts_are_shuffled() -> None:
+def test_labels_and_the_tokens_of_texts_are_shuffled():
     images, labels = batch()
     shown = shock("labels").examples((images, labels))
     assert torch.equal(shown[0], images)
@@ -67,7 +65,7 @@ def test_labels_and_the_tokens_of_texts_are_shuffled() -> None:
     assert all(len(set((row // 100).tolist())) > 1 for row in torn)
 
 
-def test_heavy_tail_is_a_pareto_number() -> None:
+def test_heavy_tail_is_a_pareto_number():
     """P(X > x) = x^-tail."""
     tail = shock("heavy-tail", tail=1.5)
     drawn = torch.stack([tail.loss(torch.tensor(1.0)) for _ in range(4000)])
@@ -76,7 +74,7 @@ def test_heavy_tail_is_a_pareto_number() -> None:
         assert (drawn > x).double().mean().item() == pytest.approx(x**-1.5, abs=0.02)
 
 
-def test_a_gradient_keeps_only_a_multiple_of_its_norm() -> None:
+def test_a_gradient_keeps_only_a_multiple_of_its_norm():
     p, unused = torch.nn.Parameter(torch.zeros(50)), torch.nn.Parameter(torch.zeros(2))
     p.grad = before = torch.randn(50)
     kept = before.clone()
@@ -87,18 +85,18 @@ def test_a_gradient_keeps_only_a_multiple_of_its_norm() -> None:
     assert unused.grad is None
 
 
-def disturbed(spec: TrialSpec, **options: Any) -> TrialSpec:
+def disturbed(spec, **options):
     training = replace(spec.training, shock=options, steps=20, log_every=5, evaluations=1)
     return replace(spec, stage="final", training=training)
 
 
 @pytest.fixture
-def spec(tiny_study: Any) -> TrialSpec:
+def spec(tiny_study):
     return trial_spec(tiny_study, "vit", "PsiLogic", "final", 1e-3, 1)
 
 
 @pytest.mark.parametrize("kind", SHOCKS)
-def test_a_trial_is_the_calm_one_until_it_begins(spec: TrialSpec, kind: str) -> None:
+def test_a_trial_is_the_calm_one_until_it_begins(spec, kind):
     calm = trial(disturbed(spec))
     shocked = trial(disturbed(spec, kind=kind, at=[0.5], steps=2))
     assert shocked.result.hashes.initial_weights == calm.result.hashes.initial_weights
@@ -114,7 +112,7 @@ def test_a_trial_is_the_calm_one_until_it_begins(spec: TrialSpec, kind: str) -> 
         assert shocked.result.hashes.batches == calm.result.hashes.batches
 
 
-def test_the_loss_of_a_spoiled_step_is_left_out(spec: TrialSpec) -> None:
+def test_the_loss_of_a_spoiled_step_is_left_out(spec):
     """Steps 6 to 10 are one window, which has no loss; a multiplied loss is recorded before the multiplication."""
     windows = {
         kind: [*trial(disturbed(spec, kind=kind, at=[0.25], steps=5)).details.loss_curve.steps]
@@ -136,7 +134,7 @@ at = [0.5]
 """
 
 
-def test_every_arena_gets_a_twin_for_each_shock(tmp_path: Any) -> None:
+def test_every_arena_gets_a_twin_for_each_shock(tmp_path):
     suite = load_suite(str(write_tiny(tmp_path, SHOCKED)))
     assert list(suite.arenas) == ["vit", "vit-spike", "vit-scaled"]
     twin = suite.arenas["vit-spike"]
@@ -145,10 +143,10 @@ def test_every_arena_gets_a_twin_for_each_shock(tmp_path: Any) -> None:
     assert parse_suite(suite.to_json(), "again") == suite
 
 
-def test_a_twin_is_tuned_where_its_arena_is(tmp_path: Any) -> None:
+def test_a_twin_is_tuned_where_its_arena_is(tmp_path):
     """It has no sweep, takes the rate of the calm arena, and runs its final trials once that is known."""
     study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
-    records: dict[str, Any] = {}
+    records = {}
     schedule, order = Schedule(study, lambda x: records.get(x.id)), []
     while spec := schedule.next():
         order.append((spec.arena.name, spec.stage))
@@ -166,13 +164,13 @@ def test_a_twin_is_tuned_where_its_arena_is(tmp_path: Any) -> None:
     assert (outlook.done, outlook.trials) == (len(order), len(order))
 
 
-def test_excess_loss_by_hand() -> None:
+def test_excess_loss_by_hand():
     calm, disturbed_by = {5: 3.0, 10: 2.0, 15: 1.5, 20: 1.0}, {5: 3.0, 15: 4.5, 20: 1.0}
     assert excess(disturbed_by, calm, start=7) == (15 - 7) * 3.0
     assert excess({**disturbed_by, 10: 6.0}, calm, start=7) == 3 * 4.0 + 5 * 3.0
 
 
-def test_recovery_by_hand() -> None:
+def test_recovery_by_hand():
     calm = dict.fromkeys((10, 20, 30, 40, 50, 60), 1.0)
     loss = {10: 1.0, 20: 9.0, 30: 1.04, 40: 3.0, 50: 2.0, 60: 1.06}
     assert recoveries(loss, calm, [15, 35]) == [(15, True), (25, False)]
@@ -180,11 +178,11 @@ def test_recovery_by_hand() -> None:
     assert recoveries({10: -2.0, 20: -1.0, 30: -1.95}, dict.fromkeys((10, 20, 30), -2.0), [10]) == [(20, True)]
 
 
-def test_what_shocks_cost(tmp_path: Any) -> None:
+def test_what_shocks_cost(tmp_path):
     """Relative to the undisturbed trial of the same seed; lost accuracy is positive if the shock is harmful."""
     study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
 
-    def lookup(x: TrialSpec) -> Any:
+    def lookup(x):
         harm = bool(x.training.shock) * (0.2 * x.seed if x.optimizer.name == "AdamW" else 0.0)
         metrics = {"accuracy": 0.9 - harm, "loss": 1.0}
         record = edited(Records({}).record(x, 0.5), "result.final", {"val": metrics, "test": metrics})

@@ -17,7 +17,7 @@ from fairbench.suites.loader import tomllib
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
     text = write_tiny(folder).read_text()
     (folder / "my suite.toml").write_text(text)
@@ -32,7 +32,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def inside(place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setattr("fairbench.runner.devices.DRIVERS", ())  # as on a machine without a GPU
     return place
@@ -140,9 +140,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("command", "complaint"), MISTAKES, ids=[command for command, _ in MISTAKES])
-def test_a_mistake_is_named_with_the_way_out(
-    command: str, complaint: str, inside: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_named_with_the_way_out(command, complaint, inside, capsys):
     before = sorted(inside.rglob("*"))
     assert main(shlex.split(command)) == 2
     shown = capsys.readouterr()
@@ -153,14 +151,14 @@ def test_a_mistake_is_named_with_the_way_out(
     assert sorted(inside.rglob("*")) == before
 
 
-def test_a_folder_without_images_is_named_with_its_option(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_images_is_named_with_its_option(inside, capsys):
     assert main(["run", "tiny.toml", "--images", "results"]) == 2
     shown = capsys.readouterr()
     assert shown.err.startswith("fairbench: --images results: results contains no images, and no class")
     assert shown.out == ""
 
 
-def test_a_missing_data_set_is_an_indented_line_each(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_data_set_is_an_indented_line_each(inside, capsys):
     assert main(["run", "--suite", "paper"]) == 2
     first, *others = capsys.readouterr().err.splitlines()
     assert first.startswith("fairbench: there is no data/prepared/")
@@ -168,12 +166,12 @@ def test_a_missing_data_set_is_an_indented_line_each(inside: Path, capsys: pytes
     assert all(line.startswith("  there is no data/prepared/") for line in others)
 
 
-def test_without_arguments_there_is_help_and_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_there_is_help_and_an_error(capsys):
     assert main([]) == 2
     assert capsys.readouterr().err.startswith("usage: fairbench")
 
 
-def test_a_factory_that_returns_no_optimizer_is_named() -> None:
+def test_a_factory_that_returns_no_optimizer_is_named():
     with pytest.raises(TypeError, match=r"it returned \[\], which is no optimizer; it must return one"):
         build_optimizer(OptimizerSpec("nothing", "builtins:list", {}, "", {}), Module())
 
@@ -190,7 +188,7 @@ NEED = ("run mini -j 1", "plan mini", "status .", "watch .", "audit .", "report 
 NEED_NOTHING = ("list", "suite show mini", "suite check mini", "env", "new-optimizer my_rule")
 
 
-def test_without_the_extra_every_command_names_it(tmp_path: Path) -> None:
+def test_without_the_extra_every_command_names_it(tmp_path):
     code = BLOCKED.format(modules=EXTRAS["bench"], commands=[*NEED, "data list", *NEED_NOTHING])
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     *complaints, of_data = done.stderr.splitlines()
@@ -201,7 +199,7 @@ def test_without_the_extra_every_command_names_it(tmp_path: Path) -> None:
     assert codes == ["2"] * (len(NEED) + 1) + ["0"] * len(NEED_NOTHING)
 
 
-def test_the_modules_of_the_extras_are_those_that_are_declared() -> None:
+def test_the_modules_of_the_extras_are_those_that_are_declared():
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     modules = {"pillow": "PIL", "scikit-learn": "sklearn"}
     for extra in ("bench", "data", "zoo", "ray"):

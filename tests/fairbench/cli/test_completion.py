@@ -32,7 +32,7 @@ COMPLETED = {
 
 
 @pytest.mark.slow
-def test_bash_completes_names_and_files(tmp_path: Path) -> None:
+def test_bash_completes_names_and_files(tmp_path):
     """Without torch, which takes seconds to import."""
     for name in ("my.toml", "my_rule.py", "notes.txt"):
         (tmp_path / name).touch()

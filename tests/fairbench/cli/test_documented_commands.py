@@ -9,10 +9,8 @@ import json
 import re
 import shutil
 import webbrowser
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import archives
 import pytest
@@ -26,8 +24,7 @@ from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.runner.executors.starting import SERVERS
 from fairbench.suites.loader import load_suite
-from fairbench.suites.overrides import Overrides, overridden
-from fairbench.suites.schema import Suite
+from fairbench.suites.overrides import overridden
 from fairbench.training.environment import environment
 
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow]
@@ -65,14 +62,14 @@ FIRST = [DOCS / "index.md", ROOT / "README.md", *GUIDES]
 PAGES = [*FIRST, ROOT / "Makefile", *sorted({*DOCS.rglob("*.md")} - {*FIRST})]
 
 
-def run_options(options: argparse.Namespace) -> None:
+def run_options(options):
     """Everything that `run`, `plan` and `slurm` do before they read data and begin to train."""
     options.device = options.device or "cuda"  # implied by slurm's --gres
     running.chosen_run_options(argparse.Namespace(**{**vars(parser().parse_args(["run"])), **vars(options)}))
     running.target(argparse.Namespace(**{**vars(options), "output_dir": None}))  # the page's directory has `mini` here
 
 
-FOLLOWED: dict[str, tuple[Callable[[argparse.Namespace], Any], str]] = {
+FOLLOWED = {
     r"run .*(ablation|shock|zoo|ladder|schedules)": (run_options, "train for up to days"),
     r"run .*--seeds 10": (run_options, "trains 40 times; the page on Python has 10 seeds, too"),
     r"(run|plan) .*(paper|--data-root)": (run_options, "want the paper's data, and most of them a GPU"),
@@ -96,7 +93,7 @@ LINKS = {"results/full": "mini", "shared": "results", "DIR": "results/mini", "A"
 """What stands for a name that the user chooses."""
 
 
-def write_files() -> None:
+def write_files():
     """The files and folders that the pages show, or tell the user to have."""
     optimizers, arenas = "bring-your-own-optimizer.md", "bring-your-own-arena.md"
     searches = SMALLER[SMALLER.index("[sweep]") : SMALLER.index("[training]")]
@@ -126,7 +123,7 @@ def write_files() -> None:
         path.write_bytes(archives.encoded(pixels, "PNG"))
 
 
-def with_data(tables: str) -> str:
+def with_data(tables):
     """The smaller suite with the data of a page in its arenas."""
     suite = SMALLER + MORE["bring-your-own-arena.md"]
     for name, data in re.findall(r"\[arenas\.(\w+)\]\n(data = .*)", tables):
@@ -134,7 +131,7 @@ def with_data(tables: str) -> str:
     return suite
 
 
-def shortened(suite: Suite, changes: Overrides) -> Suite:
+def shortened(suite, changes):
     """A suite with the changes of a command, and short trials in the arenas of the pages."""
     suite = overridden(suite, changes)
     own = {name: x for name, x in suite.arenas.items() if ":" in x.task}
@@ -143,7 +140,7 @@ def shortened(suite: Suite, changes: Overrides) -> Suite:
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+def user(tmp_path_factory):
     folder, suites = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("included") / "suites"
     shutil.copytree(Path(fairbench.__file__).parent / "suites", suites)
     user, one = User(FOLLOWED, NOT_RUN, GUIDES), next(iter(SERVERS.values()))
@@ -163,18 +160,18 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_examples_of_a_page_run(user: User, page: Path) -> None:
+def test_the_examples_of_a_page_run(user, page):
     assert not user.wrong[page], "\n".join(user.wrong[page])
 
 
-def test_many_examples_were_found(user: User) -> None:
+def test_many_examples_were_found(user):
     assert len(user.shown) > 40
     kinds = [x.kind for page in PAGES for x in examples(page)]
     assert kinds.count("python") + kinds.count("pycon") > 12
     assert set(kinds) <= {"python", "pycon", "sh", "inline", "text", "toml", "csv", "bibtex"}
 
 
-def test_the_page_on_optimizers_is_what_its_commands_do(user: User) -> None:
+def test_the_page_on_optimizers_is_what_its_commands_do(user):
     new, checked, tried = (user.printed(x) for x in ("new-optimizer my_rule", "check my_rule.py:MyRule", "try my_rule"))
     for command in ("check", "try", "run --suite mini --add-optimizer"):
         assert f"    fairbench {command} my_rule.py:MyRule\n" in new
@@ -188,7 +185,7 @@ def test_the_page_on_optimizers_is_what_its_commands_do(user: User) -> None:
     assert {"MyRule", "MyRule-slow"} < load_suite("my_suite.toml").optimizers.keys()
 
 
-def test_a_grid_and_options_of_a_command_are_those_of_the_trials(user: User) -> None:
+def test_a_grid_and_options_of_a_command_are_those_of_the_trials(user):
     specs = [stored(path)["spec"] for path in Path("results/tuned/trials").glob("*.json")]
     rates = [
         x["optimizer"]["options"]["lr"] for x in specs if (x["stage"], x["optimizer"]["name"]) == ("sweep", "MyRule")
@@ -198,7 +195,7 @@ def test_a_grid_and_options_of_a_command_are_those_of_the_trials(user: User) -> 
     assert (options["MyRule"]["weight_decay"], options["AdamW"]["betas"]) == (0.1, [0.9, 0.95])
 
 
-def test_a_plan_and_records_have_the_name_of_a_users_file_and_its_hash_and_nothing_of_this_machine(user: User) -> None:
+def test_a_plan_and_records_have_the_name_of_a_users_file_and_its_hash_and_nothing_of_this_machine(user):
     results = Path("results/my_rule")
     config = (results / "config.json").read_text()
     (plan,) = json.loads(config)["plans"]
@@ -211,7 +208,7 @@ def test_a_plan_and_records_have_the_name_of_a_users_file_and_its_hash_and_nothi
     assert str(Path.cwd()) not in json.dumps(specs) + config
 
 
-def test_the_page_on_arenas_is_what_its_commands_do(user: User) -> None:
+def test_the_page_on_arenas_is_what_its_commands_do(user):
     assert Path("noisy_sine.py").read_text() == block("bring-your-own-arena.md", "class NoisySine")
     (command,) = (x for x in user.shown if x.startswith("run --arenas noisy_sine.py"))
     assert f"fairbench {command}\n" in user.printed("new-arena")
@@ -225,9 +222,7 @@ def test_the_page_on_arenas_is_what_its_commands_do(user: User) -> None:
     assert "text (path texts, vocabulary 1024): prepared in" in user.printed("data prepare --suite my.toml")
 
 
-def test_a_trial_that_several_studies_have_is_explained_by_its_file(
-    user: User, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_that_several_studies_have_is_explained_by_its_file(user, capsys):
     assert main(["explain", next(Path("results/mini/trials").glob("*.json")).stem]) == 2
     assert "full/trials" in (said := capsys.readouterr().err)
     assert said.endswith("give one of these files\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from documented import every_command
 from fabricated import sealed, stored
-from tiny import Finished, write_tiny
+from tiny import write_tiny
 
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that
 
 
 @pytest.fixture
-def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tiny_file, monkeypatch):
     """The folder of the tiny suite and of the test optimizers, as working directory."""
     monkeypatch.chdir(tiny_file.parent)
     monkeypatch.syspath_prepend(tiny_file.parent)
@@ -37,7 +37,7 @@ def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_figures(monkeypatch):
     """Drawing takes most of a report's time; only the study of the `finished` process has figures."""
     monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
 
@@ -47,7 +47,7 @@ HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "1"]
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ran(tmp_path_factory):
     """The output of the tiny suite, for tests that continue in a copy."""
     folder = tmp_path_factory.mktemp("ran")
     write_tiny(folder)
@@ -58,7 +58,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_a_whole_study_with_a_user_optimizer(finished: Finished, tmp_path: Path) -> None:
+def test_a_whole_study_with_a_user_optimizer(finished, tmp_path):
     assert "Signs" in finished.stdout
     names = {path.name for path in finished.output.iterdir()}
     tables = {"lr_sweep.csv", "steps.csv", "summary.csv", "aggregate.csv", "significance.csv", "cost.csv"}
@@ -71,7 +71,7 @@ def test_a_whole_study_with_a_user_optimizer(finished: Finished, tmp_path: Path)
         assert (copy / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder, capsys):
     words = [*HERE, "--only-optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
     for _ in range(2):
         assert main([*words, "-v"]) == 1
@@ -82,9 +82,7 @@ def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder: Path, capsys
     assert main(["report", "out"]) == 1
 
 
-def test_damaged_files_are_named_and_the_rest_continues(
-    ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_files_are_named_and_the_rest_continues(ran, folder, capsys):
     shutil.copytree(ran, folder / "out")
     config = folder / "out" / "config.json"
     good = config.read_text()
@@ -110,7 +108,7 @@ def test_damaged_files_are_named_and_the_rest_continues(
     assert main(["status", "out", "--exit-code"]) == 0
 
 
-def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_the_papers_authors(folder, capsys):
     """An output directory is not used for two suites."""
     assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "1", "--timing"]) == 0
     assert (folder / "out" / "report.html").exists()
@@ -142,9 +140,7 @@ def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureF
         ),
     ],
 )
-def test_impossible_suites_are_refused_before_any_trial(
-    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, complaint: str
-) -> None:
+def test_impossible_suites_are_refused_before_any_trial(folder, capsys, old, new, complaint):
     suite = folder / "tiny.toml"
     assert old in suite.read_text()
     suite.write_text(suite.read_text().replace(old, new))
@@ -153,14 +149,14 @@ def test_impossible_suites_are_refused_before_any_trial(
     assert list((folder / "out" / "trials").iterdir()) == []
 
 
-def test_trials_use_the_requested_gpus() -> None:
+def test_trials_use_the_requested_gpus():
     words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
     shared = target(parser().parse_args(words)).places
     assert shared == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
     assert target(parser().parse_args(words[:5])).places == [Place(device) for device in ("cuda:0", "cuda:2")]
 
 
-def test_names_are_no_markup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_no_markup(folder, capsys):
     suite = folder / "tiny.toml"
     own = "[optimizers.'S[fast][/x]']\nfactory = 'own_optimizers:Signs'\n"
     suite.write_text(
@@ -170,9 +166,7 @@ def test_names_are_no_markup(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "S[fast][/x]" in capsys.readouterr().out
 
 
-def test_list_shows_suites_arenas_and_optimizers(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list_shows_suites_arenas_and_optimizers(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
@@ -181,12 +175,12 @@ def test_list_shows_suites_arenas_and_optimizers(
         assert f"  {name} " in shown
 
 
-def fairbench(*words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def fairbench(*words, cwd=None, **environment):
     command, names = [sys.executable, "-m", "fairbench", *words], {**os.environ, **environment}
     return subprocess.run(command, cwd=cwd, env=names, capture_output=True, text=True, check=True)
 
 
-def test_a_copy_of_a_suite_is_the_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_copy_of_a_suite_is_the_suite(tmp_path, capsys):
     assert main(["suite", "show", "mini"]) == 0
     copy = tmp_path / "my.toml"
     copy.write_text(capsys.readouterr().out)
@@ -198,7 +192,7 @@ def test_a_copy_of_a_suite_is_the_suite(tmp_path: Path, capsys: pytest.CaptureFi
     )
 
 
-def test_open_shows_the_page_in_the_users_browser(finished: Finished, tmp_path: Path) -> None:
+def test_open_shows_the_page_in_the_users_browser(finished, tmp_path):
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
     browser.chmod(0o755)
@@ -206,7 +200,7 @@ def test_open_shows_the_page_in_the_users_browser(finished: Finished, tmp_path: 
     assert (tmp_path / "shown").read_text() == f"{(finished.output / 'report.html').as_uri()}\n"
 
 
-def test_env_shows_the_versions_of_a_record(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+def test_env_shows_the_versions_of_a_record(finished, capsys):
     assert main(["env"]) == 0
     shown = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
     record = stored(next((finished.output / "trials").glob("*.json")))
@@ -217,7 +211,7 @@ def test_env_shows_the_versions_of_a_record(finished: Finished, capsys: pytest.C
     assert capsys.readouterr().out == f"fairbench {facts['psilogic']}\n"
 
 
-def test_the_help_of_every_command_has_an_example_and_exit_codes() -> None:
+def test_the_help_of_every_command_has_an_example_and_exit_codes():
     for command in every_command(parser()):
         unexplained = [action.dest for action in command._actions if not action.help and action.dest != "verb"]
         assert not unexplained, command.prog
@@ -227,8 +221,8 @@ def test_the_help_of_every_command_has_an_example_and_exit_codes() -> None:
             assert re.search(r"^exit codes: 0 .*; 2 ", command.epilog or "", re.MULTILINE), command.prog
 
 
-def test_a_device_is_chosen_and_named(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(gpus: int, *words: str, directory: Path = Path("none")) -> tuple[list[str], str]:
+def test_a_device_is_chosen_and_named(finished, monkeypatch):
+    def chosen(gpus, *words, directory=Path("none")):
         for module in ("runner.devices", "cli.running"):
             monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
         found = target(parser().parse_args(["run", *suite, *words, "-o", str(directory)]))
@@ -251,14 +245,14 @@ def test_a_device_is_chosen_and_named(finished: Finished, monkeypatch: pytest.Mo
     assert [device_kind("auto", read_history(x)) for x in (begun, Path("none"))] == ["cpu", "cuda"]
 
 
-def test_a_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error():
     command = f"{shlex.quote(sys.executable)} -m fairbench list | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("suites\n", "")
 
 
 @pytest.mark.parametrize("words", ["--help", "list", "run --help", "data --help", "compare --help", "status STUDY"])
-def test_help_lists_and_the_status_load_no_heavy_library(words: str, ran: Path) -> None:
+def test_help_lists_and_the_status_load_no_heavy_library(words, ran):
     heavy = {"torch", "scipy", "sklearn", "matplotlib", *(() if "STUDY" in words else ("numpy", "rich"))}
     code = (
         "import sys\nfrom fairbench.cli.main import main\n"
@@ -269,7 +263,7 @@ def test_help_lists_and_the_status_load_no_heavy_library(words: str, ran: Path) 
     assert done.stdout.endswith("set()\n")
 
 
-def test_a_changed_plan_is_reported(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_plan_is_reported(ran, folder, capsys):
     suite, plan = folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
     assert main([*plan, "--device", "cpu"]) == 0
     shown, progress = capsys.readouterr()
@@ -290,7 +284,7 @@ def test_a_changed_plan_is_reported(ran: Path, folder: Path, capsys: pytest.Capt
     assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
 
 
-def test_a_frozen_plan_accepts_no_change(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_frozen_plan_accepts_no_change(ran, folder, capsys):
     assert main(["plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze"]) == 0
     assert "frozen in out: sha256 " in capsys.readouterr().out
     assert main(["status", "out", "--exit-code"]) == 1
@@ -306,9 +300,7 @@ def test_a_frozen_plan_accepts_no_change(ran: Path, folder: Path, capsys: pytest
     assert "Frozen plan: Declared 20" in capsys.readouterr().out
 
 
-def test_reading_a_study_changes_no_file_of_it(
-    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reading_a_study_changes_no_file_of_it(finished, tmp_path, capsys):
     before = {path: path.stat().st_mtime_ns for path in finished.output.rglob("*")}
     assert main(["report", str(finished.output), "--output-dir", str(tmp_path / "elsewhere")]) == 0
     assert main(["status", str(finished.output)]) == 0
@@ -321,7 +313,7 @@ def test_reading_a_study_changes_no_file_of_it(
         assert (tmp_path / "elsewhere" / table).read_bytes() == (finished.output / table).read_bytes()
 
 
-def test_explain(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain(finished, capsys):
     files = sorted((finished.output / "trials").glob("*.json"))
     specs = [stored(file)["spec"] for file in files]
     assert main(["explain", str(files[0])]) == 0

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ WAITS = "for turn in {1..1000}; do sleep 0.02; done"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, tiny_file, monkeypatch):
     """A working directory with a difficult name and the tiny suite."""
     folder = tmp_path / "ein Ordner 'für' $HOME"
     folder.mkdir()
@@ -32,12 +31,12 @@ def folder(tmp_path: Path, tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return folder
 
 
-def script(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def script(capsys, *words):
     assert cli.main(["slurm", *words]) == 0, capsys.readouterr().err
     return capsys.readouterr().out
 
 
-def start(folder: Path, text: str, code: int, rest: str = WAITS, **environment: str) -> subprocess.Popen[str]:
+def start(folder, text, code, rest=WAITS, **environment):
     """Run a script with a driver that records its arguments and waits for a signal, and a mock of scontrol."""
     programs = {"driver": DRIVER.format(code=code, rest=rest), "scontrol": '#!/bin/bash\necho "$@" >> requeued\n'}
     for name, program in programs.items():
@@ -55,7 +54,7 @@ def start(folder: Path, text: str, code: int, rest: str = WAITS, **environment: 
 
 
 @pytest.fixture
-def job(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def job(folder, capsys):
     return script(capsys, "tiny.toml", "--array", "2")
 
 
@@ -63,9 +62,7 @@ def job(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     ("sent", "code", "requeued"),
     [(signal.SIGUSR1, 75, True), (signal.SIGTERM, 75, False), (signal.SIGUSR1, 0, False), (signal.SIGUSR1, 1, False)],
 )
-def test_a_signalled_driver_ends_and_is_requeued(
-    folder: Path, job: str, sent: signal.Signals, code: int, requeued: bool
-) -> None:
+def test_a_signalled_driver_ends_and_is_requeued(folder, job, sent, code, requeued):
     running = start(folder, job, code)
     running.send_signal(sent)
     assert running.wait(10) == code
@@ -76,18 +73,18 @@ def test_a_signalled_driver_ends_and_is_requeued(
 
 
 @pytest.mark.parametrize(("code", "requeued"), [(0, False), (137, False), (75, True)])
-def test_the_job_returns_the_code_of_the_driver(folder: Path, job: str, code: int, requeued: bool) -> None:
+def test_the_job_returns_the_code_of_the_driver(folder, job, code, requeued):
     assert start(folder, job, 0, f"exit {code}").wait(10) == code
     assert (folder / "requeued").exists() == requeued
 
 
-def passed(folder: Path, text: str, **environment: str) -> list[str]:
+def passed(folder, text, **environment):
     """The working directory and the arguments of the driver of a script."""
     start(folder, text, 0, "exit 0", **environment).wait(10)
     return (folder / "arguments").read_text().splitlines()
 
 
-def test_options_of_run_are_passed_on_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_run_are_passed_on_unchanged(folder, capsys):
     words = [
         "--only-optimizers",
         "AdamW,PsiLogic",
@@ -104,7 +101,7 @@ def test_options_of_run_are_passed_on_unchanged(folder: Path, capsys: pytest.Cap
     ]  # fmt: skip
 
 
-def test_a_job_uses_its_gpus_or_leaves_places_to_ray(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_uses_its_gpus_or_leaves_places_to_ray(folder, capsys):
     text = script(capsys, "tiny.toml", "--gres", "gpu:2", "--trials-per-gpu", "2", "--output-dir", "100%")
     arguments = passed(folder, text)
     assert arguments[4:6] == ["--gpus", "all"]
@@ -115,12 +112,12 @@ def test_a_job_uses_its_gpus_or_leaves_places_to_ray(folder: Path, capsys: pytes
     assert arguments[4:] == ["--suite=tiny.toml", "--device=cpu", "--offline", "--ray=node:6379"]
 
 
-def test_only_the_resource_gpu_means_gpus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_resource_gpu_means_gpus(folder, capsys):
     for gres, device in {"gpu": "cuda", "gpu:h100:1": "cuda", "shard:1,gpu:2": "cuda", "gpux": "cpu"}.items():
         assert f" --device={device} " in script(capsys, "tiny.toml", "--gres", gres), gres
 
 
-def test_options_of_sbatch_become_directives(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_sbatch_become_directives(folder, capsys):
     words = ["--array", "4", "--gres", "gpu:1", "--time", "2:00:00", "--mem", "16G", "--sbatch=--account=physics"]
     lines = script(capsys, "tiny.toml", *words, "--output-dir", "100%").splitlines()
     assert [line for line in lines if line.startswith("#SBATCH")] == [

@@ -1,7 +1,6 @@
 """The suite of a command line."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,16 +12,15 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.checks import check_suite
 from fairbench.suites.loader import load_suite, suite_names
 from fairbench.suites.overrides import Overrides, with_seeds, with_steps
-from fairbench.suites.schema import Suite
 from fairbench.suites.search import Search
 from fairbench.suites.stages import Final
 
 
-def chosen(*words: str) -> Suite:
+def chosen(*words):
     return chosen_suite(parser().parse_args(["run", "mini", *words]))
 
 
-def test_an_added_optimizer_does_not_change_the_suite() -> None:
+def test_an_added_optimizer_does_not_change_the_suite():
     mini, suite = (
         load_suite("mini"),
         chosen("--add-optimizer", "rules/mine.py:Mine", "--add-optimizer", "pkg.mod:Other"),
@@ -32,12 +30,12 @@ def test_an_added_optimizer_does_not_change_the_suite() -> None:
     assert (suite.reference, suite.arenas) == (mini.reference, mini.arenas)
 
 
-def test_selected_optimizers_and_an_added_one() -> None:
+def test_selected_optimizers_and_an_added_one():
     suite = chosen("--only-optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
     assert (list(suite.optimizers), suite.reference) == (["AdamW", "Mine"], "Mine")
 
 
-def test_hyperparameters_are_added_to_those_of_the_suite() -> None:
+def test_hyperparameters_are_added_to_those_of_the_suite():
     words = ["--add-optimizer", "mine.py:Mine", "--set", "Mine.betas = [0.9, 0.95]", "--set", "PsiLogic.gamma=0.5"]
     suite = chosen(*words, "--set", 'Mine.mode="fast"', "--set", "AdamW.amsgrad=true")
     assert suite.optimizers["Mine"].options == {"betas": [0.9, 0.95], "mode": "fast"}
@@ -45,7 +43,7 @@ def test_hyperparameters_are_added_to_those_of_the_suite() -> None:
     assert suite.optimizers["AdamW"].options == {"weight_decay": 0.01, "fused": True, "amsgrad": True}
 
 
-def test_any_key_of_a_suite_file_can_be_set() -> None:
+def test_any_key_of_a_suite_file_can_be_set():
     words = ["training.clip_norm=0", "arenas.vit.steps=100", "arenas.gpt.model.layers=3", "sweep.seeds=[7]"]
     words += [
         "optimizers.Lion.lr=0.001",
@@ -62,7 +60,7 @@ def test_any_key_of_a_suite_file_can_be_set() -> None:
     assert suite.optimizers["PsiLogic"].options["gamma"] == 2
 
 
-def test_a_name_with_dots_can_be_set(tiny_file: Path) -> None:
+def test_a_name_with_dots_can_be_set(tiny_file):
     text = tiny_file.read_text().replace("[arenas.vit]", '[arenas."vit.v1.5"]\ntask = "vit"')
     tiny_file.write_text(f'{text}\n[optimizers."AdamW 2.0"]\nfactory = "torch.optim:AdamW"\n')
     words = ["--set", "arenas.vit.v1.5.steps=50", "--set", "AdamW 2.0.eps=0.5"]
@@ -71,7 +69,7 @@ def test_a_name_with_dots_can_be_set(tiny_file: Path) -> None:
     assert suite.optimizers["AdamW 2.0"].options["eps"] == 0.5
 
 
-def test_more_seeds_begin_with_those_of_the_suite() -> None:
+def test_more_seeds_begin_with_those_of_the_suite():
     mini = load_suite("mini")
     assert chosen("--seeds", "10").final.seeds == [*mini.final.seeds, 9, 10]
     assert chosen("--seeds", "2").final.seeds == mini.final.seeds[:2]
@@ -79,7 +77,7 @@ def test_more_seeds_begin_with_those_of_the_suite() -> None:
     assert chosen("--seeds", "9,").final.seeds == [9]
 
 
-def test_looks_follow_the_seeds() -> None:
+def test_looks_follow_the_seeds():
     looking = replace(load_suite("mini"), final=Final([1, 2, 3, 4, 5, 6], 6, looks=[2, 4, 6]))
     assert with_seeds(looking, 8).final == Final([*range(1, 9)], 6, looks=[2, 4, 6, 8])
     assert with_seeds(looking, 4).final == Final([1, 2, 3, 4], 6, looks=[2, 4])
@@ -88,7 +86,7 @@ def test_looks_follow_the_seeds() -> None:
 
 @pytest.mark.parametrize("name", suite_names())
 @pytest.mark.parametrize("steps", [40, 5000])
-def test_other_lengths_keep_their_shares_of_the_steps(name: str, steps: int) -> None:
+def test_other_lengths_keep_their_shares_of_the_steps(name, steps):
     before = load_suite(name)
     suite = with_steps(before, steps)
     check_suite(suite)
@@ -106,7 +104,7 @@ def test_other_lengths_keep_their_shares_of_the_steps(name: str, steps: int) -> 
         assert load_suite(name, Overrides(steps=40, settings={"training.log_every": 1})).training.log_every == 1
 
 
-def test_the_grid_of_learning_rates() -> None:
+def test_the_grid_of_learning_rates():
     sweep = chosen("--lr-grid", "1e-4:1e-1:7").sweep
     assert [setting.lr for setting in Search(sweep).first()][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
 
@@ -122,12 +120,12 @@ def test_the_grid_of_learning_rates() -> None:
         ("eps", float("inf"), "optimizers.AdamW.options.eps must be a finite plain value, got inf"),
     ],
 )
-def test_hyperparameters_are_checked_against_the_signature(option: str, value: object, complaint: str) -> None:
+def test_hyperparameters_are_checked_against_the_signature(option, value, complaint):
     with pytest.raises(UsageError) as error:
         resolve_optimizer("AdamW", OptimizerPlan(options={option: value}))
     assert complaint in str(error.value)
 
 
-def test_a_default_of_none_takes_any_value_and_an_integer_is_a_number() -> None:
+def test_a_default_of_none_takes_any_value_and_an_integer_is_a_number():
     resolved = resolve_optimizer("AdamW", OptimizerPlan(options={"fused": True, "weight_decay": 1}))
     assert (resolved.options["fused"], resolved.options["weight_decay"]) == (True, 1)

@@ -23,17 +23,17 @@ SUITE = ["--suite", "tiny.toml"]
 
 
 @pytest.fixture
-def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tiny_file, monkeypatch):
     monkeypatch.chdir(tiny_file.parent)
     return tiny_file.parent
 
 
-def test_every_check_has_a_row() -> None:
+def test_every_check_has_a_row():
     rows = re.findall(r"^\| ([a-z0-9 ]+) \|", PAGE.partition("| check |")[2], re.MULTILINE)
     assert rows == [check.name for check in CONTRACT_CHECKS]
 
 
-def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder: Path) -> None:
+def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder):
     lost = {name: OptimizerPlan(f"own_optimizers:{name}") for name in ("Explodes", "Raises")}
     suite = replace(load_suite("tiny.toml"), optimizers={"AdamW": OptimizerPlan(), **lost}, reference="AdamW")
     preview = run_preview(suite, [1e-3, 1e-2], [Place()])
@@ -65,7 +65,7 @@ class Stopped(torch.optim.AdamW):
 """
 
 
-def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(folder: Path) -> None:
+def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(folder):
     (folder / "stopped.py").write_text(STOPPED)
     plans = {"AdamW": OptimizerPlan(), "Stopped": OptimizerPlan("stopped.py:Stopped")}
     preview = run_preview(replace(load_suite("tiny.toml"), optimizers=plans, reference="AdamW"), [1e-3], [Place()])
@@ -73,7 +73,7 @@ def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(folder:
     assert preview.value("Stopped", 1e-3) == preview.value("AdamW", 1e-3)
 
 
-def test_a_preview_ends_with_the_command_of_its_study(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_preview_ends_with_the_command_of_its_study(folder, capsys):
     words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--against", "AdamW", "--lr", "1e-3"]
     assert main(["try", "own_optimizers:Signs", "--suite", "tiny.toml", *words]) == 0
     assert (
@@ -82,16 +82,14 @@ def test_a_preview_ends_with_the_command_of_its_study(folder: Path, capsys: pyte
     ) in capsys.readouterr().out
 
 
-def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(folder, capsys):
     assert main(["try", "AdamW", *SUITE, "--lr", "1e-3"]) == 0
     shown = capsys.readouterr().out
     assert [line.split() for line in shown.splitlines() if line.startswith("lr")] == [["lr", "AdamW"]]
     assert shown.endswith("\n    fairbench run --suite tiny.toml\n")
 
 
-def test_the_rates_of_a_preview() -> None:
+def test_the_rates_of_a_preview():
     sweep = load_suite("mini").sweep
     searched, fixed, scaled = (
         resolve_optimizer("AdamW", plan)

@@ -5,15 +5,13 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from fairbench.cli.main import main
 
 LEFT_OUT = re.compile(r"columns left out, since the terminal is narrow: (.*?)\n\d+ of", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[−+]?\d[\d.]*(?![\w.])")
 
 
-def shown(width: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+def shown(width, monkeypatch, capsys):
     """What `fairbench verdicts` prints; None is a pipe."""
     if width is None:
         monkeypatch.delenv("COLUMNS", raising=False)
@@ -23,9 +21,7 @@ def shown(width: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return capsys.readouterr().out
 
 
-def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(monkeypatch, capsys):
     full = shown(None, monkeypatch, capsys)
     head, *rows = full.splitlines()[:13]
     names = re.split(r"\s{2,}", head.strip())
@@ -42,7 +38,7 @@ def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(
     assert not LEFT_OUT.search(shown(120, monkeypatch, capsys))
 
 
-def test_a_pipe_gets_whole_lines() -> None:
+def test_a_pipe_gets_whole_lines():
     command = [sys.executable, "-m", "fairbench", "list"]
     names = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(command, env=names, capture_output=True, text=True, check=True)

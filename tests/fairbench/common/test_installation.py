@@ -16,14 +16,14 @@ THEIRS = '"""A package of another distribution."""\n'
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path):
     """A folder as pip leaves it."""
     for package in ("fairbench", "psilogic"):
         shutil.copytree(SOURCE / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "cpp"))
     return tmp_path
 
 
-def python(code: str, *folders: Path) -> subprocess.CompletedProcess[str]:
+def python(code, *folders):
     """A process of Python that finds our packages in these folders alone, not where this one has found them."""
     path = os.pathsep.join(map(str, [*folders, sysconfig.get_path("purelib")]))
     command, environment = [sys.executable, "-S", "-c", code], {**os.environ, "PYTHONPATH": path}
@@ -31,7 +31,7 @@ def python(code: str, *folders: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_another_distribution_in_the_same_folder_is_warned_of(site: Path) -> None:
+def test_another_distribution_in_the_same_folder_is_warned_of(site):
     for name in ("psilogic-0.6.0", "fairbench-0.9.6"):
         (site / f"{name}.dist-info").mkdir()
     shown = python("import psilogic, fairbench", site).stderr
@@ -40,7 +40,7 @@ def test_another_distribution_in_the_same_folder_is_warned_of(site: Path) -> Non
     assert shown.count("run: pip uninstall psilogic") == 2
 
 
-def test_packages_as_they_were_installed_are_used_in_silence(site: Path) -> None:
+def test_packages_as_they_were_installed_are_used_in_silence(site):
     for name in ("numpy-2.0.0", "psilogic_fairbench-0.7.0"):
         (site / f"{name}.dist-info").mkdir()
     for code in (COMMAND, IN_PYTHON):
@@ -56,9 +56,7 @@ def test_packages_as_they_were_installed_are_used_in_silence(site: Path) -> None
         ("deleted", "is missing; was another distribution uninstalled that had it too? run: pip uninstall"),
     ],
 )
-def test_files_that_another_distribution_replaced_or_deleted_are_named(
-    site: Path, package: str, fate: str, said: str
-) -> None:
+def test_files_that_another_distribution_replaced_or_deleted_are_named(site, package, fate, said):
     file = site / package / "__init__.py"
     file.write_text(THEIRS) if fate == "replaced" else file.unlink()
     done = python(COMMAND, site)
@@ -68,7 +66,7 @@ def test_files_that_another_distribution_replaced_or_deleted_are_named(
         assert f"UsageError: {file} {said}" in python(IN_PYTHON, site).stderr
 
 
-def test_a_psilogic_that_python_finds_elsewhere_is_named(site: Path) -> None:
+def test_a_psilogic_that_python_finds_elsewhere_is_named(site):
     theirs = site / "theirs" / "psilogic"
     theirs.mkdir(parents=True)
     (theirs / "__init__.py").write_text(THEIRS)

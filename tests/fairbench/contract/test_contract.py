@@ -1,7 +1,5 @@
 """`fairbench check`: a sound optimizer passes every check, and each fault fails the check made for it."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from fairbench.cli.main import main
@@ -247,24 +245,24 @@ class Breaks(Signs):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checked")
     (folder / "wrong.py").write_text(WRONG)
     return str(folder)
 
 
 @pytest.fixture(autouse=True)
-def in_folder(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_folder(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
 @pytest.fixture(scope="module")
-def executor() -> Iterator[ProcessExecutor]:
+def executor():
     with ProcessExecutor([Place()], preload=run_checks.PRELOAD) as executor:
         yield executor
 
 
-def test_a_note_has_no_advice() -> None:
+def test_a_note_has_no_advice():
     needy = case_of("AdamW", OptimizerPlan(needs=["closure"]))
     flag = checked(next(check for check in CONTRACT_CHECKS if check.name == "missing gradients"), needy)
     assert (flag.severity, flag.advice) == ("note", "")
@@ -311,9 +309,7 @@ def test_a_note_has_no_advice() -> None:
         ("torch.optim:SGD", "long training", "pass", "over 200 steps neither the memory nor the time of a step grows"),
     ],
 )
-def test_each_fault_fails_its_check_and_what_is_sound_passes(
-    factory: str, check: str, severity: str, evidence: str, executor: ProcessExecutor
-) -> None:
+def test_each_fault_fails_its_check_and_what_is_sound_passes(factory, check, severity, evidence, executor):
     name, plan = factory.split(":")[-1], OptimizerPlan(factory if ":" in factory else f"wrong.py:{factory}")
     flag = Flag(
         **executor.call(run_checks.check_optimizer, check, name, plan, [{"lr": 1e-2, "start": 2.3, "end": 1.0}])
@@ -322,22 +318,20 @@ def test_each_fault_fails_its_check_and_what_is_sound_passes(
     assert evidence in flag.evidence
 
 
-def test_the_state_of_adamw_is_two_numbers_for_each_weight() -> None:
+def test_the_state_of_adamw_is_two_numbers_for_each_weight():
     from fairbench.contract.cost import state_bytes
 
     adamw = case.replace(case_of("AdamW", OptimizerPlan()), trainings=[ShortTraining(1e-3, 2.3, 1.0)])
     assert state_bytes(adamw.training(1)) == pytest.approx(8, abs=0.1)
 
 
-def test_an_optimizer_that_climbs_fails(executor: ProcessExecutor) -> None:
+def test_an_optimizer_that_climbs_fails(executor):
     trained = executor.call(run_checks.train, "Climbs", OptimizerPlan("wrong.py:Climbs", lr=1e-3))
     assert trained["flag"]["severity"] == "fail"
     assert trained["flag"]["evidence"].startswith("the best result of lr 0.001: the loss of the training")
 
 
-def test_an_optimizer_that_breaks_its_process_has_every_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_optimizer_that_breaks_its_process_has_every_row(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(run_checks, "CHECK_LIMIT", 4.0)
     assert main(["check", "wrong.py:Breaks"]) == 1
@@ -355,7 +349,7 @@ def test_an_optimizer_that_breaks_its_process_has_every_row(
     assert rows["parameter groups"][0] == rows["gradients untouched"][0] == "pass"
 
 
-def test_after_a_training_that_raises_nothing_else_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_training_that_raises_nothing_else_is_tried(capsys):
     assert main(["check", "wrong.py:Raises"]) == 1
     shown = capsys.readouterr().out
     assert "fail  trains  it raises ArithmeticError: no step can be taken for many reasons" in shown

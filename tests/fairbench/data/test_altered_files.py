@@ -5,9 +5,6 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import archives
 import pytest
@@ -24,7 +21,7 @@ PHOTOS = archives.jpegs(archives.noise(33, 3, (64, 64), 0))
 WORDS = (b"\xff\xfe", b"-1", b"null", b"\0", b"[" * 3000, b"\n", b"\xff" * 8, b"9" * 30)
 
 
-def altered(data: bytes, chance: random.Random) -> bytes:
+def altered(data, chance):
     """Bytes cut short, replaced, left out, repeated or inserted."""
     i, j = sorted(chance.randrange(len(data) + 1) for _ in range(2))
     j = min(j, i + chance.choice((1, 4, 30, 10**9)))
@@ -33,16 +30,16 @@ def altered(data: bytes, chance: random.Random) -> bytes:
     return chance.choice((*parts, data[:i] + chance.choice(WORDS) + data[i:]))
 
 
-def altered_member(members: dict[str, bytes], chance: random.Random) -> dict[str, bytes]:
+def altered_member(members, chance):
     name = chance.choice(sorted(members))
     return {**members, name: altered(members[name], chance)}
 
 
-def altered_file(path: Path, chance: random.Random) -> None:
+def altered_file(path, chance):
     path.write_bytes(altered(path.read_bytes(), chance))
 
 
-def tar(folder: Path, chance: random.Random) -> str:
+def tar(folder, chance):
     members, inside = archives.cifar_members(TRAIN, TEST, archives.CLASSES), chance.randrange(3)
     path = archives.write_tar(
         folder / "cifar-100-python.tar.gz", altered_member(members, chance) if inside == 0 else members
@@ -54,7 +51,7 @@ def tar(folder: Path, chance: random.Random) -> str:
     return "cifar100"
 
 
-def zipped(folder: Path, chance: random.Random) -> str:
+def zipped(folder, chance):
     members, inside = archives.tiny_imagenet_members(PHOTOS, PHOTOS[:6], archives.CLASSES), chance.randrange(3)
     path = archives.write_zip(folder / "tiny-imagenet-200.zip", altered_member(members, chance) if inside else members)
     if not inside:
@@ -62,26 +59,26 @@ def zipped(folder: Path, chance: random.Random) -> str:
     return "tiny-imagenet"
 
 
-def faces(folder: Path, chance: random.Random) -> str:
+def faces(folder, chance):
     archives.write_zip(folder / "img_align_celeba.zip", {"img_align_celeba/1.jpg": PHOTOS[0][0]})
     (folder / "list_eval_partition.txt").write_bytes(altered(b"1.jpg 0\n", chance))
     return "celeba"
 
 
-def hub(folder: Path, chance: random.Random) -> str:
+def hub(folder, chance):
     path = archives.write_cifar_hub(folder / "hub", TRAIN, TEST)
     altered_file(chance.choice(sorted(path.rglob("*.parquet"))), chance)
     return "cifar100"
 
 
-def stories(folder: Path, chance: random.Random) -> str:
+def stories(folder, chance):
     for split in ("train", "valid"):
         path = archives.stories_file(folder / f"TinyStoriesV2-GPT4-{split}.txt", [f"{split} {i} é" for i in range(40)])
         altered_file(path, chance)
     return "tinystories"
 
 
-def image(folder: Path, chance: random.Random) -> str:
+def image(folder, chance):
     kind = chance.choice(("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "ICO", "TGA", "PCX"))
     for i, (pixels, _) in enumerate(TRAIN[:31]):
         (folder / "photos").mkdir(exist_ok=True)
@@ -91,7 +88,7 @@ def image(folder: Path, chance: random.Random) -> str:
     return "images"
 
 
-def outcome(written: Callable[[Path, random.Random], str], seed: int, folder: Path) -> str:
+def outcome(written, seed, folder):
     """Prepare a dataset from altered files, and open its arrays, one of which is altered, too; returns the error."""
     chance = random.Random(f"{written.__name__} {seed}")
     folder.mkdir()
@@ -113,7 +110,7 @@ def outcome(written: Callable[[Path, random.Random], str], seed: int, folder: Pa
 @pytest.mark.soak
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("written", [tar, zipped, faces, hub, stories, image])
-def test_altered_files_are_read_or_refused(tmp_path: Path, written: Any) -> None:
+def test_altered_files_are_read_or_refused(tmp_path, written):
     first = int(os.environ.get("SOAK_SEED", time.time()))
     for seed in range(first, first + 300):
         try:

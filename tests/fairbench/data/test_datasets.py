@@ -7,9 +7,6 @@ import os
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import archives
 import numpy as np
@@ -27,39 +24,36 @@ from fairbench.data.loading import load_source
 from fairbench.data.preparation import tokenizer
 from fairbench.data.preparation.locate import PrepareOptions
 from fairbench.data.preparation.prepare import prepare
-from fairbench.data.prepared import Prepared
 
 pytestmark = pytest.mark.xdist_group("datasets")
 
 WNIDS = ["n01443537", "n01629819", "n02099601"]
 
 
-def prepared(
-    data_root: Path, dataset: str, hub: Path | None = None, unverified: bool = False, **options: Any
-) -> Prepared:
+def prepared(data_root, dataset, hub=None, unverified=False, **options):
     prepare(dataset_config(dataset, options), PrepareOptions(data_root, hub, unverified=unverified or hub is not None))
     return dataset_config(dataset, options).open(data_root)
 
 
-def files(data: Prepared) -> dict[str, bytes]:
+def files(data):
     return {path.name: path.read_bytes() for path in data.folder.glob("*.npy")}
 
 
-def examples(data: Prepared, *splits: str) -> Counter[tuple[bytes, int]]:
+def examples(data, *splits):
     pairs = [(data.array(split), data.array(f"{split}_labels")) for split in splits]
     return Counter(
         (image.tobytes(), int(label)) for images, labels in pairs for image, label in zip(images, labels, strict=True)
     )
 
 
-def truth(images: archives.Labelled) -> Counter[tuple[bytes, int]]:
+def truth(images):
     return Counter((pixels.transpose(2, 0, 1).tobytes(), label) for pixels, label in images)
 
 
 # CIFAR-100
 
 
-def test_cifar_is_split_without_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cifar_is_split_without_loss(tmp_path, monkeypatch):
     train, test = archives.noise(66, 3, (32, 32), 0), archives.noise(9, 3, (32, 32), 1)
     archives.write_tar(tmp_path / "cifar100" / "cifar-100-python.tar.gz", archives.cifar_members(train, test, CLASSES))
     archives.register(monkeypatch, "cifar100", tmp_path / "cifar100")
@@ -92,13 +86,13 @@ def test_cifar_is_split_without_loss(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # Tiny ImageNet
 
 
-def tiny_images(count: int, seed: int) -> list[tuple[bytes, int]]:
+def tiny_images(count, seed):
     """The first one is grey."""
     images = archives.jpegs(archives.noise(count, 3, (64, 64), seed))
     return [(archives.encoded(np.full((64, 64), 100, np.uint8), "JPEG"), images[0][1]), *images[1:]]
 
 
-def test_tiny_imagenet_is_split_without_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiny_imagenet_is_split_without_loss(tmp_path, monkeypatch):
     train, val = tiny_images(33, 0), tiny_images(6, 1)
     archives.write_zip(tmp_path / "tiny-imagenet-200.zip", archives.tiny_imagenet_members(train, val, WNIDS))
     archives.register(monkeypatch, "tiny-imagenet", tmp_path)
@@ -116,7 +110,7 @@ def test_tiny_imagenet_is_split_without_loss(tmp_path: Path, monkeypatch: pytest
         ([], "does not state the names of its classes"),
     ],
 )
-def test_different_labels_of_the_hub_are_refused(tmp_path: Path, names: list[str], complaint: str) -> None:
+def test_different_labels_of_the_hub_are_refused(tmp_path, names, complaint):
     archives.write_tiny_hub(tmp_path / "mirror", tiny_images(30, 0), tiny_images(3, 1), names)
     with pytest.raises(UsageError, match=complaint):
         prepared(tmp_path, "tiny-imagenet", tmp_path / "mirror")
@@ -125,10 +119,10 @@ def test_different_labels_of_the_hub_are_refused(tmp_path: Path, names: list[str
 # CelebA
 
 
-def bicubic(image: np.ndarray, size: int) -> np.ndarray:
+def bicubic(image, size):
     """Antialiased bicubic resizing as Pillow defines it: Keys' kernel (a = -0.5) widened, rounded between the axes."""
 
-    def weights(old: int) -> np.ndarray:
+    def weights(old):
         scale = old / size
         centres = (np.arange(size) + 0.5) * scale
         x = np.abs((np.arange(old)[None] + 0.5 - centres[:, None]) / scale)
@@ -140,7 +134,7 @@ def bicubic(image: np.ndarray, size: int) -> np.ndarray:
 
 
 @pytest.fixture
-def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bytes]]:
+def faces(tmp_path, monkeypatch):
     """Faces by official split, in an archive."""
     rows = np.arange(218)[:, None, None] * np.array([1, 0, 1]) + np.arange(178)[None, :, None] * np.array([0, 1, 1])
     every = [archives.encoded(((rows * (i + 1)) % 256).astype(np.uint8), "JPEG") for i in range(7)]
@@ -150,7 +144,7 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[byt
     return faces
 
 
-def test_celeba_is_cropped_and_resized(tmp_path: Path, faces: dict[str, list[bytes]]) -> None:
+def test_celeba_is_cropped_and_resized(tmp_path, faces):
     cropped = prepared(tmp_path, "celeba", size=140)
     small = prepared(tmp_path, "celeba")
     for split, images in faces.items():
@@ -166,7 +160,7 @@ def test_celeba_is_cropped_and_resized(tmp_path: Path, faces: dict[str, list[byt
     assert sorted(small.manifest["arrays"]) == ["test", "train", "val"]
 
 
-def test_celeba_from_kaggle(tmp_path: Path, faces: dict[str, list[bytes]]) -> None:
+def test_celeba_from_kaggle(tmp_path, faces):
     """Its list is verified by its rows; its archive, which has one more folder, can only be accepted."""
     data = prepared(tmp_path, "celeba", size=32)
     path, table = tmp_path / "list_eval_partition.txt", tmp_path / "list_eval_partition.csv"
@@ -190,7 +184,7 @@ def test_celeba_from_kaggle(tmp_path: Path, faces: dict[str, list[bytes]]) -> No
     assert again.fingerprint == data.fingerprint
 
 
-def test_the_list_of_partitions_that_is_known_is_the_one_of_consecutive_images() -> None:
+def test_the_list_of_partitions_that_is_known_is_the_one_of_consecutive_images():
     """CelebA's splits are the images 1 to 162,770, to 182,637 and to 202,599."""
     parts = np.repeat([0, 1, 2], [162_770, 19_867, 19_962])
     rows = "".join(f"{i:06}.jpg {part}\r\n" for i, part in enumerate(parts, 1))
@@ -199,7 +193,7 @@ def test_the_list_of_partitions_that_is_known_is_the_one_of_consecutive_images()
     assert archive.size == len(rows)
 
 
-def test_a_wrong_list_of_partitions_is_named(tmp_path: Path, faces: Any) -> None:
+def test_a_wrong_list_of_partitions_is_named(tmp_path, faces):
     for line, complaint in (
         ("000009.jpg 0", "1 images of the list of partitions are not in"),
         ("000001.jpg 3", "list_eval_partition.txt, line 1: '000001.jpg 3' is not the name"),
@@ -220,7 +214,7 @@ def test_a_wrong_list_of_partitions_is_named(tmp_path: Path, faces: Any) -> None
 STORIES = [f"Tom saw {i} cats.\nHe gave each cat {i % 7} fish; «meow», said the cats." for i in range(200)]
 
 
-def texts(data: Prepared, split: str) -> list[str]:
+def texts(data, split):
     """The texts of a split, from its tokens; each ends with the end token."""
     tokens = data.array(split)
     assert tokens.dtype == np.uint16
@@ -230,7 +224,7 @@ def texts(data: Prepared, split: str) -> list[str]:
     return [text.encode("latin1").decode() for text in decoded]
 
 
-def test_each_story_is_in_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_story_is_in_one_split(tmp_path, monkeypatch):
     trains = [STORIES[0], *STORIES, "", " \n", STORIES[150], STORIES[150]]
     archives.write_stories(tmp_path, trains, [*STORIES[:10], "", STORIES[3], "Only in test."])
     archives.register(monkeypatch, "tinystories", tmp_path)
@@ -256,7 +250,7 @@ def test_each_story_is_in_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert counts == {"train": 45, "val": 5, "test": 150}  # validation is at most a tenth of train
 
 
-def test_merges_are_learned_from_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merges_are_learned_from_train_alone(tmp_path, monkeypatch):
     archives.write_stories(tmp_path, STORIES, ["qzqzqzqz " * 500, "café <|end"])
     archives.register(monkeypatch, "tinystories", tmp_path)
     data = prepared(tmp_path, "tinystories", vocabulary=300)
@@ -289,7 +283,7 @@ def test_merges_are_learned_from_train_alone(tmp_path: Path, monkeypatch: pytest
     assert bits["val"] < 0.75 < bits["test"]  # no merge fits the test split
 
 
-def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_cut_alike_however_a_file_is_read(tmp_path, monkeypatch):
     path = tmp_path / "long.txt"
     line = "Once upon a time.\n"
     path.write_bytes(f"\ufeff{line * 20}<|endoftext|>{'é' * 150}<|endoftext|> short <|endoftext|>\n".encode())
@@ -303,7 +297,7 @@ def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch:
 # User data
 
 
-def test_user_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "disk").mkdir()
     (tmp_path / "mine").mkdir()
@@ -323,7 +317,7 @@ def test_user_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
+def pictures(tmp_path):
     """A folder of 40 images in the folders cat and dog, none alike."""
     for i, (pixels, label) in enumerate(archives.noise(40, 2, (20, 30), 0)):
         path = tmp_path / "mine" / ("cat", "dog")[label] / f"{i:02}.png"
@@ -332,7 +326,7 @@ def pictures(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def test_user_images(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_images(tmp_path, pictures, capsys):
     (pictures / "cat" / "notes.txt").touch()
     (pictures / "outside.png").touch()
     data = prepared(tmp_path, "images", path=str(pictures), size=20)
@@ -365,16 +359,16 @@ def test_user_images(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixtu
     assert "train_labels" not in without.manifest["arrays"]
 
 
-def alone(pictures: Path) -> None:
+def alone(pictures):
     shutil.rmtree(pictures / "dog")
 
 
-def few(pictures: Path) -> None:
+def few(pictures):
     for i in range(12, 40, 2):
         shutil.copy(pictures / "cat" / "00.png", pictures / "cat" / f"{i:02}.png")
 
 
-def unreadable_name(pictures: Path) -> None:
+def unreadable_name(pictures):
     (pictures / "cat" / "00.png").rename(os.fsdecode(bytes(pictures / "cat") + b"/caf\xe9.png"))
 
 
@@ -395,9 +389,7 @@ def unreadable_name(pictures: Path) -> None:
         ),
     ],
 )
-def test_user_images_that_cannot_be_used_are_named(
-    tmp_path: Path, pictures: Path, spoil: Callable[[Path], object], complaint: str
-) -> None:
+def test_user_images_that_cannot_be_used_are_named(tmp_path, pictures, spoil, complaint):
     spoil(pictures)
     with pytest.raises(UsageError, match=complaint) as raised:
         prepared(tmp_path, "images", path=str(pictures), size=20)
@@ -407,7 +399,7 @@ def test_user_images_that_cannot_be_used_are_named(
 # Both sources
 
 
-def write_sources(dataset: str, folder: Path, mirror: Path) -> None:
+def write_sources(dataset, folder, mirror):
     """A dataset as its authors and as the hub have it, in another order."""
     sides = {"cifar100": (32, 32), "tiny-imagenet": (64, 64), "celeba": (218, 178)}
     train, test = ([] if dataset == "tinystories" else archives.noise(n, 3, sides[dataset], n) for n in (33, 6))
@@ -438,9 +430,7 @@ def write_sources(dataset: str, folder: Path, mirror: Path) -> None:
         ("tinystories", {"version": "V1", "vocabulary": 300}),
     ],
 )
-def test_a_dataset_is_the_same_from_both_sources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: str, options: dict[str, Any]
-) -> None:
+def test_a_dataset_is_the_same_from_both_sources(tmp_path, monkeypatch, dataset, options):
     write_sources(dataset, tmp_path, tmp_path / "mirror")
     archives.register(monkeypatch, dataset, tmp_path)
     if dataset == "celeba":  # fairbench knows the names of all its files
@@ -458,7 +448,7 @@ def test_a_dataset_is_the_same_from_both_sources(
 # Configurations
 
 
-def test_each_dataset_that_arenas_read_is_named_once() -> None:
+def test_each_dataset_that_arenas_read_is_named_once():
     tables = [
         {"source": "tinystories", "vocabulary": 4096, "context": 128},
         {"source": "cifar100"},
@@ -478,6 +468,6 @@ def test_each_dataset_that_arenas_read_is_named_once() -> None:
         ("text", {}, "text needs the option path"),
     ],
 )
-def test_wrong_options_are_named(dataset: str, options: dict[str, Any], complaint: str) -> None:
+def test_wrong_options_are_named(dataset, options, complaint):
     with pytest.raises(UsageError, match=complaint):
         dataset_config(dataset, options)

@@ -8,9 +8,6 @@ import tarfile
 import tracemalloc
 import zipfile
 import zlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import archives
 import numpy as np
@@ -36,24 +33,24 @@ GREY = np.arange(0, 240, 10, np.uint8).reshape(4, 6)
 # Images
 
 
-def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+def saved(image, kind="PNG", **options):
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
 
 
-def chunk(kind: bytes, data: bytes) -> bytes:
+def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(pixels: np.ndarray, depth: int, color: int) -> bytes:
+def png(pixels, depth, color):
     """A PNG of rows of bytes, for the kinds that Pillow does not write; color 0: grey, 2: RGB, 4: grey and alpha."""
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     header = struct.pack(">IIBBBBB", 6, 4, depth, color, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def turned(orientation: int) -> bytes:
+def turned(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     return saved(Image.fromarray(COLORS), "PNG", exif=exif)
@@ -62,7 +59,7 @@ def turned(orientation: int) -> bytes:
 OPAQUE = np.dstack([COLORS, np.full((4, 6), 255, np.uint8)])
 SEE_THROUGH = np.dstack([COLORS, np.full((4, 6), 254, np.uint8)])
 PALETTE = Image.fromarray(COLORS).quantize(16)
-IMAGES: dict[str, tuple[bytes, Any]] = {
+IMAGES = {
     "palette": (saved(PALETTE), np.asarray(PALETTE.convert("RGB"))),
     "palette with transparency": (saved(PALETTE, transparency=0), "transparent pixels"),
     "opaque": (saved(Image.fromarray(OPAQUE)), COLORS),
@@ -85,7 +82,7 @@ IMAGES: dict[str, tuple[bytes, Any]] = {
 
 
 @pytest.mark.parametrize(("data", "expected"), IMAGES.values(), ids=IMAGES)
-def test_images_are_right_or_refused(data: bytes, expected: Any) -> None:
+def test_images_are_right_or_refused(data, expected):
     if isinstance(expected, str):
         with pytest.raises(UsageError) as raised:
             decode_image(data, "shard.parquet, index 5")
@@ -98,7 +95,7 @@ def test_images_are_right_or_refused(data: bytes, expected: Any) -> None:
 # Labels, columns and lists
 
 NOISE = [archives.encoded(pixels, "PNG") for pixels, _ in archives.noise(33, 3, (32, 32), 0)]
-LABELS: list[Any] = [i % 3 for i in range(33)]
+LABELS = [i % 3 for i in range(33)]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +113,7 @@ LABELS: list[Any] = [i % 3 for i in range(33)]
          "index 7 has shape (3, 4, 6), expected (3, 32, 32): a different dataset?"),
     ],
 )  # fmt: skip
-def test_wrong_rows_are_named_with_file_and_index(
-    tmp_path: Path, columns: dict[str, list[Any]], complaint: str
-) -> None:
+def test_wrong_rows_are_named_with_file_and_index(tmp_path, columns, complaint):
     archives.write_cifar_hub(tmp_path, archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1))
     path = archives.hub_folder(tmp_path, "cifar100") / "cifar100/test-00000-of-00001.parquet"
     archives.write_parquet(path, {"img": NOISE, **columns})
@@ -127,7 +122,7 @@ def test_wrong_rows_are_named_with_file_and_index(
     assert f"{path}{complaint if complaint.startswith(' ') else f', {complaint}'}" in str(raised.value)
 
 
-def test_labels_of_an_archive_are_named_with_file_and_index(tmp_path: Path) -> None:
+def test_labels_of_an_archive_are_named_with_file_and_index(tmp_path):
     train, test = archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1)
     test[4] = test[4][0], -1
     path = archives.write_tar(
@@ -138,7 +133,7 @@ def test_labels_of_an_archive_are_named_with_file_and_index(tmp_path: Path) -> N
     assert f"{path}: test, index 4 has the label -1" in str(raised.value)
 
 
-def test_texts_that_are_not_utf8_are_named(tmp_path: Path) -> None:
+def test_texts_that_are_not_utf8_are_named(tmp_path):
     path = tmp_path / "mine.txt"
     for data, complaint in (
         ("Once upon a time".encode("utf-16"), f"{path}: text 1 is UTF-16, expected UTF-8; save it as UTF-8"),
@@ -153,7 +148,7 @@ def test_texts_that_are_not_utf8_are_named(tmp_path: Path) -> None:
 # Files that decompress to more than memory holds
 
 
-def peak(read: Callable[[], object], complaint: str) -> int:
+def peak(read, complaint):
     """Bytes at most that a reader took before it refused a file."""
     tracemalloc.start()
     with pytest.raises(UsageError) as raised:
@@ -172,9 +167,7 @@ def peak(read: Callable[[], object], complaint: str) -> int:
         (zipfile.ZIP_BZIP2, 1000, "zeros is damaged (BadZipFile: its compression, which is not deflate"),
     ],
 )
-def test_a_zip_bomb_takes_no_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: int, states: int, complaint: str
-) -> None:
+def test_a_zip_bomb_takes_no_memory(tmp_path, monkeypatch, compression, states, complaint):
     monkeypatch.setattr(archive, "MEMBER", 1 << 20)
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", compression) as file:
@@ -184,7 +177,7 @@ def test_a_zip_bomb_takes_no_memory(
     data[entry + 24 : entry + 28] = struct.pack("<I", states)
     path.write_bytes(data)
 
-    def read() -> None:
+    def read():
         with archive.open_zip(path) as members:
             members.read("zeros")
 
@@ -199,9 +192,7 @@ def test_a_zip_bomb_takes_no_memory(
         (tarfile.GNUTYPE_SPARSE, "'cifar-100-python/train' is a link, a device or sparse"),
     ],
 )
-def test_a_tar_bomb_takes_no_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: bytes, complaint: str
-) -> None:
+def test_a_tar_bomb_takes_no_memory(tmp_path, monkeypatch, kind, complaint):
     monkeypatch.setattr(archive, "CONTENT", 1 << 20)
     info = tarfile.TarInfo("cifar-100-python/train")
     info.type, info.size = kind, 0 if kind == tarfile.GNUTYPE_SPARSE else 4_000_000
@@ -209,7 +200,7 @@ def test_a_tar_bomb_takes_no_memory(
         file.write(info.tobuf())
         file.write(bytes(4_000_000))
 
-    def read() -> None:
+    def read():
         with archive.open_tar(tmp_path / "bomb.tar.gz") as members:
             members.read(info.name)
 
@@ -224,11 +215,11 @@ def test_a_tar_bomb_takes_no_memory(
         archives.python2_pickle(np.zeros(3)).replace(b"K\x00\x85", b"J\x80\xf0\xfa\x02\x85")[:-1],  # a shape
     ],
 )
-def test_a_pickle_takes_only_what_its_data_take(hostile: bytes) -> None:
+def test_a_pickle_takes_only_what_its_data_take(hostile):
     assert peak(lambda: archive.unpickled(hostile, "train"), "train is refused (") < 1_000_000
 
 
-def test_rows_of_parquet_that_fit_into_memory_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_parquet_that_fit_into_memory_are_read_at_once(tmp_path, monkeypatch):
     """A value that a file contains once, for all its rows, has the memory of all of them."""
     value = os.urandom(100_000)
     table = pyarrow.table(
@@ -237,7 +228,7 @@ def test_rows_of_parquet_that_fit_into_memory_are_read_at_once(tmp_path: Path, m
     pyarrow.parquet.write_table(table, tmp_path / "bomb.parquet", store_schema=False)
     monkeypatch.setattr(parquet, "MEMORY", 400_000)
 
-    def most() -> int:
+    def most():
         seen = []
         for row in parquet.rows(tmp_path / "bomb.parquet", ["image"]):
             assert row == (value,)

@@ -15,7 +15,6 @@ from fairbench.cli.main import main
 from fairbench.data.dataset_config import configs_of
 from fairbench.data.loading import load_source
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Suite
 
 pytestmark = pytest.mark.xdist_group("full_size")
 
@@ -34,7 +33,7 @@ SHORT = (
 
 
 @pytest.fixture
-def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_root(tmp_path, monkeypatch):
     """The four archives, small but for their numbers of classes, of which this test declares the hashes to be known."""
     root = tmp_path / "data"
     stories = [[f"{split}, {i}: {'once upon a time ' * 60}" for i in range(n)] for split, n in (("a", 80), ("b", 20))]
@@ -54,7 +53,7 @@ def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def short_paper(folder: Path) -> str:
+def short_paper(folder):
     """The suite `paper` but for three steps, one example, one seed, and float32, in which every CPU is quick."""
     text = (Path(__file__).parents[3] / "src/fairbench/suites/paper.toml").read_text()
     for old, new in SHORT:
@@ -64,14 +63,14 @@ def short_paper(folder: Path) -> str:
     return "short.toml"
 
 
-def parameters(suite: Suite, arena: str, root: Path) -> int:
+def parameters(suite, arena, root):
     data = load_source(suite.arenas[arena].data, root)
     with torch.device("meta"):
         model = load_arena(arena).build_model(data, **suite.arenas[arena].model)
     return sum(p.numel() for p in model.parameters())
 
 
-def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_papers_study_on_its_own_data(data_root, tmp_path, capsys):
     suite = short_paper(tmp_path)
     run = [
         "run",
@@ -121,7 +120,7 @@ def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsy
     assert counts == {"gpt": GPT, **{name: BODIES[name] + HEADS[name] for name in BODIES}, "ddpm": 4_437_699}
 
 
-def test_strict_and_paper_cpu_read_what_paper_reads() -> None:
+def test_strict_and_paper_cpu_read_what_paper_reads():
     paper, strict, cpu = (load_suite(name) for name in ("paper", "strict", "paper-cpu"))
     assert configs_of(paper.data_tables) == configs_of(strict.data_tables) == configs_of(cpu.data_tables)
     assert not strict.breaks

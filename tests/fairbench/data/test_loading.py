@@ -17,7 +17,7 @@ from fairbench.data.transforms import ImageTransform, mirrored, shifted
 CPU = torch.device("cpu")
 
 
-def test_digits_are_split_without_loss_or_overlap() -> None:
+def test_digits_are_split_without_loss_or_overlap():
     from sklearn.datasets import load_digits
 
     data = digits()
@@ -30,7 +30,7 @@ def test_digits_are_split_without_loss_or_overlap() -> None:
     assert (mine[:, :-1].min(), mine[:, :-1].max()) == (-1, 1)
 
 
-def test_digits_need_no_import_of_scikit_learn_but_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digits_need_no_import_of_scikit_learn_but_its_file(monkeypatch):
     code = "import sys; from fairbench.data.loading import digits; digits(); print('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
     monkeypatch.setattr("fairbench.data.loading.find_spec", lambda name: None)
@@ -38,7 +38,7 @@ def test_digits_need_no_import_of_scikit_learn_but_its_file(monkeypatch: pytest.
         digits()
 
 
-def test_the_standard_library_is_split_by_files() -> None:
+def test_the_standard_library_is_split_by_files():
     files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
     data = stdlib_source(64, 8)
     train, val, test = data.splits.values()
@@ -50,12 +50,12 @@ def test_the_standard_library_is_split_by_files() -> None:
     assert len(train) == train_bytes // 65
 
 
-def numbers(count: int) -> Data:
+def numbers(count):
     split = Split(torch.arange(count), torch.arange(count) * 10)
     return Data({"train": split}, "", lambda batch, generator: batch, (), 0)
 
 
-def test_batches_are_epochs_without_repetition() -> None:
+def test_batches_are_epochs_without_repetition():
     batches = Batches(numbers(10), 3, 6, 5, CPU)
     drawn = [batches.next() for _ in range(6)]
     for epoch in (drawn[:3], drawn[3:]):
@@ -67,8 +67,8 @@ def test_batches_are_epochs_without_repetition() -> None:
         batches.next()
 
 
-def test_the_hash_tells_orders_apart() -> None:
-    def order(seed: int, steps: int) -> str:
+def test_the_hash_tells_orders_apart():
+    def order(seed, steps):
         return Batches(numbers(10), 3, steps, seed, CPU).hash
 
     assert order(1, 4) == order(1, 4)
@@ -78,7 +78,7 @@ def test_the_hash_tells_orders_apart() -> None:
 IMAGES = torch.arange(6 * 3 * 5 * 4).reshape(6, 3, 5, 4).to(torch.uint8)
 
 
-def test_a_shifted_image_is_a_window_of_the_padded_one() -> None:
+def test_a_shifted_image_is_a_window_of_the_padded_one():
     generator = torch.Generator().manual_seed(0)
     moved = shifted(IMAGES.repeat(20, 1, 1, 1), 2, generator)
     padded = torch.nn.functional.pad(IMAGES, (2, 2, 2, 2))
@@ -91,7 +91,7 @@ def test_a_shifted_image_is_a_window_of_the_padded_one() -> None:
     assert len(places) == 25
 
 
-def test_every_second_image_is_mirrored() -> None:
+def test_every_second_image_is_mirrored():
     many = IMAGES.repeat(40, 1, 1, 1)
     seen = mirrored(many, torch.Generator().manual_seed(0))
     turned = [torch.equal(a, b.flip(-1)) for a, b in zip(seen, many, strict=True)]
@@ -99,7 +99,7 @@ def test_every_second_image_is_mirrored() -> None:
     assert 90 < sum(turned) < 150
 
 
-def test_images_are_enlarged_as_by_torch_and_only_training_augments() -> None:
+def test_images_are_enlarged_as_by_torch_and_only_training_augments():
     read = ImageTransform(127.5, image_size=8, crop_padding=1, flip=True)
     plain = read(Split(IMAGES, torch.empty(0)), None).inputs
     truth = torch.nn.functional.interpolate(IMAGES / 127.5 - 1, size=8, mode="bilinear")

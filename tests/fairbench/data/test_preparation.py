@@ -17,11 +17,9 @@ import tempfile
 import threading
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import archives
 import numpy as np
@@ -48,12 +46,12 @@ FACTS = DATASETS["cifar100"]
 DEEP = b"[" * 2000 + b"]" * 2000
 
 
-def cifar(verb: str, data_root: Path, *words: str) -> int:
+def cifar(verb, data_root, *words):
     return main(["data", verb, "--dataset", "cifar100", "--data-root", str(data_root), *words])
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mirror(tmp_path, monkeypatch):
     """A local copy of the hub's files, known, without its listing."""
     archives.write_cifar_hub(tmp_path / "mirror", *IMAGES)
     archives.register_hub(monkeypatch, tmp_path / "mirror")
@@ -61,7 +59,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def archive(tmp_path, monkeypatch):
     """CIFAR-100's archive, known."""
     path = archives.write_tar(tmp_path / "cifar-100-python.tar.gz", MEMBERS)
     archives.register(monkeypatch, "cifar100", tmp_path)
@@ -69,7 +67,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, archive: Path) -> Path:
+def folder(tmp_path, archive):
     """CIFAR-100, prepared."""
     assert cifar("prepare", tmp_path) == 0
     return tmp_path / "prepared" / "cifar100"
@@ -78,7 +76,7 @@ def folder(tmp_path: Path, archive: Path) -> Path:
 # Archives
 
 
-def test_missing_archives_are_named_with_their_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_archives_are_named_with_their_source(tmp_path, capsys):
     assert cifar("prepare", tmp_path) == 2
     shown = capsys.readouterr().err
     for word in ("no cifar-100-python.tar.gz in", FACTS.page, f"put it into {tmp_path}", "fairbench data download"):
@@ -96,9 +94,7 @@ def test_missing_archives_are_named_with_their_source(tmp_path: Path, capsys: py
         (lambda data: b"\n <!DOCTYPE html><title>Quota exceeded</title>", ["is an HTML page", "login or quota page"]),
     ],
 )
-def test_a_different_file_is_refused_with_both_hashes(
-    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str], damage: Any, complaints: list[str]
-) -> None:
+def test_a_different_file_is_refused_with_both_hashes(tmp_path, archive, capsys, damage, complaints):
     expected = hashlib.sha256(archive.read_bytes()).hexdigest()
     archive.write_bytes(damage(archive.read_bytes()))
     assert cifar("prepare", tmp_path) == 2
@@ -108,9 +104,7 @@ def test_a_different_file_is_refused_with_both_hashes(
     assert not (tmp_path / "prepared" / "cifar100").exists()
 
 
-def test_an_unverified_archive_is_marked(
-    tmp_path: Path, folder: Path, archive: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unverified_archive_is_marked(tmp_path, folder, archive, capsys):
     verified = dataset_config("cifar100").open(tmp_path)
     shutil.rmtree(folder)
     archives.write_tar(archive, {**MEMBERS, "cifar-100-python/file.txt~": b""})
@@ -126,16 +120,16 @@ def test_an_unverified_archive_is_marked(
 class Caller:
     """Calls os.system when it is unpickled."""
 
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+    def __reduce__(self):
         return os.system, ("touch called",)
 
 
-def linked(info: tarfile.TarInfo) -> None:
+def linked(info):
     if info.name.endswith("meta"):
         info.type, info.linkname, info.size = tarfile.SYMTYPE, "/etc/passwd", 0
 
 
-def with_train(data: bytes) -> dict[str, bytes]:
+def with_train(data):
     return {**MEMBERS, "cifar-100-python/train": data}
 
 
@@ -153,10 +147,7 @@ def with_train(data: bytes) -> dict[str, bytes]:
         (0, "is damaged (BadGzipFile: "),
     ],
 )
-def test_hostile_and_broken_tars(
-    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, members: Any,
-    complaint: str,
-) -> None:  # fmt: skip
+def test_hostile_and_broken_tars(tmp_path, archive, capsys, monkeypatch, members, complaint):
     monkeypatch.chdir(tmp_path)
     if isinstance(members, int):
         archive.write_bytes(archive.read_bytes()[:members] or b"PK" * 100)
@@ -192,9 +183,7 @@ SMALL = archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG")
         (f"{ROOT}/wnids.txt", "n01443537".encode("utf-16"), "tiny-imagenet-200.zip: wnids.txt is UTF-16"),
     ],
 )
-def test_hostile_and_broken_zips(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], member: str, data: bytes, complaint: str
-) -> None:
+def test_hostile_and_broken_zips(tmp_path, capsys, member, data, complaint):
     images = archives.jpegs(archives.noise(30, 1, (64, 64), 0))
     members = archives.tiny_imagenet_members(images, images[:1], ["n01443537"])
     archives.write_zip(tmp_path / "tiny-imagenet-200.zip", {**members, member: data})
@@ -212,25 +201,25 @@ class FakeHub(SimpleHTTPRequestHandler):
     folder: Path
     asked: list[str]
 
-    def translate_path(self, path: str) -> str:
+    def translate_path(self, path):
         path = path.partition("?")[0]
         self.asked.append(path)
         if path == f"/api/datasets/{FACTS.repository}/tree/{FACTS.revision}":
             return str(self.folder / "tree.json")
         return str(self.folder / path.removeprefix(f"/datasets/{FACTS.repository}/resolve/{FACTS.revision}/"))
 
-    def end_headers(self) -> None:
+    def end_headers(self):
         content = Path(self.translate_path(self.path)).read_bytes()
         self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
         self.send_header("X-Repo-Commit", FACTS.revision)
         super().end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format, *args):
         pass
 
 
 @pytest.fixture
-def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+def fake_hub(tmp_path):
     """The address of a hub, and the paths of its requests."""
     folder = archives.write_cifar_hub(tmp_path / "origin", *IMAGES)
     with pytest.MonkeyPatch.context() as patch:
@@ -250,28 +239,26 @@ def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-def offered(text: str) -> list[list[str]]:
+def offered(text):
     """The arguments of the `fairbench` commands that a message names."""
     commands = re.findall(r"fairbench (data [^;,]*)", text.replace("\n  ", ";").replace("\n", ";"))
     return [shlex.split(command) for command in commands]
 
 
-def through(hub_address: str, words: list[str], hashes: Path, offline: str = "") -> "subprocess.CompletedProcess[str]":
+def through(hub_address, words, hashes, offline=""):
     """Run the command with a hub; `hashes` has those that are known."""
     environment = {**os.environ, "HF_ENDPOINT": hub_address, "HF_HUB_OFFLINE": offline, "no_proxy": "127.0.0.1"}
     command = [sys.executable, "-c", f"{known(hashes)}\nraise SystemExit(main({words!r}))"]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
-def known(hashes: Path) -> str:
+def known(hashes):
     """Code after which a process knows the hashes in a file."""
     lines = "import pathlib", "from fairbench.cli.main import main", "from fairbench.data.preparation import hub"
     return "\n".join([*lines, f"hub.HASHES = pathlib.Path({str(hashes)!r})"])
 
 
-def test_a_download_is_verified_and_later_runs_need_no_network(
-    tmp_path: Path, fake_hub: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path, fake_hub, monkeypatch):
     endpoint, asked = fake_hub
     hashes = tmp_path / "origin" / "SHA256SUMS"
     words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path / "data")]
@@ -314,9 +301,7 @@ def test_a_download_is_verified_and_later_runs_need_no_network(
     assert copy.fingerprint == data.fingerprint
 
 
-def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(
-    tmp_path: Path, fake_hub: tuple[str, list[str]]
-) -> None:
+def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(tmp_path, fake_hub):
     endpoint, asked = fake_hub
     (tmp_path / "nothing").touch()
     words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path / "data")]
@@ -330,7 +315,7 @@ def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(
     assert dataset_config("cifar100").open(tmp_path / "data").manifest["verified"] is False
 
 
-def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+def test_a_hub_that_cannot_be_reached_is_named(tmp_path):
     words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path)]
     done = through("http://127.0.0.1:9", words, hub.HASHES, offline="1")
     assert done.returncode == 2
@@ -339,16 +324,16 @@ def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def listed(mirror: Path, names: list[str], revision: str = FACTS.revision, sha256: str = "") -> None:
+def listed(mirror, names, revision=FACTS.revision, sha256=""):
     files = {name: {"size": 1, "sha256": sha256} for name in names}
     (mirror / FACTS.repository / LISTING).write_text(json.dumps({"revision": revision, "files": files}))
 
 
-def test_known_hashes_win_over_a_listing(tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_known_hashes_win_over_a_listing(tmp_path, mirror, capsys):
     """A listing, which a mirror or a user can write, shows damage; it cannot verify a file or refuse a known one."""
     names = [f"cifar100/{split}-00000-of-00001.parquet" for split in ("train", "test")]
 
-    def prepared(name: str, *words: str) -> bool | str:
+    def prepared(name, *words):
         if cifar("prepare", tmp_path / name, "--hub", str(mirror), *words) == 0:
             return bool(dataset_config("cifar100").open(tmp_path / name).manifest["verified"])
         return capsys.readouterr().err
@@ -374,7 +359,7 @@ def test_known_hashes_win_over_a_listing(tmp_path: Path, mirror: Path, capsys: p
     assert f"{train} is damaged or incomplete: sha256 " in str(prepared("damaged", "--unverified"))
 
 
-def test_the_known_hashes_are_those_of_files_that_are_read() -> None:
+def test_the_known_hashes_are_those_of_files_that_are_read():
     known = {name: hub.known_hashes(dataset_config(name)) for name in ("tinystories", "cifar100", "celeba")}
     known["V1"] = hub.known_hashes(dataset_config("tinystories", {"version": "V1"}))
     assert {name: hub.hashes_are_known(dataset_config(name)) for name in DATASETS if DATASETS[name].repository} == {
@@ -392,9 +377,7 @@ def test_the_known_hashes_are_those_of_files_that_are_read() -> None:
 
 
 @pytest.mark.parametrize("with_listing", [False, True])
-def test_missing_files_of_a_mirror_are_named(
-    tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str], with_listing: bool
-) -> None:
+def test_missing_files_of_a_mirror_are_named(tmp_path, mirror, capsys, with_listing):
     train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
     train.rename(train.with_name("train-00001-of-00003.parquet"))
     assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
@@ -408,7 +391,7 @@ def test_missing_files_of_a_mirror_are_named(
     assert f"no {', '.join(absent)} in" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_parquet_is_named(tmp_path, mirror, capsys):
     train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
     for content, complaint in ((train.read_bytes()[:-9], "is damaged or no parquet"), (b"<html>", "is an HTML page")):
         train.write_bytes(content)
@@ -419,7 +402,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, mirror: Path, capsys
 # Interruptions
 
 
-def prepared_by(code: str, data_root: Path, mirror: Path) -> list[str]:
+def prepared_by(code, data_root, mirror):
     """The command that prepares CIFAR-100 from a mirror after some code."""
     words = ["data", "prepare", "--dataset", "cifar100", "--data-root", str(data_root), "--hub", str(mirror)]
     return [sys.executable, "-c", f"{code}\n{known(mirror / 'SHA256SUMS')}\nraise SystemExit(main({words!r}))"]
@@ -441,7 +424,7 @@ staging.GrowingArray.append = dying
 """Dies while it reads the test split."""
 
 
-def test_a_killed_preparation_resumes(tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_preparation_resumes(tmp_path, mirror, capsys):
     done = subprocess.run(prepared_by(KILLED, tmp_path, mirror), capture_output=True)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "prepared" / "cifar100").exists()
@@ -462,9 +445,7 @@ def test_a_killed_preparation_resumes(tmp_path: Path, mirror: Path, capsys: pyte
     assert not (tmp_path / "prepared" / ".cifar100.part").exists()
 
 
-def test_arrays_made_from_different_files_are_not_reused(
-    tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_arrays_made_from_different_files_are_not_reused(tmp_path, mirror, capsys):
     subprocess.run(prepared_by(KILLED, tmp_path, mirror), capture_output=True)
     archives.write_tar(tmp_path / "cifar-100-python.tar.gz", MEMBERS)
     assert cifar("prepare", tmp_path, "--unverified") == 0
@@ -484,7 +465,7 @@ staging.StagingFolder.ensure = slow
 """
 
 
-def test_two_preparations_wait_for_each_other(tmp_path: Path, mirror: Path) -> None:
+def test_two_preparations_wait_for_each_other(tmp_path, mirror):
     code = WAITING.format(go=str(tmp_path / "go"))
     command = prepared_by(code, tmp_path, mirror)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
@@ -501,9 +482,7 @@ def test_two_preparations_wait_for_each_other(tmp_path: Path, mirror: Path) -> N
     assert main(["data", "verify", "--data-root", str(tmp_path)]) == 0
 
 
-def test_too_little_disk_space_stops_the_preparation(
-    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_little_disk_space_stops_the_preparation(tmp_path, archive, monkeypatch, capsys):
     need = 2 * 39 * (3 * 32 * 32 + 16)
     usage = shutil.disk_usage(tmp_path)
     for free, code in ((need - 1, 2), (need, 0)):
@@ -515,7 +494,7 @@ def test_too_little_disk_space_stops_the_preparation(
 # Prepared arrays
 
 
-def test_arrays_are_read_only_and_determine_the_fingerprint(tmp_path: Path, folder: Path) -> None:
+def test_arrays_are_read_only_and_determine_the_fingerprint(tmp_path, folder):
     data = dataset_config("cifar100").open(tmp_path)
     assert isinstance(data.array("train"), np.memmap)
     with pytest.raises(ValueError, match="read-only"):
@@ -528,11 +507,11 @@ def test_arrays_are_read_only_and_determine_the_fingerprint(tmp_path: Path, fold
     assert dataset_config("cifar100").open(tmp_path).fingerprint != data.fingerprint
 
 
-def saved(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], object]:
+def saved(name, change):
     return lambda folder: np.save(folder / name, change(np.load(folder / name)))
 
 
-def rewritten(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+def rewritten(name, change):
     return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
 
 
@@ -570,9 +549,7 @@ def rewritten(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], o
         ),
     ],
 )
-def test_damage_is_noticed_when_data_are_opened_and_repaired(
-    tmp_path: Path, folder: Path, damage: Callable[[Path], object], complaint: str
-) -> None:
+def test_damage_is_noticed_when_data_are_opened_and_repaired(tmp_path, folder, damage, complaint):
     fingerprint = dataset_config("cifar100").open(tmp_path).fingerprint
     damage(folder)
     with pytest.raises(UsageError, match=complaint) as raised:
@@ -584,13 +561,13 @@ def test_damage_is_noticed_when_data_are_opened_and_repaired(
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_run_notices_edited_labels_and_they_are_prepared_again(tmp_path: Path, folder: Path, read_only: bool) -> None:
+def test_a_run_notices_edited_labels_and_they_are_prepared_again(tmp_path, folder, read_only):
     """Content is hashed once; then size and times are enough, unless the folder cannot keep them."""
     suite = load_suite("paper-cpu")
     suite = replace(suite, arenas={"vit": suite.arenas["vit"]})
     if read_only:
         (folder / HASHED).mkdir()  # no file can be written there
-    hashed: list[str] = []
+    hashed = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "fairbench.data.prepared.content_sha256", lambda path: hashed.append(path.name) or content_sha256(path)
@@ -607,25 +584,23 @@ def test_a_run_notices_edited_labels_and_they_are_prepared_again(tmp_path: Path,
     check_data(suite, str(tmp_path))
 
 
-def test_options_other_than_the_defaults_are_in_the_command(tmp_path: Path) -> None:
+def test_options_other_than_the_defaults_are_in_the_command(tmp_path):
     with pytest.raises(UsageError) as raised:
         dataset_config("tinystories", {"vocabulary": 4096}).open(tmp_path)
     command = f"fairbench data download --data-root {tmp_path} --suite SUITE --dataset tinystories"
     assert f"{command}, where SUITE reads tinystories (version V2, vocabulary 4096)" in str(raised.value)
 
 
-def test_every_way_out_of_doubtful_data_works(
-    tmp_path: Path, folder: Path, archive: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def shown(*words: str, code: int = 0) -> str:
+def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, capsys):
+    def shown(*words, code=0):
         capsys.readouterr()
         assert main(["data", *words]) == code
         return "".join(capsys.readouterr())
 
-    def verified() -> bool:
+    def verified():
         return bool(dataset_config("cifar100").open(tmp_path).manifest["verified"])
 
-    def decayed() -> None:
+    def decayed():
         """A changed bit that neither size nor times show: the disk has lost it."""
         content = bytearray((folder / "test.npy").read_bytes())
         content[-7] ^= 1
@@ -671,9 +646,7 @@ def test_every_way_out_of_doubtful_data_works(
     assert "is not prepared; celeba (size 64, crop 140) is prepared by: fairbench data download" in missing
 
 
-def test_a_dataset_that_this_version_does_not_know_is_named(
-    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dataset_that_this_version_does_not_know_is_named(tmp_path, folder, capsys):
     manifest = {**dataset_config("cifar100").open(tmp_path).manifest, "dataset": "imagenet-32"}
     (folder / "manifest.json").write_text(sealed(manifest))
     folder.rename(tmp_path / "prepared" / "imagenet-32")
@@ -686,7 +659,7 @@ def test_a_dataset_that_this_version_does_not_know_is_named(
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "backup", "train.npy.old"])
-def test_a_users_own_file_is_kept(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_users_own_file_is_kept(tmp_path, folder, capsys, name):
     (folder / name).mkdir() if name == "backup" else (folder / name).write_text("mine")
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert cifar("prepare", tmp_path, "--again") == 2
@@ -696,9 +669,7 @@ def test_a_users_own_file_is_kept(tmp_path: Path, folder: Path, capsys: pytest.C
     assert cifar("prepare", tmp_path, "--again") == 0
 
 
-def test_what_is_prepared_needs_no_writable_folder(
-    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_prepared_needs_no_writable_folder(tmp_path, folder, capsys):
     lock = folder.parent / ".cifar100.lock"
     lock.unlink(missing_ok=True)
     lock.mkdir()  # as root may write anywhere, this is how nothing can be locked
@@ -711,14 +682,14 @@ def test_what_is_prepared_needs_no_writable_folder(
 
 
 @needs_root
-def test_a_folder_of_another_user_is_named_before_it_is_prepared_again(folder: Path) -> None:
+def test_a_folder_of_another_user_is_named_before_it_is_prepared_again(folder):
     with tempfile.TemporaryDirectory() as root:  # pytest's own folders are closed to other users
         for each in (Path(root), copy := Path(root) / "prepared"):
             each.mkdir(exist_ok=True)
             each.chmod(0o777)
         shutil.copytree(folder, copy / "cifar100").chmod(0o700)
 
-        def refused() -> str:
+        def refused():
             with pytest.raises(UsageError) as raised:
                 prepare(dataset_config("cifar100"), PrepareOptions(Path(root)))
             return str(raised.value)
@@ -727,7 +698,7 @@ def test_a_folder_of_another_user_is_named_before_it_is_prepared_again(folder: P
         assert as_user(1001, 0o022, refused) == f"{copy / 'cifar100'} {refusal}"
 
 
-def test_a_dataset_may_be_a_link_to_another_disk(tmp_path: Path, archive: Path) -> None:
+def test_a_dataset_may_be_a_link_to_another_disk(tmp_path, archive):
     suite = load_suite("paper-cpu")
     suite = replace(suite, arenas={"vit": suite.arenas["vit"]})
     root, disk = tmp_path / "data", tmp_path / "disk"
@@ -748,9 +719,7 @@ def test_a_dataset_may_be_a_link_to_another_disk(tmp_path: Path, archive: Path) 
 # The command
 
 
-def test_list_shows_what_is_there(
-    tmp_path: Path, archive: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_shows_what_is_there(tmp_path, archive, folder, capsys):
     capsys.readouterr()
     assert main(["data", "list", "--data-root", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
@@ -762,9 +731,7 @@ def test_list_shows_what_is_there(
     assert main(["data", "list", "--suite", "mini", "--data-root", str(tmp_path)]) == 0
 
 
-def test_one_missing_dataset_does_not_keep_the_others_from_being_prepared(
-    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_missing_dataset_does_not_keep_the_others_from_being_prepared(tmp_path, archive, capsys):
     assert main(["data", "prepare", "--data-root", str(tmp_path)]) == 2
     shown = capsys.readouterr().err
     for name in ("TinyStoriesV2-GPT4-train.txt", "tiny-imagenet-200.zip", "img_align_celeba.zip"):
@@ -772,7 +739,7 @@ def test_one_missing_dataset_does_not_keep_the_others_from_being_prepared(
     assert dataset_config("cifar100").open(tmp_path).manifest["verified"]
 
 
-def test_progress_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bars_and_lines(capsys, monkeypatch):
     from fairbench.data.preparation.progress_bar import progress_bar
 
     terminal = io.StringIO()

@@ -1,7 +1,6 @@
 """Control arms against their formulas; clipping and groups of a single arm."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -20,21 +19,21 @@ from psilogic import PsiLogic
 pytestmark = pytest.mark.xdist_group("controls")
 
 
-def net() -> nn.Module:
+def net():
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).double()
 
 
-def spiking(model: nn.Module, step: int) -> None:
+def spiking(model, step):
     """Set gradients in which single tensors have spikes of a hundred times the usual size."""
     generator = torch.Generator().manual_seed(step)
     for i, p in enumerate(model.parameters()):
         p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype) * (100.0 if (step + i) % 7 == 0 else 1.0)
 
 
-def test_mirror_spreads_the_same_sum_evenly() -> None:
+def test_mirror_spreads_the_same_sum_evenly():
     """In each step from the same weights, PsiLogic's cancellation is replaced by its mean over tensors."""
-    options: dict[str, Any] = {"lr": 0.01, "gamma": 3.0, "chaos_warmup": 0, "weight_decay": 0.1}
+    options = {"lr": 0.01, "gamma": 3.0, "chaos_warmup": 0, "weight_decay": 0.1}
     mirrored, model = net(), net()
     mirror, plain = Mirror(mirrored.parameters(), **options), PsiLogic(model.parameters(), **options)
     watch = plain.mechanism(model.named_parameters())
@@ -57,7 +56,7 @@ def test_mirror_spreads_the_same_sum_evenly() -> None:
     assert fired > 10
 
 
-def test_slow_norm_clip_by_hand() -> None:
+def test_slow_norm_clip_by_hand():
     p = nn.Parameter(torch.zeros(4))
     clip, slow = SlowNormClip([p], lr=0.1, ratio=2.0), None
     watch = clip.mechanism([("p", p)])
@@ -79,7 +78,7 @@ def test_slow_norm_clip_by_hand() -> None:
 
 
 @pytest.mark.parametrize("arena", ARENAS)
-def test_every_arena_has_groups_of_its_field(arena: str, tmp_path: Any) -> None:
+def test_every_arena_has_groups_of_its_field(arena, tmp_path):
     plan = load_suite("mini").arenas[arena]
     model = load_arena(arena).build_model(load_source(plan.data, tmp_path), **plan.model)
     groups = field_groups(model)
@@ -88,11 +87,11 @@ def test_every_arena_has_groups_of_its_field(arena: str, tmp_path: Any) -> None:
     assert not any("gamma" in group for group in groups)  # otherwise an arm with gamma = 0 would have the chaos term
 
 
-def suite_with(tmp_path: Any, more: str) -> Any:
+def suite_with(tmp_path, more):
     return load_suite(str(write_tiny(tmp_path, f"{TINY}\n{more}")))
 
 
-def test_an_arm_has_its_own_clipping_and_groups(tmp_path: Any) -> None:
+def test_an_arm_has_its_own_clipping_and_groups(tmp_path):
     suite = suite_with(
         tmp_path,
         """
@@ -128,7 +127,7 @@ def test_an_arm_has_its_own_clipping_and_groups(tmp_path: Any) -> None:
         ('groups = "fairbench.optimizers.controls:field_group"', "field_group"),
     ],
 )
-def test_wrong_options_of_an_arm_are_named(tmp_path: Any, line: str, reason: str) -> None:
+def test_wrong_options_of_an_arm_are_named(tmp_path, line, reason):
     text = TINY.replace("[optimizers.AdamW]", f"[optimizers.AdamW]\n{line}")
     with pytest.raises(UsageError) as error:
         study_of(load_suite(str(write_tiny(tmp_path, text))))

@@ -1,10 +1,8 @@
 """The registry's facts, each measured on a model with all kinds of tensors; groups, hypergradients, packages."""
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -34,24 +32,24 @@ SLOW = ("Kron", "RAdam")
 class Net(nn.Module):
     """An embedding, a convolution, norms, attention, a hidden matrix and a head."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.table, self.conv, self.norm = nn.Embedding(16, 8), nn.Conv2d(1, 8, 3, padding=1), nn.LayerNorm(8)
         self.attention = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
         self.hidden, self.head = nn.Linear(8, 12, bias=False), nn.Linear(12, 4)
 
-    def forward(self, tokens: Tensor, images: Tensor) -> Tensor:
+    def forward(self, tokens, images):
         mixed = self.table(tokens) + self.conv(images).flatten(2).mT
         return self.head(self.hidden(self.attention(self.norm(mixed)).mean(1)))
 
 
-def built(name: str, model: nn.Module, lr: float, **options: Any) -> tuple[torch.optim.Optimizer, OptimizerNeeds]:
+def built(name, model, lr, **options):
     resolved = resolve_optimizer(name, OptimizerPlan(options=options))
     return build_optimizer(resolved.spec("vit", {"lr": lr}, 40), model), OptimizerNeeds(resolved.needs, TRAINING)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_optimizer_trains_and_has_the_stated_state(name: str) -> None:
+def test_every_optimizer_trains_and_has_the_stated_state(name):
     torch.manual_seed(0)
     facts, model = OPTIMIZERS[name], Net()
     tokens, images = torch.randint(0, 16, (32, 16)), torch.randn(32, 1, 4, 4)
@@ -78,7 +76,7 @@ def test_every_optimizer_trains_and_has_the_stated_state(name: str) -> None:
     assert bool(factors or numbers[1] != facts.state) == bool(facts.factors)
 
 
-def tensors(value: Any) -> Iterator[Tensor]:
+def tensors(value):
     """The tensors in a state, at any depth."""
     if isinstance(value, Tensor):
         yield value
@@ -89,7 +87,7 @@ def tensors(value: Any) -> Iterator[Tensor]:
         yield from tensors(vars(value))
 
 
-def relative_change(name: str, scale: float, decay: float) -> Tensor:
+def relative_change(name, scale, decay):
     """The relative decrease of a weight in its first step, at a rate so small that only the decay matters."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).double()
@@ -101,7 +99,7 @@ def relative_change(name: str, scale: float, decay: float) -> Tensor:
     for _ in range(2):  # some only create their state in the first step
         optimizer.zero_grad()
         loss = scale * sum((p**2 * (curved if p is weight else 1)).sum() for p in model.parameters())
-        loss.backward(create_graph=needs.create_graph)  # type: ignore[attr-defined]
+        loss.backward(create_graph=needs.create_graph)
         optimizer.step()
         if not torch.equal(weight, start):
             break
@@ -109,7 +107,7 @@ def relative_change(name: str, scale: float, decay: float) -> Tensor:
 
 
 @pytest.mark.parametrize("name", [name for name, facts in OPTIMIZERS.items() if facts.decay != "none"])
-def test_a_decoupled_decay_is_lr_times_decay_for_any_gradient(name: str) -> None:
+def test_a_decoupled_decay_is_lr_times_decay_for_any_gradient(name):
     torch.manual_seed(0)
     changes = torch.stack([relative_change(name, scale, 5e5) for scale in (1e-3, 3.0)])
     decoupled = torch.allclose(changes, torch.full_like(changes, 5e-4), rtol=0.02)
@@ -119,7 +117,7 @@ def test_a_decoupled_decay_is_lr_times_decay_for_any_gradient(name: str) -> None
 
 
 @pytest.mark.parametrize("name", [name for name, facts in OPTIMIZERS.items() if facts.options])
-def test_options_of_the_registry_are_not_the_defaults(name: str) -> None:
+def test_options_of_the_registry_are_not_the_defaults(name):
     import inspect
 
     facts = OPTIMIZERS[name]
@@ -127,7 +125,7 @@ def test_options_of_the_registry_are_not_the_defaults(name: str) -> None:
     assert all(defaults[option].default != value for option, value in facts.options.items())
 
 
-def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
+def test_hidden_matrices_are_those_between_embedding_and_head():
     """SCION's step for the head is 60 signs over the number of inputs."""
     from fairbench.optimizers.matrix_groups import hidden_and_rest, norms  # which loads pytorch_optimizer
 
@@ -144,7 +142,7 @@ def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
     torch.testing.assert_close(start - model.head.weight, 0.1 * 60 / 12 * model.head.weight.grad.sign())
 
 
-def test_muon_is_torch_s_on_hidden_matrices_and_adamw_on_the_rest() -> None:
+def test_muon_is_torch_s_on_hidden_matrices_and_adamw_on_the_rest():
     """Equal up to bfloat16, in which both orthogonalize."""
     torch.manual_seed(0)
     ours, theirs = (nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4)) for _ in range(2))
@@ -166,7 +164,7 @@ def test_muon_is_torch_s_on_hidden_matrices_and_adamw_on_the_rest() -> None:
         torch.testing.assert_close(p, q, rtol=1e-2, atol=2e-4)
 
 
-def test_adam_hd_by_hand() -> None:
+def test_adam_hd_by_hand():
     """The rate grows by hyper_lr times the gradient along the last direction."""
     torch.manual_seed(0)
     start, gradients = torch.randn(5, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64)
@@ -184,7 +182,7 @@ def test_adam_hd_by_hand() -> None:
     assert abs(rate - 0.01) > 1e-4
 
 
-def test_the_suite_has_every_optimizer_with_the_same_decay_in_a_step() -> None:
+def test_the_suite_has_every_optimizer_with_the_same_decay_in_a_step():
     suite = load_suite("zoo")
     assert suite.optimizers.keys() == OPTIMIZERS.keys()
     for name, plan in suite.optimizers.items():
@@ -193,7 +191,7 @@ def test_the_suite_has_every_optimizer_with_the_same_decay_in_a_step() -> None:
             assert resolved.options["weight_decay"] * resolved.lr_scale == pytest.approx(0.01, rel=1e-5)
 
 
-def install(folder: Path, name: str, **entries: str) -> None:
+def install(folder, name, **entries):
     """Install a distribution in a folder."""
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
@@ -203,9 +201,7 @@ def install(folder: Path, name: str, **entries: str) -> None:
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_an_installed_package_registers_optimizers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_installed_package_registers_optimizers(tmp_path, monkeypatch, capsys):
     from fairbench.cli.main import main
 
     install(tmp_path, "theirs", Theirs="torch.optim:Adamax", AdamW="torch.optim:SGD")
@@ -218,7 +214,7 @@ def test_an_installed_package_registers_optimizers(
     assert "Theirs" in capsys.readouterr().out
 
 
-def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "schedulefree", None)
     with pytest.raises(UsageError, match=r"schedulefree.*pip install '.\[zoo\]'"):
         resolve_optimizer("ScheduleFree", OptimizerPlan())
@@ -233,7 +229,7 @@ def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPat
         ("torch.optim:Rprop", []),
     ],
 )
-def test_needs_are_those_of_the_plan_or_the_registry_or_the_class(factory: str, needs: list[str]) -> None:
+def test_needs_are_those_of_the_plan_or_the_registry_or_the_class(factory, needs):
     plan = OptimizerPlan(factory=factory)
     assert resolve_optimizer("Own", plan).needs == needs
     assert resolve_optimizer("Own", replace(plan, needs=["create_graph"])).needs == ["create_graph"]
@@ -242,7 +238,7 @@ def test_needs_are_those_of_the_plan_or_the_registry_or_the_class(factory: str, 
 PAGE = Path(__file__).parents[3] / "docs/optimizers.md"
 
 
-def row(name: str) -> str:
+def row(name):
     """An optimizer's row in docs/optimizers.md."""
     facts = OPTIMIZERS[name]
     options = ", ".join(f"`{key}={value}`" for key, value in facts.options.items())
@@ -254,7 +250,7 @@ def row(name: str) -> str:
     )
 
 
-def test_the_document_has_the_registry() -> None:
+def test_the_document_has_the_registry():
     lines = PAGE.read_text().splitlines()
     start = lines.index(next(line for line in lines if line.startswith("| name |")))
     rows = [line for line in lines[start + 2 :] if line.startswith("|")][: len(OPTIMIZERS)]

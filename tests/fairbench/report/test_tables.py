@@ -232,7 +232,7 @@ SIGNIFICANT = Comparison(
 """Everything that tempts one to set it in bold, but for the verdict."""
 
 
-def shown(statement: VerdictText) -> tuple[str, bool]:
+def shown(statement):
     """The statement in a page, and whether any of it is bold in a terminal."""
     page = jinja2.Environment(autoescape=True).from_string("{{ it }}").render(it=statement)
     console = Console()
@@ -241,14 +241,14 @@ def shown(statement: VerdictText) -> tuple[str, bool]:
 
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
-def test_only_better_is_bold(verdict: Verdict) -> None:
+def test_only_better_is_bold(verdict):
     page, bold = shown(VerdictText(replace(SIGNIFICANT, verdict=verdict, note="a <note>")))
     text = f"{verdict} (a &lt;note&gt;)"
     assert page == (f'<strong class="win">{text}</strong>' if verdict == "better" else text)
     assert bold == (verdict == "better")
 
 
-def test_nothing_else_in_the_report_makes_a_win_bold() -> None:
+def test_nothing_else_in_the_report_makes_a_win_bold():
     """The class stands in one place of the code; the template has it in its style alone, and asks for no verdict."""
     folder = Path(str(report.__file__)).parent
     marked = {file.name for file in folder.rglob("*.py") if re.search(r"""class=.win""", file.read_text())}

@@ -39,7 +39,7 @@ def folder(out, record):
     return TensorBoard(out / "tensorboard").folder(TrialSpec.from_json(record["spec"]))
 
 
-def test_trials_that_differ_in_a_searched_hyperparameter_have_their_own_folders(tiny_study) -> None:
+def test_trials_that_differ_in_a_searched_hyperparameter_have_their_own_folders(tiny_study):
     board = TensorBoard(Path("logs"), ["eps", "warmup_steps"])
     chosen = [{"eps": eps, "warmup_steps": steps} for eps in (1e-8, 1e-4) for steps in (0, 1)]
     specs = [trial_spec(tiny_study, "vit", "AdamW", "sweep", 1e-3, 0, tuple(extra.items())) for extra in chosen]

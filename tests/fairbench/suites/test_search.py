@@ -1,41 +1,39 @@
 """The settings of a search, the same for every optimizer."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
 from fairbench.optimizers.resolve import rates_of, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.search import Scores, Search, Setting, canonical
+from fairbench.suites.search import Search, Setting, canonical
 from fairbench.suites.stages import Final, Sweep
 
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
 THREE = Final([1, 2], 1)
 
 
-def sweep_of(**fields: Any) -> Sweep:
+def sweep_of(**fields):
     return Sweep(1e-4, 1e-2, [0], 1, 3, **fields)
 
 
-def searched(search: Search, score: Callable[[Setting], float]) -> dict[Setting, tuple[float, ...]]:
+def searched(search, score):
     """The scores of every setting that a search tries, lower is better."""
-    scores: dict[Setting, tuple[float, ...]] = {}
+    scores = {}
     while new := search.next(scores):
         assert not scores.keys() & set(new)
         scores |= {setting: (score(setting),) for setting in new}
     return scores
 
 
-def distance(setting: Setting, lr: float, **best: float) -> float:
+def distance(setting, lr, **best):
     """Decades from the best rate, and the distance of the other values."""
     others = sum(abs(value - best[name]) for name, value in setting.extra if name in best)
     return abs(math.log10(setting.lr / lr)) + others
 
 
-def test_every_grid_tries_as_many_settings() -> None:
+def test_every_grid_tries_as_many_settings():
     """All rates are on the grid, also where the best lies inside, so that final trials compare the same rates."""
     grid = Search(sweep_of(budget=6))
     inside = searched(grid, lambda x: distance(x, 2e-3))
@@ -52,22 +50,22 @@ def test_every_grid_tries_as_many_settings() -> None:
     ("best", "tried"),
     [(1e-3, [1e-4, 1e-3, 1e-2]), (0.3, [1e-4, 1e-3, 1e-2, 1e-1, 1.0]), (1e-9, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2])],
 )
-def test_final_settings_are_added_until_the_best_lies_inside(best: float, tried: list[float]) -> None:
+def test_final_settings_are_added_until_the_best_lies_inside(best, tried):
     """It never tries more settings than the short search, here five."""
     search = Search(sweep_of(budget=5))
     short = {Setting(lr): (distance(Setting(lr), 1e-3),) for lr in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)}
     assert sorted(x.lr for x in trained(search, short, lambda x: distance(x, best))) == pytest.approx(tried)
 
 
-def trained(search: Search, short: Scores, score: Callable[[Setting], float]) -> Scores:
-    full: dict[Setting, tuple[float, ...]] = {}
+def trained(search, short, score):
+    full = {}
     while new := search.finals(THREE, short, full):
         assert not full.keys() & set(new)
         full |= {setting: (score(setting),) for setting in new}
     return full
 
 
-def test_neighbors_differ_in_one_hyperparameter() -> None:
+def test_neighbors_differ_in_one_hyperparameter():
     search = Search(sweep_of(extra={"weight_decay": [0.01, 0.0, 0.1], "betas": [[0.9, 0.9], [0.9, 0.99]]}))
     short = searched(search, lambda x: distance(x, 1e-3, weight_decay=0.0))
     (best, *others) = search.finals(THREE, short, {})
@@ -78,7 +76,7 @@ def test_neighbors_differ_in_one_hyperparameter() -> None:
 
 
 @pytest.mark.parametrize(("decay", "lower", "higher"), [(0.0, [], [0.01]), (0.01, [0.0], [0.1]), (0.1, [0.01], [])])
-def test_lower_neighbors_are_tried_before_higher_ones(decay, lower, higher) -> None:
+def test_lower_neighbors_are_tried_before_higher_ones(decay, lower, higher):
     betas = [(0.9, 0.99), (0.9, 0.9), (0.8, 0.9)]
     best = Setting(1e-3, (("weight_decay", decay), ("betas", betas[0])))
     grid = Search(sweep_of(extra={"weight_decay": [0.01, 0.0, 0.1], "betas": betas}))
@@ -87,7 +85,7 @@ def test_lower_neighbors_are_tried_before_higher_ones(decay, lower, higher) -> N
     assert grid.finals(THREE, {best: (0.0,)}, {}) == [best, low, *below, high, *above, other]
 
 
-def test_integers_among_floats_become_floats() -> None:
+def test_integers_among_floats_become_floats():
     def values(*given):
         return canonical(given)
 
@@ -97,7 +95,7 @@ def test_integers_among_floats_become_floats() -> None:
     assert values([0.9, 0.99], [0.9, 0.999]) == [(0.9, 0.99), (0.9, 0.999)]
 
 
-def test_what_a_grid_tries_beyond_its_points() -> None:
+def test_what_a_grid_tries_beyond_its_points():
     """One rate at a time, with every value: beyond the nearer end, of equally near ones the better."""
     grid = Search(sweep_of(budget=5, extra=DECAYS))
     scores = dict.fromkeys(grid.first(), (1.0,))
@@ -115,7 +113,7 @@ def test_what_a_grid_tries_beyond_its_points() -> None:
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_rates_of_the_suite_replace_those_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_of_the_suite_replace_those_of_the_registry(monkeypatch):
     monkeypatch.setitem(OPTIMIZERS, "Own", OptimizerFacts("torch.optim:AdamW", "", "none", lr=1.0))
     monkeypatch.setitem(OPTIMIZERS, "Small", OptimizerFacts("torch.optim:AdamW", "", "none", lr_scale=0.1))
     assert rates_of("AdamW", OptimizerPlan()) == (1.0, None)

@@ -16,24 +16,24 @@ TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts",
 """Keys of a suite that are tables, its name, which is that of its file, and what fairbench sets of an arena."""
 
 
-def first_cells() -> set[str]:
+def first_cells():
     cells = re.findall(r"^\| (`[^|]+) \|", PAGE, re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell.split(":")[0])}
 
 
-def test_every_key_has_a_row() -> None:
+def test_every_key_has_a_row():
     keys = {field.name for kind in (Suite, Sweep, Final, Training, ArenaPlan, OptimizerPlan) for field in fields(kind)}
     assert first_cells() == (keys - TABLES) | {"arenas"} | SHOCKS.keys()  # an optimizer has a table of that name
 
 
-def test_options_of_shocks_are_their_defaults() -> None:
+def test_options_of_shocks_are_their_defaults():
     for kind, facts in SHOCKS.items():
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` |"))
         for option, default in facts.options.items():
             assert f"`{option}`, {default:g}" in row
 
 
-def test_the_example_of_a_sweep_is_one() -> None:
+def test_the_example_of_a_sweep_is_one():
     (example,) = re.findall(r"```toml\n(\[sweep\].*?)```", PAGE, re.DOTALL)
     suite = load_suite("mini").to_json()
     plans = {name: {**plan, "options": {}} for name, plan in suite["optimizers"].items()}

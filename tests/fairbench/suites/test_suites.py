@@ -2,8 +2,6 @@
 
 import inspect
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from fabricated import study
@@ -20,17 +18,16 @@ from fairbench.study.plan import trial_spec
 from fairbench.suites.compare import Compare
 from fairbench.suites.loader import changed, load_suite, parse_suite, suite_names
 from fairbench.suites.overrides import Overrides
-from fairbench.suites.schema import Suite
 from fairbench.suites.settings import with_settings
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_the_included_suites_are_valid_and_survive_json(name: str) -> None:
+def test_the_included_suites_are_valid_and_survive_json(name):
     suite = load_suite(name)
     assert parse_suite(suite.to_json(), "json") == suite
 
 
-def test_mini_gives_every_optimizer_the_same_treatment() -> None:
+def test_mini_gives_every_optimizer_the_same_treatment():
     suite = load_suite("mini")
     assert list(suite.arenas) == ["gpt", "vit", "resnet", "ddpm"]
     assert list(suite.optimizers) == ["Adam", "AdamW", "Lion", "PsiLogic"]
@@ -42,13 +39,13 @@ def test_mini_gives_every_optimizer_the_same_treatment() -> None:
 
 @pytest.mark.xdist_group("loader")
 @pytest.mark.parametrize("name", ARENAS)
-def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
+def test_the_declared_options_are_the_arenas_arguments(name):
     arena, facts = load_arena(name), ARENAS[name]
     assert list(inspect.signature(arena.build_model).parameters)[1:] == list(facts.model_options)
 
 
 @pytest.mark.parametrize("name", ["AdamW, clipped", "+groups", "-0.5", "β₂ = 0"])
-def test_names_that_every_file_can_hold_are_taken(tiny_file: Path, name: str) -> None:
+def test_names_that_every_file_can_hold_are_taken(tiny_file, name):
     text = TINY.replace(
         "[optimizers.AdamW]", f'[optimizers.AdamW]\n[optimizers."{name}"]\nfactory = "torch.optim:AdamW"'
     )
@@ -58,7 +55,7 @@ def test_names_that_every_file_can_hold_are_taken(tiny_file: Path, name: str) ->
     assert "small images" in suite.arenas
 
 
-def test_a_run_without_a_rung_has_no_control_ladder(tiny_file: Path) -> None:
+def test_a_run_without_a_rung_has_no_control_ladder(tiny_file):
     tiny_file.write_text(
         TINY.replace("alpha", "compare = { baselines = ['all'] }\ncontrols = ['AdamW', 'PsiLogic']\nalpha", 1)
     )
@@ -68,7 +65,7 @@ def test_a_run_without_a_rung_has_no_control_ladder(tiny_file: Path) -> None:
         assert parse_suite(suite.to_json(), "json") == suite
 
 
-def test_a_wrong_name_or_file_is_named(tiny_file: Path) -> None:
+def test_a_wrong_name_or_file_is_named(tiny_file):
     with pytest.raises(UsageError, match="unknown suite 'mnii'; did you mean 'mini'"):
         load_suite("mnii")
     with pytest.raises(UsageError, match=r"no suite file 'absent\.toml'"):
@@ -78,7 +75,7 @@ def test_a_wrong_name_or_file_is_named(tiny_file: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00"])
-def test_a_file_without_text_is_named(tiny_file: Path, content: bytes) -> None:
+def test_a_file_without_text_is_named(tiny_file, content):
     suite = load_suite(str(tiny_file))
     tiny_file.write_bytes(b"\xef\xbb\xbf" + tiny_file.read_bytes())  # a byte order mark is ignored
     assert load_suite(str(tiny_file)) == suite
@@ -102,13 +99,13 @@ arenas = { gpt = { eps = 1e-7 } }
 LADDER = "[ladder.gpt]\nsizes = [32, 64]\nhorizons = [0.5, 2]"
 
 
-def loaded(folder: Path, top: str = "", bottom: str = "", **changes: Any) -> Suite:
+def loaded(folder, top="", bottom="", **changes):
     """The tiny study with gpt, and further lines at its top and its end."""
     text = f"{top}\n{TINY.partition('[arenas.vit]')[0]}{GPT}{bottom}"
     return load_suite(str(write_tiny(folder, text)), Overrides(**changes))
 
 
-def test_horizons_are_trained_by_the_reference_alone(tmp_path: Path) -> None:
+def test_horizons_are_trained_by_the_reference_alone(tmp_path):
     found = loaded(tmp_path, "horizons = [0.5, 1, 2]")
     assert {name: (x.steps, x.sweep_steps) for name, x in found.arenas.items()} == {
         "gpt": (100, 40),
@@ -122,7 +119,7 @@ def test_horizons_are_trained_by_the_reference_alone(tmp_path: Path) -> None:
     assert parse_suite(found.to_json(), "config.json") == found
 
 
-def test_a_ladder_trains_every_optimizer_for_as_many_steps_as_the_model_has_parameters(tmp_path: Path) -> None:
+def test_a_ladder_trains_every_optimizer_for_as_many_steps_as_the_model_has_parameters(tmp_path):
     found = loaded(tmp_path, bottom=LADDER)
     assert {name: (x.steps, x.sweep_steps, x.cell and x.cell.parameters) for name, x in found.arenas.items()} == {
         "gpt-32-x0.5": (50, 20, 24_576),
@@ -143,9 +140,7 @@ def test_a_ladder_trains_every_optimizer_for_as_many_steps_as_the_model_has_para
         ("resnet", {"source": "digits", "image_size": 32}, {"width": 8}),
     ],
 )
-def test_parameters_are_those_of_the_model(
-    task: str, source: dict[str, Any], model: dict[str, Any], tmp_path: Path
-) -> None:
+def test_parameters_are_those_of_the_model(task, source, model, tmp_path):
     """All weights but embeddings, norms, biases and the layers that touch inputs or outputs, as Kaplan et al. count."""
     data, arena = load_source(source, tmp_path), load_arena(task)
     for factor in (2, 3):
@@ -156,8 +151,8 @@ def test_parameters_are_those_of_the_model(
         assert counted == sum(p.numel() for p in inner if p.shape[0] % size == 0 and p[0].numel() % size == 0)
 
 
-def test_steps_of_a_command_keep_the_proportions(tmp_path: Path) -> None:
-    def steps(top: str, bottom: str = "", **changes: Any) -> list[int]:
+def test_steps_of_a_command_keep_the_proportions(tmp_path):
+    def steps(top, bottom="", **changes):
         return [x.steps for x in loaded(tmp_path, top, bottom, **changes).arenas.values()]
 
     assert steps("horizons = [0.5, 2]", steps=20) == [20, 10, 40]
@@ -165,13 +160,13 @@ def test_steps_of_a_command_keep_the_proportions(tmp_path: Path) -> None:
     assert steps("", LADDER, steps=10) == [10, 40, 80, 320]
 
 
-def test_an_arena_of_the_file_stands_for_its_cells(tmp_path: Path) -> None:
+def test_an_arena_of_the_file_stands_for_its_cells(tmp_path):
     assert [*loaded(tmp_path, bottom=LADDER, arenas=["gpt"]).arenas] == [*loaded(tmp_path, bottom=LADDER).arenas]
     assert [*loaded(tmp_path, "horizons = [2]", arenas=["gpt"]).arenas] == ["gpt", "gpt-x2"]
     assert [*loaded(tmp_path, bottom=LADDER, arenas=["gpt-32-x2"]).arenas] == ["gpt-32-x2"]
 
 
-def test_schedules_and_shocks_go_with_horizons(tmp_path: Path) -> None:
+def test_schedules_and_shocks_go_with_horizons(tmp_path):
     shock = '[shock.loss]\nkind = "loss"\nat = [0.5]\n[shock.inputs]\nkind = "inputs"\nat = [0.5]'  # it has no inputs
     found = loaded(tmp_path, 'schedules = ["cosine", "linear"]\nhorizons = [2]', shock)
     assert {name: (x.schedule, x.tuned_on) for name, x in found.arenas.items()} == {
@@ -186,14 +181,14 @@ def test_schedules_and_shocks_go_with_horizons(tmp_path: Path) -> None:
     assert parse_suite(found.to_json(), "config.json") == found
 
 
-def test_several_keys_of_an_arena_can_be_set(tmp_path: Path) -> None:
+def test_several_keys_of_an_arena_can_be_set(tmp_path):
     found = loaded(tmp_path, settings={"arenas.gpt.steps": 50, "arenas.gpt.margin": 0.1})
     assert (found.arenas["gpt"].steps, found.arenas["gpt"].margin) == (50, 0.1)
 
 
-def test_the_optimizers_schedule_comes_first_then_the_arenas_then_the_trainings() -> None:
+def test_the_optimizers_schedule_comes_first_then_the_arenas_then_the_trainings():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"))
-    settings: dict[str, Any] = {
+    settings = {
         "training.schedule": "wsd",
         "training.min_lr": 0.1,
         "arenas.gpt.schedule": "linear",
@@ -213,7 +208,7 @@ def test_the_optimizers_schedule_comes_first_then_the_arenas_then_the_trainings(
         assert (training.schedule, training.min_lr) == expected
 
 
-def test_a_schedule_in_words() -> None:
+def test_a_schedule_in_words():
     assert schedule((), "cosine", 0.0) == "warm-up and cosine"
     assert schedule((), "wsd", 0.1) == "warm-up, constant, linear decay at the end to 0.1 of the peak"
     assert schedule(("constant_lr",), "linear", 0.1) == schedule((), "constant", 0.1) == "warm-up only"
@@ -249,9 +244,7 @@ ALL_BUT_IT = [("PsiLogic", "AdamW"), ("PsiLogic", "Adam"), ("PsiLogic", "Lion")]
         ),
     ],
 )
-def test_the_pairs_of_a_suite_and_of_what_a_command_leaves_of_it(
-    compare: dict[str, Any], changes: dict[str, Any], pairs: list[tuple[str, str]]
-) -> None:
+def test_the_pairs_of_a_suite_and_of_what_a_command_leaves_of_it(compare, changes, pairs):
     settled = changed(
         load_suite("mini"),
         Overrides(settings={f"compare.{key}": compare.get(key, []) for key in ("optimizers", "baselines")}),

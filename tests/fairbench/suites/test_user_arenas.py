@@ -1,6 +1,5 @@
 """A user's arena: from a file, module or entry point into a study; its errors."""
 
-import argparse
 import json
 import sys
 import textwrap
@@ -20,9 +19,7 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.preflight import arenas_and_environment
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
-from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
-from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
@@ -39,7 +36,7 @@ SUITE = f"{TINY.partition('[arenas.vit]')[0]}{ARENA}\n[optimizers.PsiLogic]\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A working directory with the template of an arena, and a suite with it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
@@ -48,27 +45,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def rewritten(name: str, old: str, new: str) -> None:
+def rewritten(name, old, new):
     text = Path(name).read_text()
     assert old in text
     Path(name).write_text(text.replace(old, new))
 
 
-def seen(suite: Suite) -> ResolvedSuite:
+def seen(suite):
     """The study of a suite without optimizers."""
     resolved = here(arenas_and_environment, suite, Place())
     arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
     return ResolvedSuite(suite, "cpu", arenas, {}, {})
 
 
-def spec_of(study: ResolvedSuite) -> TrialSpec:
+def spec_of(study):
     resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {}, {}, False, "", {})
     return trial_spec(replace(study, optimizers={"AdamW": resolved}), "sine", "AdamW", "final", 1e-3, 1)
 
 
 def test_a_suite_contains_the_facts_of_a_user_arena_and_is_read_without_its_class(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, tmp_path_factory, monkeypatch
+):
     suite = load_suite("sine.toml")
     plan = suite.arenas["sine"]
     assert (plan.metric, plan.batch_size, plan.steps, plan.task) == ("mse", 32, 40, "noisy_sine.py:NoisySine")
@@ -79,11 +76,11 @@ def test_a_suite_contains_the_facts_of_a_user_arena_and_is_read_without_its_clas
     assert parse_suite(json.loads(stored), "config.json") == suite
 
 
-def options(*words: str) -> argparse.Namespace:
+def options(*words):
     return parser().parse_args(words)
 
 
-def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder: Path) -> None:
+def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder):
     words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--only-optimizers", "AdamW,PsiLogic")
     suite = chosen_suite(options("run", *words))
     assert list(suite.arenas) == ["vit", "NoisySine"]
@@ -119,7 +116,7 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder: 
         ("steps = 40", 'metric = "mae"\nsteps = 40', "arenas.sine.metric: unknown metric 'mae'; did you mean 'mse'"),
     ],
 )
-def test_a_wrong_table_is_named_with_its_line(folder: Path, old: str, new: str, complaint: str) -> None:
+def test_a_wrong_table_is_named_with_its_line(folder, old, new, complaint):
     rewritten("sine.toml", old, new)
     with pytest.raises(UsageError, match=complaint):
         load_suite("sine.toml")
@@ -154,9 +151,7 @@ def test_a_wrong_table_is_named_with_its_line(folder: Path, old: str, new: str, 
         ("nn.Linear(1, width)", "nn.Linear(2, width)", "arenas.sine.model: {'width': 8} is impossible: RuntimeError"),
     ],
 )
-def test_an_arena_that_breaks_its_contract_is_named_before_any_trial(
-    folder: Path, old: str, new: str, complaint: str
-) -> None:
+def test_an_arena_that_breaks_its_contract_is_named_before_any_trial(folder, old, new, complaint):
     rewritten("noisy_sine.py", old, new)
     if old == "width=64":
         rewritten("sine.toml", "model = { width = 8 }", "")
@@ -164,16 +159,14 @@ def test_an_arena_that_breaks_its_contract_is_named_before_any_trial(
         seen(load_suite("sine.toml"))
 
 
-def test_an_edit_of_the_file_or_of_its_imports_changes_the_trials_and_a_copy_does_not(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edit_of_the_file_or_of_its_imports_changes_the_trials_and_a_copy_does_not(folder, monkeypatch):
     """Each version lies in a separate folder and is loaded as in a new process; one helper is imported late."""
     rewritten("noisy_sine.py", "import torch\n", "import torch\nfrom sine_helper import late\n")
     rewritten("noisy_sine.py", "        hidden =", "        import sine_late\n        hidden =")
     texts = {"noisy_sine.py": Path("noisy_sine.py").read_text(), "sine_helper.py": "def late(): pass\n"}
     texts |= {"sine_late.py": "", "sine.toml": SUITE, "unrelated.py": ""}
 
-    def identity(name: str, edited: str) -> str:
+    def identity(name, edited):
         (folder / name).mkdir()
         monkeypatch.chdir(folder / name)
         for file, text in texts.items():
@@ -212,7 +205,7 @@ class Skilled(NoisySine):
 """An arena whose loss is the number of the step; its score `mse` only helps to compute another metric."""
 
 
-def test_a_loss_may_ask_the_step_and_derived_metrics_read_all_splits(folder: Path) -> None:
+def test_a_loss_may_ask_the_step_and_derived_metrics_read_all_splits(folder):
     Path("noisy_sine.py").write_text(f"{Path('noisy_sine.py').read_text()}\n\n{SKILLED}")
     task = ':Skilled"\nmetric = "skill"\nmargin = 50'
     text = SUITE.replace(':NoisySine"', task).partition("[optimizers.AdamW]")[0].replace("AdamW", "LBFGS")
@@ -233,7 +226,7 @@ def test_a_loss_may_ask_the_step_and_derived_metrics_read_all_splits(folder: Pat
 ENTRY_POINTS = "[fairbench.arenas]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"
 
 
-def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder: Path) -> None:
+def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder):
     Path("noise.txt").write_text("0.1")
     rewritten("noisy_sine.py", "noise * torch", "float(open('noise.txt').read()) * torch")
     spec = spec_of(seen(load_suite("sine.toml")))
@@ -243,9 +236,7 @@ def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder: Path) 
         trial(spec)
 
 
-def test_an_installed_package_registers_arenas_and_hides_no_included_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_installed_package_registers_arenas_and_hides_no_included_one(folder, monkeypatch, capsys):
     installed = folder / "site" / "sine_package-1.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: sine-package\nVersion: 1.0\n")
@@ -264,7 +255,7 @@ def test_an_installed_package_registers_arenas_and_hides_no_included_one(
     assert ["sine", "sine_package:Sine"] in [line.split() for line in shown.splitlines()]
 
 
-def test_a_ladder_asks_the_arena_for_its_sizes(folder: Path) -> None:
+def test_a_ladder_asks_the_arena_for_its_sizes(folder):
     """As the page shows it."""
     Path("sine.toml").write_text(f"{SUITE}\n[ladder.sine]\nsizes = [8, 16]\nhorizons = [1, 2]\n")
     with pytest.raises(UsageError, match=r"ladder\.sine\.sizes: arena NoisySine has no method sized"):

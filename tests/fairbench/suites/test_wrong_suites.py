@@ -3,9 +3,6 @@
 `tests/expected/messages/suites.txt` has the message of every suite here.
 """
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tiny import TINY, write_tiny
 
@@ -13,7 +10,7 @@ from fairbench.common.errors import UsageError
 from fairbench.suites.loader import load_suite
 
 VIT, ADAMW = "[arenas.vit]", "[optimizers.AdamW]"
-INSTEAD: dict[str, tuple[str, ...]] = {
+INSTEAD = {
     "lr_max = 1e-2": (
         *("lr_mx = 1e-2", "lr_max = 1e-4", 'lr_max = "high"', "lr_max = inf", "lr_max = 1.0000001e-3", "lr_max = 1e99"),
     ),
@@ -82,7 +79,7 @@ DDPM = (
     + "model = { channels = [8], norm_groups = 4, attention_levels = [] }"
 )
 """Those of ddpm."""
-TOGETHER: list[dict[str, str]] = [
+TOGETHER = [
     {VIT: f"[ladder.ddpm]\nsizes = [8]\nhorizons = [1]\n[arenas.ddpm]\n{DDPM}\n{VIT}"},
     {"alpha": "horizons = [2]\nalpha", ADAMW: f'[arenas."vit-x2"]\ntask = "vit"\n{TWO}{ADAMW}'},
     {ADAMW: f'[shock.x]\nkind = "nan"\nat = [0.5]\n[arenas.vit-x]\ntask = "vit"\n{TWO}{ADAMW}'},
@@ -94,7 +91,7 @@ TOGETHER: list[dict[str, str]] = [
 """Keys that do not go together."""
 
 
-def test_mistakes_are_named_with_key_and_line(tmp_path: Path, check_files: Any) -> None:
+def test_mistakes_are_named_with_key_and_line(tmp_path, check_files):
     changes = [{old: new} for old, news in INSTEAD.items() for new in news]
     changes += [{'description = "': f'{line}\ndescription = "'} for line in ABOVE]
     changes += [{"[final]": f"[sweep.extra]\n{line}\n[final]"} for line in EXTRA]

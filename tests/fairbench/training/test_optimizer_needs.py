@@ -2,9 +2,7 @@
 
 import gc
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -16,8 +14,7 @@ from fairbench.arenas.shocks.kinds import KINDS
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.study.plan import ResolvedSuite, arms
-from fairbench.study.trial_spec import TrialSpec
+from fairbench.study.plan import arms
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import weights_hash
 from fairbench.training.place import Place
@@ -29,25 +26,25 @@ STEPS = 4
 
 
 @pytest.fixture
-def spec_of(tiny_study: ResolvedSuite) -> Callable[..., TrialSpec]:
+def spec_of(tiny_study):
     """A final trial of four steps with one evaluation in its middle."""
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     training = replace(spec.training, steps=STEPS, evaluations=2, log_every=1)
 
-    def of(name: str, plan: OptimizerPlan, lr: float = 1e-2) -> TrialSpec:
+    def of(name, plan, lr=1e-2):
         optimizer = resolve_optimizer(name, plan).spec("vit", {"lr": lr}, STEPS)
         return replace(spec, optimizer=optimizer, training=training, stage="final")
 
     return of
 
 
-def by_hand(spec: TrialSpec, step: Callable[[Trainer, Callable[[bool], Any]], Any]) -> Trainer:
+def by_hand(spec, step):
     """A training with the model and the examples of fairbench, and a loop written by hand."""
     training = Trainer(spec, Place())
     for _ in range(STEPS):
         examples = training.arena.examples(training.batches.next(), training.noise)
 
-        def backward(create_graph: bool = False, examples: Any = examples) -> Any:
+        def backward(create_graph=False, examples=examples):
             training.model.zero_grad()
             loss = training.arena.loss(training.model, *examples)
             loss.backward(create_graph=create_graph)
@@ -59,7 +56,7 @@ def by_hand(spec: TrialSpec, step: Callable[[Trainer, Callable[[bool], Any]], An
     return training
 
 
-def test_lbfgs_gets_its_closure(spec_of: Callable[..., TrialSpec]) -> None:
+def test_lbfgs_gets_its_closure(spec_of):
     spec = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
     record, calls = trial(spec).result, []
     hand = by_hand(spec, lambda training, backward: training.optimizer.step(lambda: calls.append(1) or backward()))
@@ -68,7 +65,7 @@ def test_lbfgs_gets_its_closure(spec_of: Callable[..., TrialSpec]) -> None:
     assert record.gradients_per_step == 1 + len(calls) / STEPS > 3
 
 
-def test_every_optimizer_gets_the_same_shocks(spec_of: Callable[..., TrialSpec]) -> None:
+def test_every_optimizer_gets_the_same_shocks(spec_of):
     """A closure that is called several times in a step draws random shocks only once."""
     lbfgs = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
     shock = {"kind": "heavy-tail", "at": [0.0, 0.5], "steps": 1, "tail": 2.0}
@@ -81,7 +78,7 @@ def test_every_optimizer_gets_the_same_shocks(spec_of: Callable[..., TrialSpec])
     assert torch.equal(*states)
 
 
-def test_a_disturbed_gradient_keeps_its_derivative() -> None:
+def test_a_disturbed_gradient_keeps_its_derivative():
     p = nn.Parameter(torch.tensor([1.0, 2.0]))
     p.grad = torch.autograd.grad((p**3).sum(), p, create_graph=True)[0]
     KINDS["gradient"](torch.Generator().manual_seed(0), factor=2.0).gradients([p])
@@ -89,10 +86,10 @@ def test_a_disturbed_gradient_keeps_its_derivative() -> None:
     assert torch.autograd.grad(p.grad.sum(), p)[0].tolist() == [6.0, 12.0]
 
 
-def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of: Callable[..., TrialSpec]) -> None:
+def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of):
     spec = spec_of("SophiaH", OptimizerPlan())
 
-    def step(training: Trainer, backward: Callable[[bool], Any]) -> None:
+    def step(training, backward):
         with sdpa_kernel(SDPBackend.MATH):
             backward(True)
         training.optimizer.step()
@@ -113,37 +110,35 @@ def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of: Call
     assert training.optimizer.state[training.params[0]]["hessian"].abs().sum() > 0
 
 
-def test_schedule_free_is_evaluated_at_its_average_and_keeps_its_rate(spec_of: Callable[..., TrialSpec]) -> None:
+def test_schedule_free_is_evaluated_at_its_average_and_keeps_its_rate(spec_of):
     spec = spec_of("ScheduleFree", OptimizerPlan())
     rates = []
 
-    def step(training: Trainer, backward: Callable[[], Any]) -> None:
-        training.optimizer.train()  # type: ignore[attr-defined]
+    def step(training, backward):
+        training.optimizer.train()
         backward()
         rates.append(training.optimizer.param_groups[0]["lr"])
         training.optimizer.step()
         if len(rates) in (2, 4):
-            training.optimizer.eval()  # type: ignore[attr-defined]
+            training.optimizer.eval()
 
     record = trial(spec).result
     hand = by_hand(spec, step)
     assert record.hashes.final_weights == weights_hash(hand.model)
     assert rates == [0.005, 0.01, 0.01, 0.01]
     assert record.final["test"] == hand.evaluate("test")
-    hand.optimizer.train()  # type: ignore[attr-defined]
+    hand.optimizer.train()
     assert record.hashes.final_weights != weights_hash(hand.model)
 
 
 @pytest.mark.parametrize(("name", "need"), [("SophiaH", "create_graph"), ("LBFGS", "closure")])
-def test_compiled_trainings_refuse_needs_that_they_cannot_meet(
-    spec_of: Callable[..., TrialSpec], name: str, need: str
-) -> None:
+def test_compiled_trainings_refuse_needs_that_they_cannot_meet(spec_of, name, need):
     spec = spec_of(name, OptimizerPlan(factory="torch.optim:LBFGS" if name == "LBFGS" else ""))
     with pytest.raises(UsageError, match=f"needs '{need}' cannot be trained with training.compile"):
         Trainer(replace(spec, training=replace(spec.training, compile=True)), Place())
 
 
-def test_an_unknown_need_is_named_with_the_nearest(tmp_path: Any) -> None:
+def test_an_unknown_need_is_named_with_the_nearest(tmp_path):
     path = write_tiny(tmp_path, TINY + '\n[optimizers.Own]\nfactory = "torch.optim:SGD"\nneeds = ["closures"]\n')
     with pytest.raises(UsageError, match=r"optimizers.Own.needs.*'closures'; did you mean 'closure'"):
         load_suite(str(path))

@@ -5,11 +5,8 @@ import random
 import resource
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +16,8 @@ from tiny import here, study_of
 from fairbench.common.errors import OutOfMemory, Paused
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.plan import ResolvedSuite, trial_spec
-from fairbench.study.record import WholeRecord
-from fairbench.study.trial_spec import TrialSpec
+from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Suite
 from fairbench.training import checkpoint as checkpoints
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.environment import explain_out_of_memory
@@ -195,7 +189,7 @@ EXACT = ("result", "details", "status", "id")
 
 
 @pytest.fixture
-def user_folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_folder(tiny_file, monkeypatch):
     """The folder of the user-defined optimizers, as working directory."""
     (tiny_file.parent / "user_optimizers.py").write_text(USER_OPTIMIZERS)
     monkeypatch.chdir(tiny_file.parent)
@@ -204,7 +198,7 @@ def user_folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tiny_file.parent
 
 
-def arm(suite: Suite, name: str) -> TrialSpec:
+def arm(suite, name):
     """A final trial of an optimizer: user-defined, registered, or given as a factory."""
     factory = name if ":" in name else f"user_optimizers:{name}" if f"class {name}(" in USER_OPTIMIZERS else ""
     options = {"max_iter": 3} if name.endswith("LBFGS") else {}
@@ -216,16 +210,16 @@ def arm(suite: Suite, name: str) -> TrialSpec:
     return short(trial_spec(the_study, "vit", suite.reference, "final", rate, 1))
 
 
-def short(spec: TrialSpec, **options: Any) -> TrialSpec:
+def short(spec, **options):
     """A trial of 12 steps; windows of 5 steps, evaluations after 6 and 12."""
     training = {"steps": 12, "log_every": 5, "evaluations": 2, "warmup_steps": 3, **options}
     return replace(spec, training=replace(spec.training, **training))
 
 
-def stopped(spec: TrialSpec, folder: Path, after: int, why: str = "^$") -> list[Path]:
+def stopped(spec, folder, after, why="^$"):
     """The checkpoints in a folder once a trial has got SIGTERM after a step, and has said why it cannot resume."""
 
-    def terminate(step: int, loss: float) -> None:
+    def terminate(step, loss):
         if step == after:
             signal.raise_signal(signal.SIGTERM)
 
@@ -234,21 +228,21 @@ def stopped(spec: TrialSpec, folder: Path, after: int, why: str = "^$") -> list[
     return [*folder.iterdir()]
 
 
-def paused(spec: TrialSpec, folder: Path, after: int) -> Path:
+def paused(spec, folder, after):
     """The checkpoint of a trial that was stopped after a step."""
     (path,) = stopped(spec, folder, after)
     assert path.name == f"{spec.id}.pt"
     return path
 
 
-def resumed(spec: TrialSpec, folder: Path) -> tuple[WholeRecord, list[int]]:
+def resumed(spec, folder):
     """The record of a trial, and the steps that it reported: none before its checkpoint."""
-    steps: list[int] = []
+    steps = []
     checkpoint = Checkpoint(spec, Place(), Checkpointing(str(folder), 0))
     return trial(spec, Place(), lambda step, loss: steps.append(step), checkpoint), steps
 
 
-def interrupted(spec: TrialSpec, folder: Path, *steps: int) -> WholeRecord:
+def interrupted(spec, folder, *steps):
     """The record of a trial that was paused after these steps, the global generators changed in between."""
     for step in steps:
         paused(spec, folder, step)
@@ -258,13 +252,13 @@ def interrupted(spec: TrialSpec, folder: Path, *steps: int) -> WholeRecord:
     return resumed(spec, folder)[0]
 
 
-def assert_same(record: WholeRecord, undisturbed: WholeRecord) -> None:
+def assert_same(record, undisturbed):
     assert [getattr(record, part) for part in EXACT] == [getattr(undisturbed, part) for part in EXACT]
 
 
 IMAGES = {"source": "digits", "crop_padding": 1, "flip": True}
 GPT = {"hidden_size": 8, "layers": 1, "heads": 1}
-ARENAS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+ARENAS = {
     "gpt": ({"source": "stdlib", "context": 16, "evaluated": 16}, GPT, {"kind": "labels", "at": [0.3, 0.7]}),
     "vit": (IMAGES, {**GPT, "patch_size": 4}, {"kind": "heavy-tail", "at": [0.2], "steps": 8}),
     "resnet": (IMAGES, {"width": 2}, {"kind": "gradient", "at": [0.3, 0.7]}),
@@ -273,7 +267,7 @@ ARENAS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 """Small versions of mini's arenas: data, model and shock."""
 
 
-def small(arena: str) -> TrialSpec:
+def small(arena):
     """A trial of PsiLogic in an arena."""
     suite, (data, model, _) = load_suite("mini"), ARENAS[arena]
     arenas = {arena: replace(suite.arenas[arena], data=data, model=model, batch_size=8)}
@@ -283,7 +277,7 @@ def small(arena: str) -> TrialSpec:
 
 
 @pytest.mark.parametrize("arena", ARENAS)
-def test_a_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> None:
+def test_a_trial_ends_as_if_never_interrupted(arena, tmp_path):
     """With augmentation, noise, random shocks and a mechanism; before an evaluation, and after the last step."""
     spec = short(small(arena), shock=ARENAS[arena][2], log_every=3)
     undisturbed = trial(spec)
@@ -296,7 +290,7 @@ def test_a_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> Non
 
 @pytest.mark.soak
 @pytest.mark.parametrize("arena", ["gpt", "vit"])
-def test_a_compiled_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> None:
+def test_a_compiled_trial_ends_as_if_never_interrupted(arena, tmp_path):
     spec = short(small(arena), compile=True, log_every=3)
     undisturbed = trial(spec)
     torch._dynamo.reset()  # a resumed process compiles again
@@ -307,16 +301,14 @@ NEEDY = ("torch.optim:LBFGS", "SophiaH", "ScheduleFree", "AdamHD", "Kron", "fair
 
 
 @pytest.mark.parametrize("name", [*NEEDY, "Counts", "Doubles", "Careful", "Wrapped", "Harmless"])
-def test_whatever_an_optimizer_remembers(tiny_suite: Suite, user_folder: Path, name: str, tmp_path: Path) -> None:
+def test_whatever_an_optimizer_remembers(tiny_suite, user_folder, name, tmp_path):
     """Closures, differentiable gradients, modes, a trained rate, counters as attributes, wider dtypes."""
     spec = arm(tiny_suite, name)
     assert_same(interrupted(spec, tmp_path / "kept", 5), trial(spec))
 
 
 @pytest.mark.parametrize(("name", "kept"), [("Late", "slow"), ("Early", "slow"), ("Counting", "memo")])
-def test_what_begins_after_the_first_steps_is_not_lost(
-    tiny_suite: Suite, user_folder: Path, name: str, kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_begins_after_the_first_steps_is_not_lost(tiny_suite, user_folder, name, kept, tmp_path, capsys):
     """No checkpoint is written once the optimizer keeps more on itself than after its first steps."""
     spec = short(arm(tiny_suite, name), log_every=3)
     why = f"it keeps {kept} on itself and not in its state"
@@ -328,7 +320,7 @@ def test_what_begins_after_the_first_steps_is_not_lost(
     assert_same(record, trial(spec))
 
 
-def test_global_generators_resume(tiny_suite: Suite, user_folder: Path, tmp_path: Path) -> None:
+def test_global_generators_resume(tiny_suite, user_folder, tmp_path):
     spec = arm(tiny_suite, "Draws")
     for seed in (random.seed, np.random.seed):
         seed(3)
@@ -339,11 +331,11 @@ def test_global_generators_resume(tiny_suite: Suite, user_folder: Path, tmp_path
 
 
 @pytest.fixture
-def spec(tiny_study: ResolvedSuite) -> TrialSpec:
+def spec(tiny_study):
     return short(trial_spec(tiny_study, "vit", "AdamW", "final", 1e-3, 1))
 
 
-def test_a_damaged_checkpoint_is_not_used(spec: TrialSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_checkpoint_is_not_used(spec, tmp_path, capsys):
     path, undisturbed = paused(spec, tmp_path, 5), trial(spec)
     whole = path.read_bytes()
     assert resumed(spec, tmp_path)[1] == [10, 12]
@@ -358,9 +350,7 @@ def test_a_damaged_checkpoint_is_not_used(spec: TrialSpec, tmp_path: Path, capsy
         assert "the trial restarts; its checkpoint" in capsys.readouterr().out
 
 
-def test_a_checkpoint_of_another_environment_is_not_used(
-    spec: TrialSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_of_another_environment_is_not_used(spec, tmp_path, capsys, monkeypatch):
     paused(spec, tmp_path, 5)
     here_now = checkpoints.environment("cpu")
     monkeypatch.setattr(checkpoints, "environment", lambda device: {**here_now, "torch": "9.9"})
@@ -369,7 +359,7 @@ def test_a_checkpoint_of_another_environment_is_not_used(
 
 
 @contextmanager
-def full_disk() -> Iterator[None]:
+def full_disk():
     """Limit every file of this process to 4096 bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
@@ -379,9 +369,7 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(
-    spec: TrialSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(spec, tmp_path, capsys):
     path, undisturbed = paused(spec, tmp_path, 5), trial(spec)
     old = path.read_bytes()
     (tmp_path / f".{spec.id}.pt.killed.tmp").write_bytes(b"half")
@@ -393,7 +381,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(
     assert capsys.readouterr().out.count("the trial continues without a new checkpoint: cannot write") == 1
 
 
-def test_checkpoints_are_written_at_intervals(spec: TrialSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_are_written_at_intervals(spec, tmp_path, monkeypatch):
     seconds, written = itertools.count(), list[int]()
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(seconds))  # read once in each step
     monkeypatch.setattr(checkpoints, "write_state", lambda file, about, state: written.append(state["done"]))
@@ -410,7 +398,7 @@ REASONS = {
 }
 
 
-def test_the_preflight_names_trials_that_would_restart(tiny_suite: Suite, user_folder: Path) -> None:
+def test_the_preflight_names_trials_that_would_restart(tiny_suite, user_folder):
     plans = {name: OptimizerPlan(f"user_optimizers:{name}") for name in REASONS}
     preflight = run_preflight(replace(tiny_suite, optimizers=plans, reference="Counts"), Place(), here)
     assert {name: arenas["vit"] for name, arenas in preflight.restart_reasons.items()} == REASONS
@@ -422,7 +410,7 @@ def test_the_preflight_names_trials_that_would_restart(tiny_suite: Suite, user_f
     assert [name for name, spec in finals.items() if preflight.resumes(spec)] == ["Counts", "Late", "Harmless"]
 
 
-def test_out_of_gpu_memory_says_how_much_was_needed_and_what_to_do() -> None:
+def test_out_of_gpu_memory_says_how_much_was_needed_and_what_to_do():
     message = "CUDA out of memory. Tried to allocate 3.00 GiB.\nGPU 0 has a total capacity of 2 GiB."
     expected = r"Tried to allocate 3.00 GiB.; .*--trials-per-gpu.*smaller batch_size"
     with pytest.raises(OutOfMemory, match=expected), explain_out_of_memory("cpu"):

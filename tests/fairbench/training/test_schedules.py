@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR
+from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR
 
 from fairbench.optimizers.resolve import SCHEDULES
-from fairbench.study.plan import ResolvedSuite, arms
+from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrainingSpec, TrialSpec
 from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
@@ -19,19 +19,19 @@ pytestmark = pytest.mark.xdist_group("schedules")
 WARMUP, STABLE, STEPS = 7, 32, 47
 
 
-def training(steps: int, warmup: int, schedule: str = "cosine", min_lr: float = 0.0) -> TrainingSpec:
+def training(steps, warmup, schedule="cosine", min_lr=0.0):
     return TrainingSpec(
         steps, warmup, 1.0, 1, 5, 64, "float32", True, False, "val", {}, "cpu", schedule=schedule, min_lr=min_lr
     )
 
 
-def test_every_schedule_has_a_shape_and_words() -> None:
+def test_every_schedule_has_a_shape_and_words():
     assert SHAPES.keys() == SCHEDULES.keys()
 
 
 @pytest.mark.parametrize(("steps", "warmup"), [(3, 0), (47, 7), (300, 20), (5000, 100), (20, 20)])
-def test_the_cosine_to_0_has_the_same_floats_as_before(steps: int, warmup: int) -> None:
-    def before(step: int) -> float:
+def test_the_cosine_to_0_has_the_same_floats_as_before(steps, warmup):
+    def before(step):
         if step < warmup:
             return (step + 1) / warmup
         return 0.5 * (1 + math.cos(math.pi * min((step - warmup) / max(steps - warmup, 1), 1.0)))
@@ -40,7 +40,7 @@ def test_the_cosine_to_0_has_the_same_floats_as_before(steps: int, warmup: int) 
     assert found == [before(step) for step in range(steps + 1)]
 
 
-def by_torch(optimizer: torch.optim.Optimizer, schedule: str, min_lr: float) -> LRScheduler:
+def by_torch(optimizer, schedule, min_lr):
     """The same schedule of torch's parts."""
     decay = STEPS - WARMUP
     warm_up = LinearLR(optimizer, 1 / WARMUP, 1.0, WARMUP - 1)
@@ -57,7 +57,7 @@ def by_torch(optimizer: torch.optim.Optimizer, schedule: str, min_lr: float) -> 
 
 @pytest.mark.parametrize("min_lr", [0.0, 0.1])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_factors_are_those_of_torchs_schedulers(schedule: str, min_lr: float) -> None:
+def test_the_factors_are_those_of_torchs_schedulers(schedule, min_lr):
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     scheduler, rates = by_torch(optimizer, schedule, min_lr), []
     for _ in range(STEPS):
@@ -71,7 +71,7 @@ def test_the_factors_are_those_of_torchs_schedulers(schedule: str, min_lr: float
     )
 
 
-def rates_of(spec: TrialSpec) -> list[float]:
+def rates_of(spec):
     """The factor of the rate in every step of a trainer."""
     with one_thread():
         trainer, rates = Trainer(spec, Place()), []
@@ -81,7 +81,7 @@ def rates_of(spec: TrialSpec) -> list[float]:
     return rates
 
 
-def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_rate(tiny_study: ResolvedSuite) -> None:
+def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_rate(tiny_study):
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     spec = replace(spec, training=replace(spec.training, steps=6, schedule="linear", min_lr=0.2))
     assert rates_of(spec) == pytest.approx([0.5, 1.0, 1.0, 0.8, 0.6, 0.4])
@@ -89,7 +89,7 @@ def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_ra
     assert rates_of(constant) == [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
-def test_the_schedule_is_part_of_an_identity_and_the_default_leaves_it_as_it_was(tiny_study: ResolvedSuite) -> None:
+def test_the_schedule_is_part_of_an_identity_and_the_default_leaves_it_as_it_was(tiny_study):
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     assert not {"schedule", "min_lr"} & spec.to_json()["training"].keys()
     others = [replace(spec, training=replace(spec.training, **x)) for x in ({"schedule": "wsd"}, {"min_lr": 0.1})]

@@ -1,9 +1,7 @@
 """The loop never waits for a GPU between log points; no metric depends on the batch size of the evaluation."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from torch.utils._pytree import tree_leaves
 
 from fairbench.arenas.registry import ARENAS
 from fairbench.study.plan import trial_spec
-from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
@@ -27,13 +24,13 @@ WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
 
 
 @pytest.fixture(autouse=True)
-def single_thread() -> Iterator[None]:
+def single_thread():
     """As in a trial: a process with threads could not be forked by the tests that follow."""
     with one_thread():
         yield
 
 
-def spec_of(arena: str, optimizer: str = "AdamW", **data: Any) -> TrialSpec:
+def spec_of(arena, optimizer="AdamW", **data):
     suite = load_suite("mini")
     plan = suite.arenas[arena]
     suite = replace(suite, arenas={arena: replace(plan, data={**plan.data, **data})})
@@ -44,11 +41,11 @@ def spec_of(arena: str, optimizer: str = "AdamW", **data: Any) -> TrialSpec:
 class Transfers(TorchDispatchMode):
     """Counts operations that make the host wait, or copy between host and device, while a GPU would be idle."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter()
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function.overloadpacket.__name__
         result = function(*args, **(kwargs or {}))
         tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
@@ -61,7 +58,7 @@ class Transfers(TorchDispatchMode):
         return result
 
 
-def to_another_device(training: Trainer) -> None:
+def to_another_device(training):
     """Move a training to the meta device, which has shapes but no values: the host cannot wait for one."""
     training.model.to("meta")
     training.params = list(training.model.parameters())
@@ -73,7 +70,7 @@ def to_another_device(training: Trainer) -> None:
 
 
 @pytest.mark.parametrize("arena", ARENAS)
-def test_a_training_step_never_waits(arena: str) -> None:
+def test_a_training_step_never_waits(arena):
     augmented = {} if arena == "gpt" else {"crop_padding": 1, "flip": True}
     training = Trainer(spec_of(arena, **augmented), Place())
     to_another_device(training)
@@ -88,7 +85,7 @@ def test_a_training_step_never_waits(arena: str) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("optimizer", ["AdamW", "PsiLogic"])
 @pytest.mark.parametrize("arena", ARENAS)
-def test_a_training_step_never_waits_for_a_gpu(arena: str, optimizer: str) -> None:
+def test_a_training_step_never_waits_for_a_gpu(arena, optimizer):
     training = Trainer(spec_of(arena, optimizer), Place("cuda:0"))
     for _ in range(3):  # compiles, and starts the state
         training.train_one_step()
@@ -101,9 +98,9 @@ def test_a_training_step_never_waits_for_a_gpu(arena: str, optimizer: str) -> No
 
 
 @pytest.mark.parametrize("arena", ARENAS)
-def test_evaluation_does_not_depend_on_the_batch_size(arena: str) -> None:
+def test_evaluation_does_not_depend_on_the_batch_size(arena):
     training = Trainer(spec_of(arena, evaluated=300), Place())  # more than CHUNK
-    seen: list[int] = []
+    seen = []
     training.model.register_forward_hook(
         lambda model, args, kwargs, out: seen.append(len(tree_leaves((args, kwargs))[0])), with_kwargs=True
     )
@@ -113,9 +110,9 @@ def test_evaluation_does_not_depend_on_the_batch_size(arena: str) -> None:
     assert max(seen) == 256
 
 
-def test_every_chunk_of_an_evaluation_has_different_noise() -> None:
+def test_every_chunk_of_an_evaluation_has_different_noise():
     training = Trainer(spec_of("ddpm", evaluated=300), Place())
-    noises: list[torch.Tensor] = []
+    noises = []
     training.model.register_forward_hook(lambda model, args, out: noises.append(args[1]))
     evaluate(training.arena, training.model, training.data, "val", 256)
     assert [len(steps) for steps in noises] == [256, 44]

@@ -5,8 +5,6 @@ import hashlib
 import math
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +14,7 @@ from tiny import study_of
 from fairbench.arenas.registry import ARENAS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.study.plan import ResolvedSuite, arms, trial_spec
+from fairbench.study.plan import arms, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
@@ -28,16 +26,16 @@ pytestmark = pytest.mark.xdist_group("trial")
 
 
 @pytest.fixture
-def specs(tiny_study: ResolvedSuite) -> list[TrialSpec]:
+def specs(tiny_study):
     """The sweep's trials: AdamW and PsiLogic at 1e-3 and 1e-2."""
     return [spec for arm in arms(tiny_study, lambda spec: None) for spec in arm.sweep]
 
 
-def as_final(spec: TrialSpec) -> TrialSpec:
+def as_final(spec):
     return replace(spec, stage="final", seed=1, training=replace(spec.training, steps=40, evaluations=2))
 
 
-def bare_loop(spec: TrialSpec) -> tuple[torch.nn.Module, list[float]]:
+def bare_loop(spec):
     """The same training, written by hand."""
     from sklearn.datasets import load_digits
     from transformers import ViTConfig, ViTForImageClassification
@@ -69,7 +67,7 @@ def bare_loop(spec: TrialSpec) -> tuple[torch.nn.Module, list[float]]:
     return model, losses
 
 
-def sha_of(model: torch.nn.Module) -> str:
+def sha_of(model):
     sha = hashlib.sha256()
     for name, value in model.state_dict().items():
         sha.update(name.encode() + value.numpy().tobytes())
@@ -77,7 +75,7 @@ def sha_of(model: torch.nn.Module) -> str:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs: list[TrialSpec], precision: str) -> None:
+def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs, precision):
     spec = as_final(specs[0])
     spec = replace(spec, training=replace(spec.training, precision=precision))
     record = trial(spec)
@@ -90,7 +88,7 @@ def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs: list[TrialSpec], pr
     assert [*record.details.loss_curve.points("loss")] == [(5 * (i + 1), loss) for i, loss in enumerate(windows)]
 
 
-def test_optimizers_get_identical_weights_batches_and_noise(specs: list[TrialSpec]) -> None:
+def test_optimizers_get_identical_weights_batches_and_noise(specs):
     adamw, psilogic = (trial(spec).result.hashes for spec in specs if spec.lr == 1e-3)
     assert adamw.final_weights != psilogic.final_weights
     assert msgspec.structs.replace(adamw, final_weights=psilogic.final_weights) == psilogic
@@ -98,7 +96,7 @@ def test_optimizers_get_identical_weights_batches_and_noise(specs: list[TrialSpe
     assert not {*msgspec.structs.astuple(adamw)} & {*msgspec.structs.astuple(other_seed)}
 
 
-def test_only_a_final_trial_reads_the_test_split(specs: list[TrialSpec]) -> None:
+def test_only_a_final_trial_reads_the_test_split(specs):
     assert set(trial(specs[0]).result.final) == {"val"}
     whole = trial(as_final(specs[0]))
     record, evaluations = whole.result, whole.details.evaluations
@@ -108,12 +106,12 @@ def test_only_a_final_trial_reads_the_test_split(specs: list[TrialSpec]) -> None
     assert record.final["val"] != record.final["test"]
 
 
-def with_optimizer(spec: TrialSpec, factory: str) -> TrialSpec:
+def with_optimizer(spec, factory):
     plan = OptimizerPlan(factory=factory)
     return replace(spec, optimizer=resolve_optimizer("Own", plan).spec("vit", {"lr": spec.lr}, spec.training.steps))
 
 
-def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, tiny_file: Path) -> None:
+def test_divergence_is_a_result(specs, monkeypatch, tiny_file):
     monkeypatch.syspath_prepend(tiny_file.parent)
     record = trial(with_optimizer(specs[0], "own_optimizers:Explodes"))
     assert record.status == "diverged"
@@ -122,7 +120,7 @@ def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.Monk
     assert not record.details.loss_curve.steps
 
 
-def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
+def test_the_mechanism_is_recorded(specs):
     spec = as_final(next(spec for spec in specs if spec.optimizer.name == "PsiLogic"))
     record = trial(spec)
     mechanism = record.details.mechanism
@@ -144,7 +142,7 @@ def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
     assert (adamw.details.mechanism, adamw.result.path_length > 0) == (None, True)
 
 
-def test_the_path_length_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
+def test_the_path_length_of_the_weights_by_hand(specs):
     """Sampled in every step, it is the sum of the lengths of all changes."""
     sgd = with_optimizer(as_final(specs[0]), "torch.optim:SGD")
     spec = replace(sgd, training=replace(sgd.training, log_every=1, steps=6, evaluations=1, warmup_steps=1))
@@ -158,13 +156,11 @@ def test_the_path_length_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
 
 
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.soak)])
-def test_compiled_trials_compile_model_and_step_and_train_alike(
-    specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, backend: str
-) -> None:
+def test_compiled_trials_compile_model_and_step_and_train_alike(specs, monkeypatch, backend):
     """The graphs that `torch.compile` captures run uncompiled, in seconds; compiled code takes half a minute."""
-    captured: list[set[str]] = []
+    captured = []
 
-    def compile(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+    def compile(graph, inputs):
         captured.append({str(node.target) for node in graph.graph.nodes})
         return torch._dynamo.lookup_backend(backend)(graph, inputs)
 
@@ -184,7 +180,7 @@ def test_compiled_trials_compile_model_and_step_and_train_alike(
 
 
 @pytest.mark.parametrize("arena", ARENAS)
-def test_mini_learns_in_every_arena(arena: str) -> None:
+def test_mini_learns_in_every_arena(arena):
     suite = load_suite("mini")
     suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={"PsiLogic": suite.optimizers["PsiLogic"]})
     spec = trial_spec(study_of(suite), arena, "PsiLogic", "sweep", 1e-3, seed=0)
