@@ -31,8 +31,7 @@ def register(patch, dataset, folder):
         path = folder / archive.name
         if path.exists():
             content = path.read_bytes()
-            known = {kind: hashlib.new(kind, content).hexdigest() for kind in archive.expected}
-            archive = replace(archive, size=len(content), expected=known)
+            archive = replace(archive, size=len(content), sha256=hashlib.sha256(content).hexdigest())
         archives.append(archive)
     patch.setitem(DATASETS, dataset, replace(DATASETS[dataset], archives=tuple(archives)))
 

@@ -17,7 +17,7 @@ from fairbench.api.suite import Suite, as_suite
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import number
 from fairbench.common.terminal import say
-from fairbench.report.table import Table, table_of
+from fairbench.report.table import Table, names_of
 from fairbench.runner.devices import places
 from fairbench.runner.preview import Preview, run_preview
 from fairbench.suites.loader import changed
@@ -108,7 +108,7 @@ def preview(
         where = places("cpu", workers, "data")
         tell = partial(say, is_error=True) if progress else lambda text: None
         previewed = run_preview(changed(content, overrides), lr, where, tell)
-    return Previewed([*_rows(previewed)], table_of(PreviewRow, ()).columns, trials=previewed)
+    return Previewed([*_rows(previewed)], names_of(PreviewRow), trials=previewed)
 
 
 def _rows(preview: Preview) -> Iterator[PreviewRow]:

@@ -12,7 +12,7 @@ from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.user_table import table_comparisons
 from fairbench.analysis.published.verdicts import PublishedComparison, published_comparisons
 from fairbench.common.errors import UsageError
-from fairbench.report.table import Table, table_of
+from fairbench.report.table import Table, names_of
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -64,7 +64,7 @@ def verdicts(
     >>> fb.verdicts("table.csv", better="higher")[0].verdict
     'better'
     """
-    columns = table_of(Comparison, ()).columns
+    columns = names_of(Comparison)
     if str(path).endswith(".csv") or Path(path).is_file():
         found = table_comparisons(Path(path), optimizer=optimizer, better=better, baselines=baselines, alpha=alpha)
         return Verdicts(found, columns, alpha=alpha)

@@ -274,9 +274,9 @@ class Audit(Table[Flag]):
         return audit_view(self.rows)
 
 
-def table_of(kind: type, rows: Sequence[RowT], view: TableView | None = None) -> Table[RowT]:
+def table_of(kind: type, rows: Sequence[RowT]) -> Table[RowT]:
     """A table of dataclasses, whose fields are its columns."""
-    return Table(rows, names_of(kind), view, kind)
+    return Table(rows, names_of(kind), kind=kind)
 
 
 def _as_dict(row: Any) -> dict[str, Any]:

@@ -67,10 +67,7 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
 
 
 def run_preview(
-    suite: Suite,
-    chosen: Sequence[float],
-    places: Sequence[Place],
-    say: Callable[[str], None] = lambda text: None,
+    suite: Suite, chosen: Sequence[float], places: Sequence[Place], say: Callable[[str], None] = lambda text: None
 ) -> Preview:
     """Train every optimizer of a suite with one arena at a few learning rates, with the sweep's first seed.
 

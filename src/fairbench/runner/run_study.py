@@ -30,11 +30,7 @@ from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Checkpointing, Place
 
-PRELOAD = (
-    "fairbench.training.trial",
-    "fairbench.runner.code_identity",
-    "fairbench.training.resume_check",
-)
+PRELOAD = ("fairbench.training.trial", "fairbench.runner.code_identity", "fairbench.training.resume_check")
 """Modules that every process of a trial loads."""
 
 
@@ -104,11 +100,7 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
 
 
 def plan_study(
-    suite: Suite,
-    directory: Path,
-    place: Place,
-    freeze: bool,
-    say: Callable[[str], None] = lambda text: None,
+    suite: Suite, directory: Path, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
 ) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial.
 

@@ -66,7 +66,7 @@ def test_cifar_is_split_without_loss(tmp_path, monkeypatch):
     assert data.manifest["classes"] == CLASSES
     assert data.manifest["counts"]["examples"] == {"train": 60, "val": 6, "test": 9}
     assert (data.manifest["source"], data.manifest["verified"]) == ("archive", True)
-    assert data.manifest["files"][0]["sha256"] == DATASETS["cifar100"].archives[0].expected["sha256"]
+    assert data.manifest["files"][0]["sha256"] == DATASETS["cifar100"].archives[0].sha256
 
     # An image in several splits is kept, as official splits have it, and noted; its label does not matter.
     write_cifar_hub(tmp_path / "shared", train, [*test, (train[4][0], 2), (train[4][0], 0), test[0]])
@@ -189,7 +189,7 @@ def test_the_list_of_partitions_that_is_known_is_the_one_of_consecutive_images()
     parts = np.repeat([0, 1, 2], [162_770, 19_867, 19_962])
     rows = "".join(f"{i:06}.jpg {part}\r\n" for i, part in enumerate(parts, 1))
     archive = DATASETS["celeba"].archives[1]
-    assert archive.expected == {"sha256": hashlib.sha256(rows.encode()).hexdigest()}
+    assert archive.sha256 == hashlib.sha256(rows.encode()).hexdigest()
     assert archive.size == len(rows)
 
 

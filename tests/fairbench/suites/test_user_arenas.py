@@ -100,9 +100,8 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder):
         chosen_suite(options("run", "--arenas", "vit,vit"))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "complaint"),
-    [
+WRONG = {
+    "sine.toml": [
         ("width = 8", "widht = 8", "line 27: arenas.sine.model.widht: unknown option 'widht'; did you mean 'width'"),
         ("width = 8", "width = nan", "arenas.sine.model.width: must be a finite plain value, got nan"),
         ("{ width = 8 }", "3", "arenas.sine.model: must be a table, got 3"),
@@ -115,16 +114,7 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder):
         ("model = {", "facts = {", "arenas.sine.facts: come from the arena's class; leave them out"),
         ("steps = 40", 'metric = "mae"\nsteps = 40', "arenas.sine.metric: unknown metric 'mae'; did you mean 'mse'"),
     ],
-)
-def test_a_wrong_table_is_named_with_its_line(folder, old, new, complaint):
-    rewritten("sine.toml", old, new)
-    with pytest.raises(UsageError, match=complaint):
-        load_suite("sine.toml")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "complaint"),
-    [
+    "noisy_sine.py": [
         ("facts =", "fact =", "arena 'noisy_sine.py:NoisySine' must have facts, as in: facts = ArenaFacts"),
         ("def scores", "def score", "arena 'noisy_sine.py:NoisySine' has no method scores"),
         ("def load_data", "def load_date", "arenas.sine.data: needs a source, .*or the arena a method load_data"),
@@ -150,9 +140,13 @@ def test_a_wrong_table_is_named_with_its_line(folder, old, new, complaint):
         ("torch.sin(x)", "torch.sinn(x)", "arenas.sine.data: {'noise': 0.1} is impossible: AttributeError"),
         ("nn.Linear(1, width)", "nn.Linear(2, width)", "arenas.sine.model: {'width': 8} is impossible: RuntimeError"),
     ],
-)
-def test_an_arena_that_breaks_its_contract_is_named_before_any_trial(folder, old, new, complaint):
-    rewritten("noisy_sine.py", old, new)
+}
+"""By file: a text of it, what it is replaced by, and the message."""
+
+
+@pytest.mark.parametrize(("file", "old", "new", "complaint"), [(file, *row) for file in WRONG for row in WRONG[file]])
+def test_a_wrong_table_or_class_is_named_before_any_trial(folder, file, old, new, complaint):
+    rewritten(file, old, new)
     if old == "width=64":
         rewritten("sine.toml", "model = { width = 8 }", "")
     with pytest.raises(UsageError, match=complaint):

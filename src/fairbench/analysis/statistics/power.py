@@ -61,10 +61,10 @@ def _exceeds(critical: float, df: float, noncentrality: float) -> float:
     return float(1 - special.nctdtr(df, noncentrality, critical))
 
 
-def paired_seeds(margin: float, std_difference: float, alpha: float, power: float = POWER) -> int | None:
+def paired_seeds(margin: float, std_difference: float, alpha: float) -> int | None:
     """The seeds of each arm with which the paired test detects a true difference of the margin.
 
-        smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with n - 1 degrees of freedom
+        smallest n with P(T > t_(1-alpha/2)) >= 0.8,    T noncentral t with n - 1 degrees of freedom
                                                           and noncentrality margin sqrt(n) / std_difference
 
     The margin is the smallest difference that matters, and was declared before the study. The power at the observed
@@ -75,7 +75,6 @@ def paired_seeds(margin: float, std_difference: float, alpha: float, power: floa
         margin: the difference that must be detected, positive.
         std_difference: observed standard deviation of the differences of the pairs.
         alpha: level of the test.
-        power: probability of detecting the difference.
 
     Returns:
         n; None without any spread, or for more than `MOST_SEEDS`.
@@ -84,20 +83,19 @@ def paired_seeds(margin: float, std_difference: float, alpha: float, power: floa
     """
     if not std_difference > 0:
         return None
-    return _fewest(margin, alpha, power, lambda n: (std_difference / math.sqrt(n), n - 1.0))
+    return _fewest(margin, alpha, lambda n: (std_difference / math.sqrt(n), n - 1.0))
 
 
-def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float, power: float = POWER) -> int | None:
+def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int | None:
     """The seeds of each arm with which Welch's test detects a true difference of the margin, as `paired_seeds`.
 
-        smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with the df of Welch's test
+        smallest n with P(T > t_(1-alpha/2)) >= 0.8,    T noncentral t with the df of Welch's test
                                                           and noncentrality margin / sqrt((std_a^2 + std_b^2) / n)
 
     Args:
         margin: the difference that must be detected, positive.
         std_a, std_b: observed standard deviation of each arm.
         alpha: level of the test.
-        power: probability of detecting the difference.
 
     Returns:
         n; None without any spread, or for more than `MOST_SEEDS`.
@@ -109,15 +107,15 @@ def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float, power: 
         a, b = Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)
         return standard_error(a, b), degrees_of_freedom(a, b)
 
-    return _fewest(margin, alpha, power, error)
+    return _fewest(margin, alpha, error)
 
 
-def _fewest(margin: float, alpha: float, power: float, error: Callable[[int], tuple[float, float]]) -> int | None:
+def _fewest(margin: float, alpha: float, error: Callable[[int], tuple[float, float]]) -> int | None:
     """The fewest seeds that detect the margin; `error` gives standard error and degrees of freedom of n seeds."""
 
     def detects(n: int) -> bool:
         of_n, df = error(n)
-        return _exceeds(critical_t(alpha / 2, df), df, margin / of_n) >= power
+        return _exceeds(critical_t(alpha / 2, df), df, margin / of_n) >= POWER
 
     needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=detects)
     return needed if needed <= MOST_SEEDS else None

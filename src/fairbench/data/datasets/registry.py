@@ -15,7 +15,7 @@ VOCABULARY = Option(int, 257, range(257, 2**16 + 1))
 def _stories(version: str, file: str, train: tuple[int, str], test: tuple[int, str]) -> tuple[SourceFile, SourceFile]:
     """The files of a version of TinyStories, by size and sha256; those of the authors are on the hub."""
     first, second = (
-        SourceFile(f"{file}-{name}.txt", split=split, size=size, expected={"sha256": sha256}, when={"version": version})
+        SourceFile(f"{file}-{name}.txt", split=split, size=size, sha256=sha256, when={"version": version})
         for name, split, (size, sha256) in (("train", "train", train), ("valid", "test", test))
     )
     return first, second
@@ -64,7 +64,7 @@ DATASETS = {
             SourceFile(
                 "cifar-100-python.tar.gz",
                 size=169_001_437,
-                expected={"sha256": "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7"},
+                sha256="85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
             ),
         ),
         repository="uoft-cs/cifar100",
@@ -88,7 +88,7 @@ DATASETS = {
             SourceFile(
                 "tiny-imagenet-200.zip",
                 size=248_100_043,
-                expected={"sha256": "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821"},
+                sha256="6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
             ),
         ),
         repository="zh-plus/tiny-imagenet",
@@ -106,12 +106,12 @@ DATASETS = {
             SourceFile(
                 "img_align_celeba.zip",
                 size=1_443_490_838,
-                expected={"sha256": "46fb89443c578308acf364d7d379fe1b9efb793042c0af734b6112e4fd3a8c74"},
+                sha256="46fb89443c578308acf364d7d379fe1b9efb793042c0af734b6112e4fd3a8c74",
             ),
             SourceFile(
                 "list_eval_partition.txt",
                 size=2_836_386,
-                expected={"sha256": "fc955bcb3ef8fbdf7d5640d9a8693a8431b5f2ee291a5c1449a1549e7e073fe7"},
+                sha256="fc955bcb3ef8fbdf7d5640d9a8693a8431b5f2ee291a5c1449a1549e7e073fe7",
                 also=("list_eval_partition.csv",),
                 header="image_id,partition",
             ),

@@ -19,7 +19,7 @@ class SourceFile:
     Attributes:
         name: its name at the source; of files of the hub that are not yet found, a shell pattern.
         path: where it is here, once it is found.
-        expected: its known hash by kind (sha256 or md5); empty if unknown.
+        sha256: its known hash; empty if unknown.
         size: its known bytes; 0 if unknown.
         split: the official split in it, by fairbench's name; empty if it has several.
         also: other names that it is distributed under.
@@ -31,7 +31,7 @@ class SourceFile:
 
     name: str
     path: Path = Path()
-    expected: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
     size: int = 0
     split: str = ""
     also: tuple[str, ...] = ()
@@ -89,13 +89,9 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) ->
             except UnicodeEncodeError as error:
                 raise UsageError(f"the name of {str(file)!a} is not UTF-8; rename it") from error
         return sha.hexdigest()
-    return _hash(path, "sha256", advance)
-
-
-def _hash(path: Path, kind: str, advance: Callable[[int], None]) -> str:
-    sha = hashlib.new(kind, usedforsecurity=False)
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
+    sha = hashlib.sha256()
+    with path.open("rb") as content:
+        while chunk := content.read(CHUNK):
             sha.update(chunk)
             advance(len(chunk))
     return sha.hexdigest()
@@ -116,23 +112,23 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
         advance: called with the number of bytes read.
 
     Returns:
-        Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (by kind, or None) and `agrees` (or None).
+        Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (or None) and `agrees` (or None).
 
     Raises:
         UsageError: it is a web page, its hash differs or is unknown, or it is not what the hub's listing says.
     """
     _refuse_page(file, remedy)
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
-    entry = {"name": file.name, "bytes": size, "sha256": sha256, "expected": dict(file.expected) or None}
+    expected = {"sha256": file.sha256} if file.sha256 else None
+    entry = {"name": file.name, "bytes": size, "sha256": sha256, "expected": expected}
     accept = "or accept it: run the same command with --unverified"
     agrees = None
-    for kind, expected in file.expected.items():
-        actual = sha256 if kind == "sha256" else _hash(file.path, kind, lambda size: None)
-        agrees = actual == expected or (file.header != "" and _table_hash(file, kind) == expected)
+    if expected:
+        agrees = file.sha256 == sha256 or (file.header != "" and _table_hash(file) == file.sha256)
         if not agrees and not unverified:
             short = f"; it has {size:,} bytes, expected {file.size:,}" if file.size not in (0, size) else ""
             raise UsageError(
-                f"{file.path} is not the known {file.name}: {kind} {actual}, expected {expected}{short}. "
+                f"{file.path} is not the known {file.name}: sha256 {sha256}, expected {file.sha256}{short}. "
                 f"It is damaged, incomplete or a different version; {remedy}; {accept}"
             )
     if agrees is None and file.listed not in ("", sha256):
@@ -144,21 +140,21 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
     return {**entry, "agrees": agrees}
 
 
-def _table_hash(file: SourceFile, kind: str) -> str:
-    """Hash of a table as its authors write it: no header, spaces between columns, CR LF after each row."""
+def _table_hash(file: SourceFile) -> str:
+    """sha256 of a table as its authors write it: no header, spaces between columns, CR LF after each row."""
     lines = file.path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     rows = [" ".join(line.replace(",", " ").split()) for line in lines if line.strip() not in ("", file.header)]
-    return hashlib.new(kind, "".join(f"{row}\r\n" for row in rows).encode(), usedforsecurity=False).hexdigest()
+    return hashlib.sha256("".join(f"{row}\r\n" for row in rows).encode()).hexdigest()
 
 
 def _refuse_page(file: SourceFile, remedy: str) -> None:
     """Refuse HTML: browsers and scripts often save a login or quota page instead of an archive."""
-    if not (file.expected or file.split) or file.path.is_dir():
+    if not (file.sha256 or file.split) or file.path.is_dir():
         return
     with file.path.open("rb") as content:
         start = content.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html")):
-        expected = "".join(f"; expected {kind} {value}" for kind, value in file.expected.items())
+        expected = f"; expected sha256 {file.sha256}" if file.sha256 else ""
         raise UsageError(
             f"{file.path} is an HTML page, not {file.name}: a login or quota page was saved in its place "
             f"(sha256 {sha256_of(file.path)}{expected}). Delete it; {remedy}"

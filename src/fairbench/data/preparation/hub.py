@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypedDict
@@ -31,13 +30,13 @@ class _Listing(TypedDict):
     files: dict[str, _Listed]
 
 
-def known_hashes(config: DatasetConfig) -> dict[str, Mapping[str, str]]:
-    """The known hashes of the hub's files of a dataset, by their names in its repository."""
+def known_hashes(config: DatasetConfig) -> dict[str, str]:
+    """The known sha256 of the hub's files of a dataset, by their names in its repository."""
     lines = (line.split() for line in HASHES.read_text().splitlines())
     sha256 = {path: value for value, path in lines}
     ours = f"{config.info.repository}/"
-    of_hub = {path.removeprefix(ours): {"sha256": sha256[path]} for path in sha256 if path.startswith(ours)}
-    return {archive.name: archive.expected for archive in config.archives} | of_hub
+    of_hub = {path.removeprefix(ours): value for path, value in sha256.items() if path.startswith(ours)}
+    return {archive.name: archive.sha256 for archive in config.archives} | of_hub
 
 
 def hashes_are_known(config: DatasetConfig) -> bool:
@@ -56,7 +55,7 @@ def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile]
         for name in sorted(here):
             listed, path = listing.get(name, _Listed()), folder / name
             size, sha256 = listed.get("size", 0), listed.get("sha256", "")
-            files.append(SourceFile(name, path, known.get(name, {}), size, wanted.split, listed=sha256))
+            files.append(SourceFile(name, path, known.get(name, ""), size, wanted.split, listed=sha256))
         matching = ({name for name in names if fnmatchcase(name, wanted.name)} for names in (known, listing))
         complete = next(filter(None, matching), None)
         missing += sorted(complete - here) if complete else _missing_shards(wanted.name, here)

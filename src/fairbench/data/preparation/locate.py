@@ -77,7 +77,7 @@ def is_verifiable(config: DatasetConfig, options: PrepareOptions) -> bool:
     try:
         source = find_source_files(config, replace(options, fetch=options.fetch and not options.unverified))
         return all(
-            file.expected
+            file.sha256
             and (file.header or file.size in (0, size_of(file.path)))
             and verify_file(file, "", True, lambda size: None)["agrees"]
             for file in source.files

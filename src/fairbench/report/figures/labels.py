@@ -11,15 +11,7 @@ from matplotlib.transforms import ScaledTranslation, Transform
 from fairbench.report.figures.canvas import BOTTOM, TOP
 from fairbench.report.figures.panel import Panel, mark
 from fairbench.report.figures.style import ArmStyle
-from fairbench.report.figures.text import (
-    POINTS_PER_INCH,
-    RIGHT,
-    columns,
-    figure_width,
-    panel_width,
-    scale,
-    text_width,
-)
+from fairbench.report.figures.text import POINTS_PER_INCH, RIGHT, columns, figure_width, panel_width, scale, text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""

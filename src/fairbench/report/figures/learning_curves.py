@@ -10,13 +10,7 @@ from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import mean_and_deviation, percent
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
-from fairbench.report.figures.labels import (
-    MOST_LABELS,
-    draw_legend,
-    label_ends,
-    label_space,
-    lines_height,
-)
+from fairbench.report.figures.labels import MOST_LABELS, draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.panel import Panel, draw_band, draw_line
 from fairbench.report.figures.style import ArmStyles, arm_labels, axis_label, no_line, reference_first
 from fairbench.suites.schema import Suite

@@ -11,11 +11,7 @@ from fairbench.analysis.cost import STEP_PHASES, Cost, costs
 from fairbench.common.formatting import number
 from fairbench.report.figures.canvas import TOP, Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import (
-    moved,
-    name_rows,
-    width_for,
-)
+from fairbench.report.figures.labels import moved, name_rows, width_for
 from fairbench.report.figures.panel import Panel, Point, mark
 from fairbench.report.figures.style import ArmStyles
 from fairbench.report.figures.text import POINTS_PER_INCH, inner_width, panel_width, text_width

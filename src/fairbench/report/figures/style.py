@@ -10,14 +10,7 @@ from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.text import (
-    LEFT,
-    POINTS_PER_INCH,
-    RIGHT,
-    panel_width,
-    text_width,
-    without_middle,
-)
+from fairbench.report.figures.text import LEFT, POINTS_PER_INCH, RIGHT, panel_width, text_width, without_middle
 from fairbench.suites.schema import Suite
 
 ROLES = [role for role in LIGHT if role.startswith("arm-")]

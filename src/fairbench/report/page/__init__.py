@@ -91,12 +91,7 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
-        "kinds": _kinds,
-        "swatch": swatch,
-        "value": _value,
-        "more": _more,
-    }
+    environment.filters |= {"kinds": _kinds, "swatch": swatch, "value": _value, "more": _more}
     return environment.get_template(name)
 
 

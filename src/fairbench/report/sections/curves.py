@@ -7,8 +7,5 @@ from fairbench.report.output import Output, Section
 CURVES = Section[Analyses](
     "curves",
     "Learning curves",
-    (
-        Output("learning_curves", figure=draw_learning_curves),
-        Output("training_loss", figure=draw_training_loss),
-    ),
+    (Output("learning_curves", figure=draw_learning_curves), Output("training_loss", figure=draw_training_loss)),
 )

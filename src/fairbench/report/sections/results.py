@@ -103,9 +103,7 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
                 lambda c: c.mean_optimizer,
             ),
             Column(
-                f"Mean of {baseline}",
-                lambda c: measured(c.mean_baseline, c.std_baseline),
-                lambda c: c.mean_baseline,
+                f"Mean of {baseline}", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline
             ),
         ),
         intervals("Gain", "gain"),

@@ -12,9 +12,8 @@ from fairbench.report.output import Output, Section
 from fairbench.report.render.parquet import RECORDS, RecordTable, record_table
 from fairbench.report.table import SEARCHED, Table, csv_line, names_of
 from fairbench.report.view import ARM, Column, integers, numbers, words
+from fairbench.study.record import Hashes
 from fairbench.suites.schema import Suite
-
-HASHES = ("initial_weights", "batches", "noise", "final_weights")
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def final_table(results: Results) -> Table[FinalValue]:
             about = {**_trial(names, run), "status": run.status}
             facts = ("steps", "parameters", "clip_rate", "path_length")
             about |= {name: getattr(run.result, name, None) for name in facts}
-            about |= {f"hash_{name}": run.hash(name) for name in HASHES}
+            about |= {f"hash_{name}": run.hash(name) for name in Hashes.__struct_fields__}
             for metric in results.metrics[run.arena]:
                 val = run.metric("val", metric) if selection == "val" else None
                 yield FinalValue(**about, metric=metric, val=val, test=run.metric("test", metric))
