@@ -79,7 +79,7 @@ def _record_file(name: str, directory: Path | None) -> Path:
 
 def _read(file: Path) -> ShownRecord:
     """A record of any study and code."""
-    record = read_file(file, lambda content, _: _checked(content))
+    record = read_file(file, _checked)
     if record is None or isinstance(record, Damaged):
         raise UsageError(record.text("record", "name another one") if record else f"there is no file {file}")
     return record

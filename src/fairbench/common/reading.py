@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from fairbench.common.files import Stamp, stamp
-
 ValueT = TypeVar("ValueT")
 LARGEST = 1 << 30
 """Bytes of the largest file that is read."""
@@ -51,8 +49,23 @@ class Damaged:
         return f"damaged {what} {self.path} ({self.reason}); {remedy}"
 
 
-def read_bytes(path: Path | str) -> tuple[bytes, Stamp] | Damaged | None:
-    """The content of a regular file and its stamp; None without the file."""
+def read_text(path: Path) -> str | Damaged | None:
+    """The text of a file in UTF-8; None without the file."""
+    return read_file(path, bytes.decode)
+
+
+def read_json(path: Path, interpret: Callable[[Any], ValueT]) -> ValueT | Damaged | None:
+    """The value of a JSON file; None without the file.
+
+    Args:
+        path: the file.
+        interpret: makes the value of plain values, or raises ValueError with what is wrong.
+    """
+    return read_file(path, lambda content: interpret(parse_json(content)))
+
+
+def read_file(path: Path | str, interpret: Callable[[bytes], ValueT]) -> ValueT | Damaged | None:
+    """The value of a regular file; None without it. `interpret` is as in `read_json`, and gets the content."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for a writer
         try:
@@ -61,7 +74,7 @@ def read_bytes(path: Path | str) -> tuple[bytes, Stamp] | Damaged | None:
                 return Damaged(Path(path), "it is not a regular file")
             if state.st_size > LARGEST:
                 return Damaged(Path(path), f"it has {state.st_size} bytes, more than {LARGEST}")
-            return os.read(handle, state.st_size + 1), stamp(state)
+            content = os.read(handle, state.st_size + 1)
         finally:
             os.close(handle)
     except FileNotFoundError:
@@ -69,30 +82,8 @@ def read_bytes(path: Path | str) -> tuple[bytes, Stamp] | Damaged | None:
     except OSError as error:
         absent_or_odd = error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO)
         return Damaged(Path(path), error.strerror or str(error), locked=not absent_or_odd)
-
-
-def read_text(path: Path) -> str | Damaged | None:
-    """The text of a file in UTF-8; None without the file."""
-    return read_file(path, lambda content, _: content.decode())
-
-
-def read_json(path: Path, interpret: Callable[[Any, Stamp], ValueT]) -> ValueT | Damaged | None:
-    """The value of a JSON file; None without the file.
-
-    Args:
-        path: the file.
-        interpret: makes the value of plain values and the file's stamp, or raises ValueError with what is wrong.
-    """
-    return read_file(path, lambda content, state: interpret(parse_json(content), state))
-
-
-def read_file(path: Path | str, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT | Damaged | None:
-    """The value of a file; None without it. `interpret` is as in `read_json`, and gets the content."""
-    read = read_bytes(path)
-    if read is None or isinstance(read, Damaged):
-        return read
     try:
-        return interpret(*read)
+        return interpret(content)
     except ValueError as error:
         return Damaged(Path(path), str(error)[:SHOWN])
 

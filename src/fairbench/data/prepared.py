@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError, one_line
-from fairbench.common.files import Stamp, stamp, write_atomically
+from fairbench.common.files import stamp, write_atomically
 from fairbench.common.hashing import digest
 from fairbench.common.reading import read_json, read_text
 
@@ -124,7 +124,7 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
         UsageError: the manifest is missing, damaged or of a different format, or does not agree with options or arrays.
     """
 
-    def interpret(value: Any, _: Stamp) -> Prepared:
+    def interpret(value: Any) -> Prepared:
         manifest = dict(build(dict[str, Any], value, ()))
         if (version := manifest.get("format")) != FORMAT:
             raise ValueError(f"it has format {version}, and this fairbench reads format {FORMAT}")

@@ -197,7 +197,7 @@ def read_history(directory: Path) -> History:
 @lru_cache(maxsize=1)
 def _parsed(path: Path, state: tuple[int, ...]) -> History | Damaged | None:
     """The history in a file, parsed once for each state of the file: many parts of a run ask for it."""
-    return read_json(path, lambda value, _: History.from_json(value, str(path)))
+    return read_json(path, lambda value: History.from_json(value, str(path)))
 
 
 def write_history(directory: Path, history: History) -> None:

@@ -86,7 +86,7 @@ class Store:
     def _read(
         self, trial: str, kind: type[RecordT], metrics: Collection[str] | None = None
     ) -> RecordT | Damaged | None:
-        def interpret(content: bytes, _: Stamp) -> RecordT:
+        def interpret(content: bytes) -> RecordT:
             record = decode(content, kind, metrics)
             if record.id != trial:
                 raise ValueError("it is the record of another trial")

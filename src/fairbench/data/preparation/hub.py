@@ -74,7 +74,7 @@ def _missing_shards(pattern: str, names: set[str]) -> list[str]:
 
 def _read_listing(folder: Path, revision: str) -> dict[str, _Listed]:
     """The hub's metadata of the files at this commit; empty if unknown."""
-    listing = read_json(folder / LISTING, lambda value, _: build(_Listing, value, ()))
+    listing = read_json(folder / LISTING, lambda value: build(_Listing, value, ()))
     return listing["files"] if isinstance(listing, dict) and listing["revision"] == revision else {}
 
 

@@ -99,7 +99,7 @@ class StagingFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _journal(self) -> dict[str, str]:
-        journal = read_json(self.folder / JOURNAL, lambda value, _: build(dict[str, dict[str, str]], value, ()))
+        journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
         return journal.get(self._identity, {}) if isinstance(journal, dict) else {}
 
     def require_disk_space(self, size: int) -> None:

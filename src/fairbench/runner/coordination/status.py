@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.coercion import build
-from fairbench.common.files import Stamp
 from fairbench.common.reading import Damaged, read_json
 from fairbench.runner.observers import RunningTrial
 from fairbench.study.folder import DRIVERS
@@ -112,7 +111,7 @@ def _paths(directory: Path) -> list[Path]:
 
 
 def _read(path: Path) -> DriverStatus | Damaged | None:
-    def interpret(value: Any, _: Stamp) -> DriverStatus:
+    def interpret(value: Any) -> DriverStatus:
         status: DriverStatus = build(DriverStatus, value, ())
         times = [status.written, *(x for trial in status.trials.values() for x in (trial.started, trial.updated))]
         if not (status.token == path.stem and 0 <= status.pid < 2**31 and max(map(abs, times)) < LAST_TIME):
