@@ -23,6 +23,8 @@ class Wrong(ValueError):
 
 def build(cls: Any, value: Any, path: KeyPath) -> Any:
     """A value converted to a declared type; raises `Wrong` where it does not fit."""
+    if cls is Any or type(value) is cls:
+        return value
     kind, parts = get_origin(cls), get_args(cls)
     if is_typeddict(cls) or is_dataclass(cls):
         return _with_keys(cls, value, path)
@@ -34,7 +36,7 @@ def build(cls: Any, value: Any, path: KeyPath) -> Any:
         return [build(parts[0], item, path) for item in value]
     if NoneType in parts:
         return None if value is None else build(parts[0], value, path)
-    if cls is Any or type(value) is cls or value in parts:
+    if value in parts:
         return value
     if cls is float and type(value) is int:
         return float(value)
