@@ -134,11 +134,16 @@ class Sharding:
                 "PsiLogic cannot tell the tensors in a flat partition apart, which another library (DeepSpeed's "
                 "ZeRO, for example) has put into its groups; use fully_shard or ZeroRedundancyOptimizer instead"
             )
-        dtensors: list[Any] = [p for p in special if p.grad is not None and is_dtensor(p)]
+        # Also those without a gradient here: a rank that has one waits for the sums of all, in the same order.
+        dtensors: list[Any] = [p for p in special if is_dtensor(p) and (p.grad is not None or may_have_gradient(p))]
         split: dict[DeviceMesh, set[int]] = {}
         for p in dtensors:
             split.setdefault(p.device_mesh, set()).update(split_dims(p))
-        layouts = {id(p): self._dtensor(p, sorted(split[p.device_mesh])) for p in dtensors}
+        layouts = {
+            id(p): self._dtensor(p, sorted(split[p.device_mesh]))
+            for p in dtensors
+            if p.grad is not None or split_dims(p)
+        }
         for p in special:
             if hasattr(p, "_fsdp_flattened") and (layout := self._fsdp1(p)) is not None:
                 layouts[id(p)] = layout
@@ -166,6 +171,9 @@ class Sharding:
     def _dtensor(self, p: DTensor, reduced: Sequence[int]) -> Layout:
         """The layout of a DTensor; sums run over the dimensions `reduced` of its mesh."""
         grad: Any = p.grad
+        if grad is None:
+            nothing, split = p.to_local()[:0], split_dims(p)
+            return Layout(nothing, nothing, dtensor_piece(p, split, reduced), self._reduction(p.device_mesh, reduced))
         if grad.placements != p.placements:
             grad = grad.redistribute(p.device_mesh, p.placements)
         split = split_dims(p)
@@ -204,6 +212,11 @@ class Sharding:
             return Layout(p, p.grad, piece, ranks)
         nothing = p.detach().flatten()[:0]  # ranks with a gradient still need this one in the all-reduce
         return Layout(nothing, nothing, piece._replace(start=0), ranks)
+
+
+def may_have_gradient(p: Any) -> bool:
+    """Whether another rank may have a gradient of a DTensor of which this one has none."""
+    return bool(p.requires_grad) and not any(placement.is_partial() for placement in p.placements)
 
 
 def split_dims(p: Any) -> list[int]:

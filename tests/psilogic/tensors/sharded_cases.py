@@ -6,9 +6,11 @@ import torch
 import torch.distributed as dist
 from configurations import trace
 from sharded_layouts import SCHEMES, SHAPES, Holder, fsdp1, local
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import ShardingStrategy
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic
@@ -257,3 +259,22 @@ def flat_parameters(shards, options):
     except RuntimeError as error:
         return str(error), torch.equal(flat, before) and not optimizer.state
     return "no error", False
+
+
+def without_gradients(lacking, scope):
+    """The gn of each tensor here in two steps; `lacking` has the tensors of which each process lacks the gradient."""
+    rank, mesh = dist.get_rank(), init_device_mesh("cpu", (2,))
+    wholes = [torch.ones(4, 3), torch.ones(6), torch.ones(2, 2)]
+    params = [nn.Parameter(distribute_tensor(x, mesh, [Shard(0)])) for x in wholes]
+    optimizer = PsiLogic(params, chaos_scope=scope, max_grad_norm=1e9)
+    seen = watch(optimizer)
+    for _ in range(2):
+        for i, p in enumerate(params):
+            grad = torch.full_like(p, float(10**i))
+            p.grad = None if i in lacking[rank] else grad
+        optimizer.step()
+    found = {}
+    for updated, decision in seen:
+        for p, gn in zip(updated, decision.gn.tolist(), strict=True):
+            found.setdefault(next(i for i, q in enumerate(params) if q is p), []).append(round(gn, 4))
+    return found

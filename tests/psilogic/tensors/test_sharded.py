@@ -13,6 +13,7 @@ from sharded_cases import (
     follow,
     overflow,
     portions,
+    without_gradients,
 )
 from sharded_layouts import SCHEMES
 
@@ -108,6 +109,21 @@ def test_the_schemes_are_what_their_names_say(held, name) -> None:
 @pytest.mark.parametrize("name", ["Shard(0), Shard(1)", "fully_shard on 4", "FSDP1 on 4"])
 def test_an_overflow_on_one_process_stops_the_step_on_all(processes, name) -> None:
     assert processes.run(4, overflow, name) == [True] * 4
+
+
+@pytest.mark.parametrize("lacking", [([1], []), ([1], [2]), ([0, 1, 2], []), ([1], [1])], ids=str)
+def test_processes_may_lack_gradients(processes, lacking) -> None:
+    """Each the others' or all of them: the norm is that of the shares that have one, of no other tensor."""
+    for rank, found in enumerate(processes.run(2, without_gradients, lacking, "tensor")):
+        assert found == {i: [10.0**i] * 2 for i in range(3) if i not in lacking[rank]}
+
+
+def test_a_pool_counts_the_gradients_that_exist(processes) -> None:
+    """Tensors without a gradient on any process do not dilute it: 12 elements of 1 and 2 of 100."""
+    expected = round(((12 + 2 * 100**2) / 14) ** 0.5, 4)
+    first, second = processes.run(2, without_gradients, ([1, 2], [1]), "global")
+    assert first == {0: [expected] * 2}
+    assert second == {0: [expected] * 2, 2: [expected] * 2}
 
 
 # Collectives of a step.
