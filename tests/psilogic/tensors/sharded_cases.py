@@ -261,8 +261,8 @@ def flat_parameters(shards, options):
     return "no error", False
 
 
-def without_gradients(lacking, scope):
-    """The gn of each tensor here in two steps; `lacking` has the tensors of which each process lacks the gradient."""
+def without_gradients(missing, scope):
+    """The gn of each tensor here in two steps; `missing` has the tensors whose gradient each process lacks."""
     rank, mesh = dist.get_rank(), init_device_mesh("cpu", (2,))
     wholes = [torch.ones(4, 3), torch.ones(6), torch.ones(2, 2)]
     params = [nn.Parameter(distribute_tensor(x, mesh, [Shard(0)])) for x in wholes]
@@ -271,7 +271,7 @@ def without_gradients(lacking, scope):
     for _ in range(2):
         for i, p in enumerate(params):
             grad = torch.full_like(p, float(10**i))
-            p.grad = None if i in lacking[rank] else grad
+            p.grad = None if i in missing[rank] else grad
         optimizer.step()
     found = {}
     for updated, decision in seen:

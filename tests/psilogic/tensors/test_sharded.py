@@ -111,11 +111,11 @@ def test_an_overflow_on_one_process_stops_the_step_on_all(processes, name) -> No
     assert processes.run(4, overflow, name) == [True] * 4
 
 
-@pytest.mark.parametrize("lacking", [([1], []), ([1], [2]), ([0, 1, 2], []), ([1], [1])], ids=str)
-def test_processes_may_lack_gradients(processes, lacking) -> None:
+@pytest.mark.parametrize("missing", [([1], []), ([1], [2]), ([0, 1, 2], []), ([1], [1])], ids=str)
+def test_processes_may_lack_gradients(processes, missing) -> None:
     """Each the others' or all of them: the norm is that of the shares that have one, of no other tensor."""
-    for rank, found in enumerate(processes.run(2, without_gradients, lacking, "tensor")):
-        assert found == {i: [10.0**i] * 2 for i in range(3) if i not in lacking[rank]}
+    for rank, found in enumerate(processes.run(2, without_gradients, missing, "tensor")):
+        assert found == {i: [10.0**i] * 2 for i in range(3) if i not in missing[rank]}
 
 
 def test_a_pool_counts_the_gradients_that_exist(processes) -> None:
