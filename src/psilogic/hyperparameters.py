@@ -105,8 +105,8 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
         )
 
 
-_words = itemgetter(*CHOICES)
-_WORDS = frozenset(product(*CHOICES.values()))
+_chosen = itemgetter(*CHOICES)
+_CHOSEN = frozenset(product(*CHOICES.values()))
 
 
 def check_changes(groups: Sequence[Mapping[str, Any]]) -> None:
@@ -117,7 +117,7 @@ def check_changes(groups: Sequence[Mapping[str, Any]]) -> None:
     """
     first = groups[0]
     for group in groups:
-        if _words(group) not in _WORDS:
+        if _chosen(group) not in _CHOSEN:
             check_hyperparameters(group)
         if group is not first:
             _check_same(group, first)

@@ -96,7 +96,10 @@ class Bucket:
         n = len(self.groups)
         columns = [self.group[name] for name in NUMBERS]
         flat = [x for column in columns for x in (column.tolist() if isinstance(column, Tensor) else [column] * n)]
-        build = lambda: [torch.tensor(flat, dtype=torch.float64, device="cpu")]  # noqa: E731
+
+        def build() -> list[Tensor]:
+            return [torch.tensor(flat, dtype=torch.float64, device="cpu")]
+
         return self.cache.tables.get("numbers", flat, self.device, build)[0].view(len(NUMBERS), n)
 
     @property

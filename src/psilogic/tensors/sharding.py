@@ -136,13 +136,14 @@ class Sharding:
             )
         # Also those without a gradient here: a rank that has one waits for the sums of all, in the same order.
         dtensors: list[Any] = [p for p in special if is_dtensor(p) and (p.grad is not None or may_have_gradient(p))]
-        split: dict[DeviceMesh, set[int]] = {}
-        for p in dtensors:
-            split.setdefault(p.device_mesh, set()).update(split_dims(p))
+        split = [split_dims(p) for p in dtensors]
+        reduced: dict[DeviceMesh, set[int]] = {}
+        for p, dims in zip(dtensors, split, strict=True):
+            reduced.setdefault(p.device_mesh, set()).update(dims)
         layouts = {
-            id(p): self._dtensor(p, sorted(split[p.device_mesh]))
-            for p in dtensors
-            if p.grad is not None or split_dims(p)
+            id(p): self._dtensor(p, dims, sorted(reduced[p.device_mesh]))
+            for p, dims in zip(dtensors, split, strict=True)
+            if p.grad is not None or dims
         }
         for p in special:
             if hasattr(p, "_fsdp_flattened") and (layout := self._fsdp1(p)) is not None:
@@ -168,19 +169,21 @@ class Sharding:
             groups = self._zero[0].param_groups if self._zero else groups
         return [group["params"] for group in groups]
 
-    def _dtensor(self, p: DTensor, reduced: Sequence[int]) -> Layout:
-        """The layout of a DTensor; sums run over the dimensions `reduced` of its mesh."""
+    def _dtensor(self, p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> Layout:
+        """The layout of a DTensor that some dimensions of its mesh split; sums run over the dimensions `reduced`."""
+        value, grad = p.to_local(), self._local_grad(p)
+        if not split:
+            return Layout(value, grad, None, None)
+        piece, ranks = dtensor_piece(p, split, reduced), self._reduction(p.device_mesh, reduced)
+        return Layout(value if p.grad is not None else grad, grad, piece, ranks)
+
+    @staticmethod
+    def _local_grad(p: DTensor) -> Tensor:
+        """The gradient's part on this rank; no rows if there is none."""
         grad: Any = p.grad
         if grad is None:
-            nothing, split = p.to_local()[:0], split_dims(p)
-            return Layout(nothing, nothing, dtensor_piece(p, split, reduced), self._reduction(p.device_mesh, reduced))
-        if grad.placements != p.placements:
-            grad = grad.redistribute(p.device_mesh, p.placements)
-        split = split_dims(p)
-        if not split:
-            return Layout(p.to_local(), grad.to_local(), None, None)
-        piece = dtensor_piece(p, split, reduced)
-        return Layout(p.to_local(), grad.to_local(), piece, self._reduction(p.device_mesh, reduced))
+            return p.to_local()[:0]
+        return local(grad if grad.placements == p.placements else grad.redistribute(p.device_mesh, p.placements))
 
     def _reduction(self, mesh: DeviceMesh, dims: Sequence[int]) -> ProcessGroup:
         """The ranks that differ from this one only in the given dimensions of the mesh."""
