@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from reference import ReferencePsiLogic, Tensor
+from by_reference import Twin
 from torch import nn
 from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
 
@@ -73,13 +73,12 @@ def assert_close(actual, expected, what):
 
 
 def assert_same_state(optimizer, params, reference, t):
-    for i, (p, tensor) in enumerate(zip(params, reference.tensors, strict=True)):
-        assert_close(p, tensor.theta, f"step {t}, tensor {i}")
-        names = [key for key in optimizer.state[p] if key != "chaos_start"]  # its clock is seen in w
-        if tensor.step:
-            assert {"step", "exp_avg", "exp_avg_sq", "chaos_fast", "chaos_slow"} <= set(names)
-        for key in names:
-            assert_close(optimizer.state[p][key], getattr(tensor, key), f"step {t}, tensor {i}, {key}")
+    for i, (p, (theta, state, _)) in enumerate(zip(params, reference.members, strict=True)):
+        assert_close(p, theta, f"step {t}, tensor {i}")
+        if state:
+            assert {"step", "exp_avg", "exp_avg_sq", "chaos_fast", "chaos_slow"} <= set(optimizer.state[p])
+        for key, value in optimizer.state[p].items():
+            assert_close(value, state[key], f"step {t}, tensor {i}, {key}")
 
 
 def assert_same_decisions(seen, reference):
@@ -100,7 +99,7 @@ def follow(optimizer, params, reference, script):
     for t, grads in enumerate(script, 1):
         set_gradients(params, grads)
         optimizer.step()
-        reference.step([None if g is None else g.reshape(-1).tolist() for g in grads])
+        reference.step(grads)
         if t <= 5 or t % 10 == 0 or t == len(script):
             assert_same_state(optimizer, params, reference, t)
         assert_same_decisions(seen, reference)
@@ -110,18 +109,12 @@ def follow(optimizer, params, reference, script):
     return decisions
 
 
-def twins(params):
-    return [Tensor(p.shape, p.detach().reshape(-1).tolist()) for p in params]
-
-
 def compare(script, shapes=SHAPES, other=None, **options):
     """Follow both from the start; `other` overrides the options for a second group, from the third tensor on."""
     params = parameters(shapes)
-    tensors = twins(params)
-    if other is None:
-        return follow(PsiLogic(params, **options), params, ReferencePsiLogic([{"params": tensors}], **options), script)
-    groups, twin_groups = ([{"params": x[:3]}, {"params": x[3:], **other}] for x in (params, tensors))
-    return follow(PsiLogic(groups, **options), params, ReferencePsiLogic(twin_groups, **options), script)
+    groups = [{"params": params}] if other is None else [{"params": params[:3]}, {"params": params[3:], **other}]
+    optimizer = PsiLogic(groups, **options)
+    return follow(optimizer, params, Twin(optimizer), script)
 
 
 def acted(decisions):
@@ -133,7 +126,7 @@ def test_options(options):
     decisions = compare(gradients(STEPS), **{**ACTIVE, **options})
     assert 20 < len(acted(decisions)) < len(decisions), "the gate must open, and must not stay open"
     if options is BINDING:
-        assert any(d.raw_cancellation > d.c > 0 for d in decisions), "max_cancel must bind"
+        assert any(d.c == 0.05 for d in decisions), "max_cancel must bind"
 
 
 @pytest.mark.parametrize(("first", "second"), TWO_GROUPS, ids=name)
@@ -170,12 +163,7 @@ def test_state_of_adamw_gets_its_own_warmup(signal, quantum_decay):
     options = {**ACTIVE, "gamma_T_max": 150, "chaos_signal": signal, "quantum_decay": quantum_decay}
     optimizer = PsiLogic(params, **options)
     optimizer.state.update(adamw.state)
-    tensors = twins(params)
-    for p, tensor in zip(params, tensors, strict=True):
-        tensor.step = int(adamw.state[p]["step"])
-        tensor.exp_avg = adamw.state[p]["exp_avg"].reshape(-1).tolist()
-        tensor.exp_avg_sq = adamw.state[p]["exp_avg_sq"].reshape(-1).tolist()
-    decisions = follow(optimizer, params, ReferencePsiLogic([{"params": tensors}], **options), script[60:])
+    decisions = follow(optimizer, params, Twin(optimizer), script[60:])
     assert acted(decisions)
 
 
@@ -192,12 +180,12 @@ def test_agc_clips_where_the_norm_is_beyond_float16():
 def test_the_detector_is_precise_with_half_precision(dtype, signal):
     """Norms and EMAs never round to the gradient's dtype: the detector agrees with float64 to float32's precision."""
     params, script = parameters(dtype=dtype), gradients(150, dtype=dtype)
-    reference = ReferencePsiLogic([{"params": twins(params)}], chaos_signal=signal)
     optimizer = PsiLogic(params, chaos_signal=signal)
+    reference = Twin(optimizer)
     train(optimizer, params, script)
     for grads in script:
-        reference.step([None if g is None else g.reshape(-1).tolist() for g in grads])
-    for p, tensor in zip(params, reference.tensors, strict=True):
+        reference.step(grads)
+    for p, (_, state, _) in zip(params, reference.members, strict=True):
         for key in ("chaos_fast", "chaos_slow") + ("chaos_ref",) * (signal == "relative"):
             assert optimizer.state[p][key].dtype == torch.float32
-            assert float(optimizer.state[p][key]) == pytest.approx(getattr(tensor, key), rel=1e-5)
+            assert float(optimizer.state[p][key]) == pytest.approx(state[key], rel=1e-5)

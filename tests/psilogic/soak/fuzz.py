@@ -19,8 +19,7 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[1]))  # where it is started as a program
 import configurations
-from reference import ReferencePsiLogic
-from reference import Tensor as ReferenceTensor
+from by_reference import Twin
 from trajectories import watch
 from trials import HALVES, Trial, draw, model, moved
 
@@ -227,25 +226,18 @@ def descent_of(x, options):
 
 
 def the_training_is_that_of_the_reference(trial, run):
-    """The whole training, by the reference in Python where that is fast."""
+    """The whole training by the reference."""
     plain = trial.dtypes == {torch.float64} and all(i is None for i in trial.shared)
     if not plain or not trial.tiny or not trial.finite:
         return False
-    tensors = [ReferenceTensor(tuple(x.shape), x.flatten().tolist()) for x in trial.initial]
-    groups = [{**options, "lr": float(options["lr"]), "params": []} for options in trial.options]
-    order = sorted(range(len(tensors)), key=lambda i: trial.members[i])
-    for i in order:
-        groups[trial.members[i]]["params"].append(tensors[i])
-    reference = ReferencePsiLogic(groups, max_grad_norm=trial.common["max_grad_norm"])
-    scale = trial.scaler.get("grad_scale")
+    reference, scale = Twin(start(trial, fresh(trial)).optimizer), trial.scaler.get("grad_scale")
+    order = sorted(range(len(trial.initial)), key=lambda i: trial.members[i])
     for grads in trial.script:
-        grads = [None if g is None else (g if scale is None else g / scale).flatten().tolist() for g in grads]
-        reference.step([grads[i] for i in order])
-    for i, (x, mine) in enumerate(zip(tensors, run.snapshots[-1], strict=True)):
-        for name, y in mine.items():
-            if name == "param" or hasattr(x, name):
-                theirs = torch.tensor(x.theta if name == "param" else getattr(x, name), dtype=torch.float64)
-                near(y, theirs.reshape(y.shape), f"reference, tensor {i}, {name}")
+        reference.step([g if (g := grads[i]) is None or scale is None else g / scale for i in order])
+    for i, (theta, state, _) in zip(order, reference.members, strict=True):
+        for name, y in run.snapshots[-1][i].items():
+            theirs = theta if name == "param" else torch.as_tensor(state[name], dtype=torch.float64)
+            near(y, theirs.reshape(y.shape), f"reference, tensor {i}, {name}")
     return True
 
 
