@@ -99,14 +99,12 @@ def cifar_pickle(images):
     return python2_pickle(content)
 
 
-def write_tar(path, members, change=None):
+def write_tar(path, members):
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         for name, data in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)
-            if change:
-                change(info)
             tar.addfile(info, io.BytesIO(data))
     return path
 

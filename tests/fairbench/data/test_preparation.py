@@ -9,13 +9,10 @@ import re
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import sys
-import tarfile
 import tempfile
 import threading
-import zipfile
 from collections import Counter
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -32,7 +29,6 @@ from fairbench.common.formatting import format_bytes
 from fairbench.data.dataset_config import PREPARED, dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation import hub
-from fairbench.data.preparation.hub import LISTING
 from fairbench.data.preparation.prepare import PrepareOptions, prepare
 from fairbench.data.prepared import HASHED, Prepared, content_sha256, sealed
 from fairbench.runner.run_study import check_data
@@ -52,7 +48,7 @@ def cifar(verb, data_root, *words):
 
 @pytest.fixture
 def mirror(tmp_path, monkeypatch):
-    """A local copy of the hub's files, known, without its listing."""
+    """A local copy of the hub's files, known."""
     archives.write_cifar_hub(tmp_path / "mirror", *IMAGES)
     archives.register_hub(monkeypatch, tmp_path / "mirror")
     return tmp_path / "mirror"
@@ -91,7 +87,6 @@ def test_missing_archives_are_named_with_their_source(tmp_path, capsys):
     [
         (lambda data: data[:1000], ["it has 1,000 bytes, expected"]),
         (lambda data: data[:-1] + b"!", ["damaged, incomplete or a different version"]),
-        (lambda data: b"\n <!DOCTYPE html><title>Quota exceeded</title>", ["is an HTML page", "login or quota page"]),
     ],
 )
 def test_a_different_file_is_refused_with_both_hashes(tmp_path, archive, capsys, damage, complaints):
@@ -124,11 +119,6 @@ class Caller:
         return os.system, ("touch called",)
 
 
-def linked(info):
-    if info.name.endswith("meta"):
-        info.type, info.linkname, info.size = tarfile.SYMTYPE, "/etc/passwd", 0
-
-
 def with_train(data):
     return {**MEMBERS, "cifar-100-python/train": data}
 
@@ -136,15 +126,12 @@ def with_train(data):
 @pytest.mark.parametrize(
     ("members", "complaint"),
     [
-        ({"../escaped": b""}, "'../escaped' is a link, a device or sparse, or lies outside"),
-        ({"/etc/absolute": b""}, "'/etc/absolute' is a link"),
-        (None, "'cifar-100-python/meta' is a link"),
         (with_train(pickle.dumps({"data": Caller()}, 2)), "it names posix.system, but only numpy's arrays"),
-        (with_train(MEMBERS["cifar-100-python/train"][:5000]), "train is refused ("),
+        (with_train(MEMBERS["cifar-100-python/train"][:5000]), "train is damaged ("),
         ({k: v for k, v in MEMBERS.items() if "test" not in k}, "has no cifar-100-python/test: it is a different"),
-        (with_train(archives.python2_pickle({"data": np.zeros((3, 5))})), "a pickle in it has no list 'fine_labels'"),
+        (with_train(archives.python2_pickle({"data": np.zeros((3, 5))})), "is damaged (KeyError: 'fine_labels')"),
         (5000, "is damaged (EOFError"),
-        (0, "is damaged (BadGzipFile: "),
+        (0, "is damaged (ReadError: not a gzip file"),
     ],
 )
 def test_hostile_and_broken_tars(tmp_path, archive, capsys, monkeypatch, members, complaint):
@@ -152,7 +139,7 @@ def test_hostile_and_broken_tars(tmp_path, archive, capsys, monkeypatch, members
     if isinstance(members, int):
         archive.write_bytes(archive.read_bytes()[:members] or b"PK" * 100)
     else:
-        archives.write_tar(archive, members or MEMBERS, None if members else linked)
+        archives.write_tar(archive, members)
     assert cifar("prepare", tmp_path, "--unverified") == 2
     shown = capsys.readouterr().err
     assert complaint in shown
@@ -162,17 +149,12 @@ def test_hostile_and_broken_tars(tmp_path, archive, capsys, monkeypatch, members
 
 ROOT = "tiny-imagenet-200"
 IMAGE = f"{ROOT}/train/n01443537/images/n01443537_0.JPEG"
-LINK = zipfile.ZipInfo(f"{ROOT}/link")
-LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
 SMALL = archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG")
 
 
 @pytest.mark.parametrize(
     ("member", "data", "complaint"),
     [
-        (f"{ROOT}/../../up", b"", f"'{ROOT}/../../up' is a link"),
-        ("C:\\up", b"", r"'C:\\up' is a link"),
-        (LINK, b"/etc/passwd", f"'{ROOT}/link' is a link"),
         (IMAGE, SMALL[:300], f"{IMAGE} is no image, or damaged"),
         (IMAGE, SMALL, f"{IMAGE} has shape (3, 8, 8), expected (3, 64, 64)"),
         (
@@ -183,7 +165,7 @@ SMALL = archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG")
         (f"{ROOT}/wnids.txt", "n01443537".encode("utf-16"), "tiny-imagenet-200.zip: wnids.txt is UTF-16"),
     ],
 )
-def test_hostile_and_broken_zips(tmp_path, capsys, member, data, complaint):
+def test_broken_zips(tmp_path, capsys, member, data, complaint):
     images = archives.jpegs(archives.noise(30, 1, (64, 64), 0))
     members = archives.tiny_imagenet_members(images, images[:1], ["n01443537"])
     archives.write_zip(tmp_path / "tiny-imagenet-200.zip", {**members, member: data})
@@ -324,41 +306,6 @@ def test_a_hub_that_cannot_be_reached_is_named(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def listed(mirror, names, revision=FACTS.revision, sha256=""):
-    files = {name: {"size": 1, "sha256": sha256} for name in names}
-    (mirror / FACTS.repository / LISTING).write_text(json.dumps({"revision": revision, "files": files}))
-
-
-def test_known_hashes_win_over_a_listing(tmp_path, mirror, capsys):
-    """A listing, which a mirror or a user can write, shows damage; it cannot verify a file or refuse a known one."""
-    names = [f"cifar100/{split}-00000-of-00001.parquet" for split in ("train", "test")]
-
-    def prepared(name, *words):
-        if cifar("prepare", tmp_path / name, "--hub", str(mirror), *words) == 0:
-            return bool(dataset_config("cifar100").open(tmp_path / name).manifest["verified"])
-        return capsys.readouterr().err
-
-    listed(mirror, names, sha256="0" * 64)
-    assert prepared("known") is True
-    train = mirror / FACTS.repository / names[0]
-    genuine = train.read_bytes()
-    train.write_bytes(genuine + b"!")
-    listed(mirror, names[:1], sha256=hashlib.sha256(train.read_bytes()).hexdigest())
-    assert f"{train} is not the known {names[0]}: sha256 " in str(prepared("different"))
-
-    train.write_bytes(genuine)
-    hub.HASHES.write_text("")
-    shapeless = {"revision": FACTS.revision, "files": {names[0]: 1}}
-    for damaged in (DEEP, b"\xff", b"[]", json.dumps(shapeless).encode()):
-        (mirror / FACTS.repository / LISTING).write_bytes(damaged)
-        assert f"{train}: no hash of {names[0]} is known" in str(prepared("unknown"))
-    listed(mirror, names, "0" * 40, "0" * 64)  # of a different commit, so it is ignored
-    assert f"{train}: no hash of {names[0]} is known" in str(prepared("unknown"))
-    assert prepared("unknown", "--unverified") is False
-    listed(mirror, names, sha256="0" * 64)
-    assert f"{train} is damaged or incomplete: sha256 " in str(prepared("damaged", "--unverified"))
-
-
 def test_the_known_hashes_are_those_of_files_that_are_read():
     known = {name: hub.known_hashes(dataset_config(name)) for name in ("tinystories", "cifar100", "celeba")}
     known["V1"] = hub.known_hashes(dataset_config("tinystories", {"version": "V1"}))
@@ -376,27 +323,20 @@ def test_the_known_hashes_are_those_of_files_that_are_read():
     assert sum("parquet" in name for name in every) == len(hub.HASHES.read_text().splitlines()) == 27
 
 
-@pytest.mark.parametrize("with_listing", [False, True])
-def test_missing_files_of_a_mirror_are_named(tmp_path, mirror, capsys, with_listing):
+def test_missing_files_of_a_mirror_are_named(tmp_path, mirror, capsys):
     train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
-    train.rename(train.with_name("train-00001-of-00003.parquet"))
-    assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
-    assert "no cifar100/train-00000-of-00001.parquet in" in capsys.readouterr().err
-    hub.HASHES.write_text("")
-    absent = ["cifar100/train-00000-of-00003*.parquet", "cifar100/train-00002-of-00003*.parquet"]
-    if with_listing:
-        absent = [name.replace("*", "") for name in absent]
-        listed(mirror, [*absent, "cifar100/train-00001-of-00003.parquet"])
-    assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
-    assert f"no {', '.join(absent)} in" in capsys.readouterr().err
+    train.rename(tmp_path / "train.parquet")
+    for known, missing in ((hub.HASHES.read_text(), "00000-of-00001"), ("", "*")):
+        hub.HASHES.write_text(known)
+        assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
+        assert f"no cifar100/train-{missing}.parquet in" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path, mirror, capsys):
     train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
-    for content, complaint in ((train.read_bytes()[:-9], "is damaged or no parquet"), (b"<html>", "is an HTML page")):
-        train.write_bytes(content)
-        assert cifar("prepare", tmp_path, "--hub", str(mirror), "--unverified") == 2
-        assert f"{train} {complaint}" in capsys.readouterr().err
+    train.write_bytes(train.read_bytes()[:-9])
+    assert cifar("prepare", tmp_path, "--hub", str(mirror), "--unverified") == 2
+    assert f"{train} is damaged or no parquet" in capsys.readouterr().err
 
 
 # Interruptions

@@ -10,16 +10,11 @@ import pyarrow
 import pyarrow.parquet
 
 from fairbench.common.errors import UsageError, one_line
-from fairbench.common.formatting import format_bytes
 from fairbench.data.formats.image_decoding import decode_image
 from fairbench.data.formats.raw import ImageSplit, RawImage
 
 ROWS = 256
 """Rows at most that are in memory at once."""
-MEMORY = 1 << 28
-"""Bytes at most that these rows may take, unless a single one takes more."""
-GROUP = 1 << 30
-"""Bytes at most of a row group."""
 
 
 @contextmanager
@@ -39,27 +34,14 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of a file as tuples of these columns.
 
     Raises:
-        UsageError: the file is damaged, lacks a column, or would take too much memory.
+        UsageError: the file is damaged, or lacks a column.
     """
     with _opened(path) as file:
         names = file.schema_arrow.names
         if missing := [column for column in columns if column not in names]:
             raise UsageError(f"{path} has no column {missing[0]!r}, but {', '.join(names)}: a different dataset?")
-        for group in range(file.metadata.num_row_groups):
-            count = _rows_at_once(path, file.metadata.row_group(group), columns)
-            for batch in file.iter_batches(count, row_groups=[group], columns=list(columns)):
-                yield from zip(*(batch.column(column).to_pylist() for column in columns), strict=True)
-
-
-def _rows_at_once(path: Path, group: Any, columns: Sequence[str]) -> int:
-    """Rows that fit into memory even if each has the largest value: a file may contain that once, for all its rows."""
-    chunks = [group.column(i) for i in range(group.num_columns)]
-    read = (x for x in chunks if x.path_in_schema.partition(".")[0] in columns)
-    size = sum(int(x.total_uncompressed_size) for x in read)
-    if size > GROUP:
-        most = format_bytes(GROUP)
-        raise UsageError(f"{path}: a row group of {format_bytes(size)} is too large; write it in groups of {most}")
-    return max(1, min(ROWS, MEMORY // max(size, 1)))
+        for batch in file.iter_batches(ROWS, columns=list(columns)):
+            yield from zip(*(batch.column(column).to_pylist() for column in columns), strict=True)
 
 
 def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:

@@ -24,7 +24,6 @@ class SourceFile:
         split: the official split in it, by fairbench's name; empty if it has several.
         also: other names that it is distributed under.
         when: the options with which it is needed.
-        listed: its sha256 by the hub's listing, which shows damage but proves nothing; empty if unknown.
         header: if it is a table, the line of names that some copies have. Its hash is then also that of a copy with
             this line, with commas for spaces, or with other line ends.
     """
@@ -36,7 +35,6 @@ class SourceFile:
     split: str = ""
     also: tuple[str, ...] = ()
     when: Mapping[str, Any] = field(default_factory=dict)
-    listed: str = ""
     header: str = ""
 
 
@@ -115,9 +113,8 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
         Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (or None) and `agrees` (or None).
 
     Raises:
-        UsageError: it is a web page, its hash differs or is unknown, or it is not what the hub's listing says.
+        UsageError: its hash differs or is unknown.
     """
-    _refuse_page(file, remedy)
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
     expected = {"sha256": file.sha256} if file.sha256 else None
     entry = {"name": file.name, "bytes": size, "sha256": sha256, "expected": expected}
@@ -131,10 +128,6 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
                 f"{file.path} is not the known {file.name}: sha256 {sha256}, expected {file.sha256}{short}. "
                 f"It is damaged, incomplete or a different version; {remedy}; {accept}"
             )
-    if agrees is None and file.listed not in ("", sha256):
-        raise UsageError(
-            f"{file.path} is damaged or incomplete: sha256 {sha256}, by the hub's listing {file.listed}; {remedy}"
-        )
     if agrees is None and not unverified:
         raise UsageError(f"{file.path}: no hash of {file.name} is known; {remedy}; {accept}")
     return {**entry, "agrees": agrees}
@@ -145,17 +138,3 @@ def _table_hash(file: SourceFile) -> str:
     lines = file.path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     rows = [" ".join(line.replace(",", " ").split()) for line in lines if line.strip() not in ("", file.header)]
     return hashlib.sha256("".join(f"{row}\r\n" for row in rows).encode()).hexdigest()
-
-
-def _refuse_page(file: SourceFile, remedy: str) -> None:
-    """Refuse HTML: browsers and scripts often save a login or quota page instead of an archive."""
-    if not (file.sha256 or file.split) or file.path.is_dir():
-        return
-    with file.path.open("rb") as content:
-        start = content.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if start.startswith((b"<!doctype html", b"<html")):
-        expected = f"; expected sha256 {file.sha256}" if file.sha256 else ""
-        raise UsageError(
-            f"{file.path} is an HTML page, not {file.name}: a login or quota page was saved in its place "
-            f"(sha256 {sha256_of(file.path)}{expected}). Delete it; {remedy}"
-        )

@@ -1,33 +1,17 @@
 """Files of a dataset's repository on the hub, at the commit that fairbench reads."""
 
-import json
-import re
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError, one_line
-from fairbench.common.files import require_disk_space, write_atomically
-from fairbench.common.reading import read_json
+from fairbench.common.files import require_disk_space
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.source_files import SourceFile
 
-LISTING = "fairbench-listing.json"
-"""The hub's metadata of the files, stored with them: a copy of the folder shows which are missing or damaged."""
 HASHES = Path(__file__).parents[1] / "datasets" / "hub_sha256.txt"
 """The sha256 of the hub's files at the commits that fairbench reads, as `sha256sum` writes them."""
-
-
-class _Listed(TypedDict, total=False):
-    size: int
-    sha256: str
-
-
-class _Listing(TypedDict):
-    revision: str
-    files: dict[str, _Listed]
 
 
 def known_hashes(config: DatasetConfig) -> dict[str, str]:
@@ -48,38 +32,17 @@ def hashes_are_known(config: DatasetConfig) -> bool:
 def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
     """The hub's files of a dataset that lie in `hub_root`/owner/name, and the names of the missing ones."""
     folder = hub_root / config.info.repository
-    listing, known = _read_listing(folder, config.info.revision), known_hashes(config)
-    files, missing = [], []
+    known, files, missing = known_hashes(config), [], []
     for wanted in config.hub_files:
         here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.name)}
-        for name in sorted(here):
-            listed, path = listing.get(name, _Listed()), folder / name
-            size, sha256 = listed.get("size", 0), listed.get("sha256", "")
-            files.append(SourceFile(name, path, known.get(name, ""), size, wanted.split, listed=sha256))
-        matching = ({name for name in names if fnmatchcase(name, wanted.name)} for names in (known, listing))
-        complete = next(filter(None, matching), None)
-        missing += sorted(complete - here) if complete else _missing_shards(wanted.name, here)
+        files += [SourceFile(x, folder / x, known.get(x, ""), split=wanted.split) for x in sorted(here)]
+        complete = {name for name in known if fnmatchcase(name, wanted.name)} or here or {wanted.name}
+        missing += sorted(complete - here)
     return files, missing
 
 
-def _missing_shards(pattern: str, names: set[str]) -> list[str]:
-    """Missing files by the names of the present ones: with 00000-of-00004, four are expected."""
-    if not names:
-        return [pattern]
-    shards = [match for name in names if (match := re.search(r"(\d{5})-of-(\d{5})", name))]
-    present = {(int(match[1]), int(match[2])) for match in shards}
-    expected = {(i, total) for _, total in present for i in range(total)}
-    return [pattern.replace("*", f"{i:05}-of-{total:05}*") for i, total in sorted(expected - present)]
-
-
-def _read_listing(folder: Path, revision: str) -> dict[str, _Listed]:
-    """The hub's metadata of the files at this commit; empty if unknown."""
-    listing = read_json(folder / LISTING, lambda value: build(_Listing, value, ()))
-    return listing["files"] if isinstance(listing, dict) and listing["revision"] == revision else {}
-
-
 def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> None:
-    """Download missing files of a dataset, and the hub's listing if there is neither that nor a known hash.
+    """Download missing files of a dataset.
 
     Args:
         config: the dataset.
@@ -91,7 +54,7 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     """
     facts = config.info
     folder = hub_root / facts.repository
-    if not local_files(config, hub_root)[1] and (hashes_are_known(config) or _read_listing(folder, facts.revision)):
+    if not local_files(config, hub_root)[1]:
         return
     say(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
     from huggingface_hub import HfApi, hf_hub_download
@@ -99,15 +62,10 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     try:
         api: Any = HfApi()
         tree = api.list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
-        listing = {
-            file.path: {"size": file.size, "sha256": file.lfs.sha256 if file.lfs else ""}
-            for file in tree
-            if hasattr(file, "size")
-        }
-        chosen = sorted(x for x in listing if any(fnmatchcase(x, wanted.name) for wanted in config.hub_files))
-        absent = sum(listing[name]["size"] for name in chosen if not (folder / name).exists())
+        sizes = {file.path: file.size for file in tree if hasattr(file, "size")}
+        chosen = sorted(x for x in sizes if any(fnmatchcase(x, wanted.name) for wanted in config.hub_files))
+        absent = sum(sizes[name] for name in chosen if not (folder / name).exists())
         require_disk_space(folder, absent, f"download {facts.title}")
-        write_atomically(folder / LISTING, json.dumps({"revision": facts.revision, "files": listing}, indent=1) + "\n")
         for name in chosen:
             hf_hub_download(facts.repository, name, revision=facts.revision, repo_type="dataset", local_dir=folder)
     except UsageError:
