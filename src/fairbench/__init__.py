@@ -19,7 +19,7 @@ from fairbench.common.installation import check_installation, version, warn_of_a
 
 if TYPE_CHECKING:
     from fairbench.api.catalog import list_arenas, list_optimizers, list_suites
-    from fairbench.api.comparing import Compared, Replicated, compare
+    from fairbench.api.comparing import Compared, compare
     from fairbench.api.plan import Estimate
     from fairbench.api.preview import preview
     from fairbench.api.published import verdicts
@@ -37,7 +37,6 @@ __all__ = [
     "FairbenchError",
     "Figure",
     "Page",
-    "Replicated",
     "Study",
     "Suite",
     "Table",
@@ -55,7 +54,7 @@ __all__ = [
 ]
 _MODULES = {
     "catalog": ("list_arenas", "list_optimizers", "list_suites"),
-    "comparing": ("Compared", "Replicated", "compare"),
+    "comparing": ("Compared", "compare"),
     "plan": ("Estimate",),
     "preview": ("preview",),
     "published": ("verdicts",),

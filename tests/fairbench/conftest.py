@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from tiny import TINY, Finished, run_here, study_of, write_tiny
 
+import fairbench.api.study  # noqa: F401  # before a test patches what it imports, which would stay
 from fairbench.cli.main import main
 from fairbench.contract import run_checks
 from fairbench.optimizers.resolve import known_optimizers

@@ -12,12 +12,8 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
-from fairbench.analysis.comparison.schedules import Interaction
-from fairbench.analysis.comparison.size_trends import SizeTrend, ladders
-from fairbench.analysis.comparison.speedups import Speedup
+from fairbench.analysis.comparison.size_trends import ladders
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import Cost
-from fairbench.analysis.mechanism import Quantity
 from fairbench.analysis.statistics.scaling_law import Prediction
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.files import write_atomically
@@ -146,7 +142,7 @@ class Study:
         return Analyses(self._history, self._records)
 
     def table(self, name: str) -> Table[Any]:
-        """A data file of the report by its name without the ending, in full.
+        """A data file of the report by its name without the ending, in full, such as "cost" or "speedup".
 
         Raises:
             UsageError: there is no such file.
@@ -190,38 +186,6 @@ class Study:
         pick("metric", metric, dict.fromkeys([*metrics, "loss"]))
         return curve_table(self.analyses.results, arena, metric)
 
-    def mechanism(self) -> Table[Quantity]:
-        """What the optimizers' mechanisms did, with the columns of mechanism.csv.
-
-        >>> {row.optimizer for row in fb.open("results/mine").mechanism()}
-        {'PsiLogic'}
-        """
-        return self.table("mechanism")
-
-    def cost(self) -> Table[Cost]:
-        """Time and memory of each optimizer in each arena, with the columns of cost.csv.
-
-        >>> [row.optimizer for row in fb.open("results/mine").cost()]
-        ['AdamW', 'PsiLogic']
-        """
-        return self.table("cost")
-
-    def speedups(self) -> Table[Speedup]:
-        """How much less training each arm needs than the reference, with the columns of speedup.csv.
-
-        >>> [row.speedup for row in fb.open("results/mine").speedups()]  # a suite without horizons
-        []
-        """
-        return self.table("speedup")
-
-    def size_trends(self) -> Table[SizeTrend]:
-        """Whether the speed-up of each optimizer changes with size, with the columns of size_trends.csv.
-
-        >>> [row.verdict for row in fb.open("results/mine").size_trends()]  # a suite without a ladder
-        []
-        """
-        return self.table("size_trends")
-
     def predict(self, ladder: str, optimizer: str, parameters: float, steps: float) -> Prediction:
         """The final loss that the law of a ladder predicts; `flagged` beyond twice its largest size.
 
@@ -240,14 +204,6 @@ class Study:
         """
         laws = {name: x.law for name, x in self.analyses.of(ladders).items() if x.law}
         return pick("ladder with a law", ladder, laws).predict(parameters, steps, optimizer)
-
-    def schedules(self) -> Table[Interaction]:
-        """Whether each win survives another learning-rate schedule, with the columns of schedules.csv.
-
-        >>> [row.survives for row in fb.open("results/mine").schedules()]  # a suite with one schedule
-        []
-        """
-        return self.table("schedules")
 
     def audit(self) -> Audit:
         """The flags that the audit raises; `ok` if none is a fail.

@@ -63,6 +63,12 @@ class Replication:
     verdicts: list[VerdictRow]
     costs: list[CostRow]
 
+    @property
+    def summary(self) -> str:
+        """How many verdicts the study can be compared in."""
+        both = sum(row.agree is not None for row in self.verdicts)
+        return f"{both} of {len(self.verdicts)} published verdicts can be compared"
+
 
 def replicated(publication: Publication, analyses: Analyses) -> Document[Replication]:
     """Compare the last plan of a study with a publication; incomplete if the study is."""

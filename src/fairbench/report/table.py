@@ -169,7 +169,7 @@ class Table(Sequence[RowT], Generic[RowT]):
     def content(self) -> Content:
         r"""The content of its data file.
 
-        >>> "".join(fb.open("results/mine").cost().content()).count("\n")
+        >>> "".join(fb.open("results/mine").table("cost").content()).count("\n")
         3
         """
         return self.to_csv()
@@ -201,7 +201,7 @@ class Table(Sequence[RowT], Generic[RowT]):
         Raises:
             UsageError: pandas is not installed.
 
-        >>> fb.open("results/mine").cost().to_pandas().shape
+        >>> fb.open("results/mine").table("cost").to_pandas().shape
         (2, 14)
         """
         try:

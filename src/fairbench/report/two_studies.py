@@ -31,18 +31,18 @@ class TwoStudies:
     verdicts: list[TwoVerdicts]
     arms: list[TwoArms]
 
-
-def summary(found: TwoStudies) -> str:
-    """The comparison in numbers."""
-    changed = some([v.title for v in found.verdicts if v.changed], "; ")
-    how = Counter(arm.method or "not compared" for arm in found.arms)
-    same = sum(arm.note.startswith("no seed differs") for arm in found.arms)
-    return (
-        f"{plural(len(found.verdicts), 'comparison')} in both; "
-        f"{f'another verdict in {changed}' if changed else 'no verdict changed'}. "
-        f"{plural(len(found.arms), 'arm')} in both: {', '.join(f'{n} {method}' for method, n in how.items())}"
-        f"{f'; in {same} no seed has another value' if same else ''}."
-    )
+    @property
+    def summary(self) -> str:
+        """The comparison in numbers."""
+        changed = some([v.title for v in self.verdicts if v.changed], "; ")
+        how = Counter(arm.method or "not compared" for arm in self.arms)
+        same = sum(arm.note.startswith("no seed differs") for arm in self.arms)
+        return (
+            f"{plural(len(self.verdicts), 'comparison')} in both; "
+            f"{f'another verdict in {changed}' if changed else 'no verdict changed'}. "
+            f"{plural(len(self.arms), 'arm')} in both: {', '.join(f'{n} {method}' for method, n in how.items())}"
+            f"{f'; in {same} no seed has another value' if same else ''}."
+        )
 
 
 def _differences(found: TwoStudies) -> str:
@@ -124,7 +124,7 @@ TWO_STUDIES = (
                 data=_verdict_data,
                 file="compare_verdicts",
                 always=True,
-                finding=("Verdicts", summary),
+                finding=("Verdicts", lambda found: found.summary),
             ),
         ),
         always=True,

@@ -21,8 +21,8 @@ def written(folder):
 
 TABLES = {
     "significance.csv": lambda study: study.verdicts(),
-    "mechanism.csv": lambda study: study.mechanism(),
-    "cost.csv": lambda study: study.cost(),
+    "mechanism.csv": lambda study: study.table("mechanism"),
+    "cost.csv": lambda study: study.table("cost"),
 }
 
 
@@ -87,7 +87,7 @@ def test_a_table_is_a_sequence(study):
 def test_without_pandas_the_error_says_what_to_do(study, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(fb.UsageError, match=r"pip install pandas; or take to_dicts"):
-        study.cost().to_pandas()
+        study.table("cost").to_pandas()
 
 
 @pytest.mark.parametrize(

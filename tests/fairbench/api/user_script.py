@@ -27,7 +27,6 @@ def use(rule: type[torch.optim.Optimizer]) -> None:
     assert_type(study.report(), fb.Page)
     assert_type(fb.open("results/mine"), fb.Study)
     assert_type(fb.compare(study, study), fb.Compared)
-    assert_type(fb.compare(study, "paper"), fb.Replicated)
     assert_type(fb.check(rule), fb.Audit)
     assert_type(fb.verdicts("table.csv")[0], Comparison)
     fb.preview(rule)
