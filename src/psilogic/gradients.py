@@ -17,6 +17,7 @@ from psilogic.tensors import host_norms
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.norms import (
     Foreach,
+    as_real,
     fresh,
     parts_sums,
     root,
@@ -101,7 +102,8 @@ class Statistics(NamedTuple):
 
 def measure(bucket: Bucket) -> Statistics:
     """The sums over this rank's elements of the bucket's tensors."""
-    group, grads = bucket.group, bucket.rows(bucket.grads)
+    group = bucket.group
+    grads, values = (xs if bucket.by_rows else as_real(xs) for xs in (bucket.grads, bucket.values))
     sums, param_squares = None, None
     if group["grad_centralize"]:
         # The variance of a split row is known after the reduction: only float64 is exact enough until then.
@@ -112,7 +114,7 @@ def measure(bucket: Bucket) -> Statistics:
     else:
         squares = _squares(bucket, grads)
     if group["agc_clip"] > 0:
-        param_squares = _squares(bucket, fresh(bucket.rows(bucket.values)))
+        param_squares = _squares(bucket, fresh(values))
     return Statistics(bucket.numel, squares, sums, param_squares)
 
 
@@ -225,7 +227,7 @@ def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor
 
 
 def owned_part(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
-    """The processing and the gn of the tensors of a bucket that this optimizer updates."""
+    """The processing and the gn of the tensors of a bucket that are updated."""
     if len(bucket.owned) == len(bucket.params):
         return processing, gn
     index = bucket.cache.tables.vector("owned", bucket.owned, torch.int64, gn.device)

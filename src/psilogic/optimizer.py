@@ -17,7 +17,7 @@ from psilogic.monitor import Monitor, monitor
 from psilogic.published_calls import check_order, refusing
 from psilogic.tensors.buckets import BucketCache, collect
 from psilogic.tensors.norms import simulation
-from psilogic.tensors.sharding import Sharding
+from psilogic.tensors.sharding import Sharding, refuse_hidden
 from psilogic.updates.selection import select
 from psilogic.updates.types import UpdatePlan, Work
 
@@ -40,7 +40,7 @@ class PsiLogic(Observable):
     three scalars per tensor more than AdamW's (four with ``chaos_signal="relative"``). Adam's moments have the
     parameter's dtype, as in torch.
     If `torch.amp.GradScaler` found an overflow, the step changes nothing.
-    Norms, AGC and centralization treat whole tensors, also if ranks hold pieces of them (DTensor, FSDP1).
+    Norms, AGC and centralization treat whole tensors, also if ranks hold pieces of them (DTensor).
     When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
     that step; the update is then AdamW's.
 
@@ -92,6 +92,7 @@ class PsiLogic(Observable):
     Raises:
         ValueError: a hyperparameter is out of its range; the message names it and its value.
         TypeError: the call has an argument or the order of the published package psilogic 0.3 to 0.6.
+        RuntimeError: the parameters are those of FSDP1, or ZeRO-1 makes the optimizer.
 
     Example:
         >>> model = torch.nn.Linear(8, 2)
@@ -173,6 +174,7 @@ class PsiLogic(Observable):
         Raises:
             ValueError: naming the argument and its value; the optimizer is not changed then.
             TypeError: the group has an argument of the published package only; the optimizer is not changed then.
+            RuntimeError: its parameters are those of FSDP1; the optimizer is not changed then.
         """
         if isinstance(param_group, dict):
             check_group({**self.defaults, **param_group}, self.param_groups)
@@ -181,6 +183,11 @@ class PsiLogic(Observable):
                 "decoupled_weight_decay", True
             )  # torch maps an AdamW's groups to these by their keys
         super().add_param_group(param_group)
+        try:
+            refuse_hidden(self.param_groups[-1]["params"])
+        except RuntimeError:
+            self.param_groups.pop()
+            raise
         self._announce_scaling()
         if "_sharding" in self.__dict__:  # later than the constructor
             self._sharding.give(param_group["params"])
@@ -235,8 +242,8 @@ class PsiLogic(Observable):
             The closure's loss, None without a closure.
 
         Raises:
-            RuntimeError: a gradient is sparse, a parameter is sharded in a way that hides its tensors (FSDP1 without
-                original parameters, DeepSpeed's ZeRO), or `fused=True` cannot be honored; nothing is changed then.
+            RuntimeError: a gradient is sparse, a library put a flat partition into a group (DeepSpeed's ZeRO), or
+                `fused=True` cannot be honored; nothing is changed then.
         """
         self._called["step"] = "initial_lr" in self.param_groups[0]  # as in torch, only if a scheduler was made before
         loss = None

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.tensors.merging import NUMBERS, Group, merged, together
 from psilogic.tensors.metadata_cache import MetadataCache
-from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, root_of_count, traced, without_values
+from psilogic.tensors.norms import Foreach, accumulation_dtype, root_of_count, traced, without_values
 from psilogic.tensors.scalars import Scalars
 from psilogic.tensors.sharding import Layout, Piece, Sharding, spread
 
@@ -53,7 +53,7 @@ class Bucket:
         values: this rank's parts of them.
         grads: this rank's parts of their gradients.
         pieces: the positions of these parts in the whole tensors; None for each that is a whole tensor.
-        owned: positions of the tensors that this optimizer updates; the others only contribute to pooled norms.
+        owned: positions of the tensors that are updated; those without a gradient here only take part in sums.
         local_units: for each tensor the number of units that this rank holds a part of: rows of dimension 0, or 1.
         units: for each whole tensor the number of units, with the empty places of its rows.
         group: the hyperparameters; numbers in which the groups differ are vectors, shape (N,).
@@ -78,10 +78,7 @@ class Bucket:
         self.units = self.local_units = [1] * len(self.values)
         if not self.by_rows:
             return
-        self.units = self.local_units = [
-            (len(x) if x.ndim > 1 else 1) if piece is None else piece.row_count(x)
-            for x, piece in zip(self.values, self.pieces, strict=True)
-        ]
+        self.units = self.local_units = [len(x) if x.ndim > 1 else 1 for x in self.values]
         if self.ranks is not None:
             self.units = [
                 count if piece is None or len(piece.shape) <= 1 else piece.places
@@ -158,14 +155,8 @@ class Bucket:
         counts = self.cache.tables.vector("units", units, torch.int64, self.device)
         return by_tensor.repeat_interleave(counts, output_size=sum(units))
 
-    def rows(self, tensors: Foreach) -> Foreach:
-        """The tensors as real ones for norms; by rows if rows are units, also those of flattened pieces."""
-        if not self.by_rows:
-            return as_real(tensors)
-        return [x if piece is None else piece.rows(x) for x, piece in zip(tensors, self.pieces, strict=True)]
-
     def owned_part(self) -> Bucket:
-        """The tensors that this optimizer updates."""
+        """The tensors that have a gradient on this rank."""
         if len(self.owned) == len(self.params):
             return self
         params, values, grads = ([xs[i] for i in self.owned] for xs in (self.params, self.values, self.grads))
@@ -218,18 +209,15 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
     """
-    pools = sharding.pooled_with(optimizer)
-    layouts = sharding.layouts([p for pool in pools for p in pool])
+    layouts = sharding.layouts([p for group in optimizer.param_groups for p in group["params"]])
     buckets: list[Bucket] = []
     for members in together(optimizer.param_groups, optimizer.defaults):
         groups: list[Group] = []
-        pool: list[Tensor] = []
+        params: list[Tensor] = []
         for i in members:
-            groups += [optimizer.param_groups[i]] * len(pools[i])
-            pool += pools[i]
-        pooled = any(pools[i] is not optimizer.param_groups[i]["params"] for i in members)
-        own = {id(p) for i in members for p in optimizer.param_groups[i]["params"]} if pooled else None
-        columns = _split(groups, pool, layouts, own) if layouts or pooled else _whole(groups, pool)
+            params += optimizer.param_groups[i]["params"]
+            groups += [optimizer.param_groups[i]] * (len(params) - len(groups))
+        columns = _split(groups, params, layouts) if layouts else _whole(groups, params)
         if any([g.is_sparse for g in columns.grads]):  # noqa: C419, a list is faster
             raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
         for kind, (groups, params, values, grads, pieces, _, updated) in _by_kind(columns).items():
@@ -259,13 +247,12 @@ def _whole(groups: list[Group], params: list[Tensor]) -> _Columns:
     return _Columns(groups, params, params, grads, [None] * n, [None] * n, [True] * n)
 
 
-def _split(groups: list[Group], params: list[Tensor], layouts: dict[int, Layout], own: set[int] | None) -> _Columns:
-    """The tensors that take part in the step if ranks hold pieces of them, or each updates only some."""
+def _split(groups: list[Group], params: list[Tensor], layouts: dict[int, Layout]) -> _Columns:
+    """The tensors that take part in the step if ranks hold pieces of some."""
     rows: list[Any] = []
     for group, p in zip(groups, params, strict=True):
         layout = layouts.get(id(p))
         value, grad, piece, ranks = layout or (p, p.grad, None, None)
         if grad is not None:
-            updated = (layout is None or p.grad is not None) and (own is None or id(p) in own)
-            rows.append((group, p, value, grad, piece, ranks, updated))
+            rows.append((group, p, value, grad, piece, ranks, p.grad is not None))
     return _Columns(*map(list, zip(*rows, strict=True))) if rows else _whole([], [])

@@ -1,15 +1,14 @@
-"""Sharded tensors: the position of this rank's piece, and the ranks that hold the other pieces.
+"""Sharded tensors: the position of this rank's piece, and the sums over the ranks that hold the other pieces.
 
-DTensors (FSDP2, HSDP, tensor parallelism) contain how they are split. FSDP1 and ZeRO-1 give an optimizer no such
-information: the objects of these libraries that have it are searched once among all objects of the process.
+DTensors (FSDP2, HSDP, tensor parallelism) contain how they are split. FSDP1 and ZeRO give an optimizer no such
+information, and are refused.
 """
 
 from __future__ import annotations
 
-import gc
-import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,14 +16,13 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.nn import Parameter
 from torch.nn.parameter import is_lazy
-from torch.optim import Optimizer
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor
 
-T = TypeVar("T")
+    from psilogic.tensors.buckets import Bucket
 
 
 class Piece(NamedTuple):
@@ -35,39 +33,16 @@ class Piece(NamedTuple):
         first_row: place of the piece's first row.
         places: places for rows on all ranks together; some are empty if rows do not divide evenly.
         counted: False where another rank counts the same elements.
-        start: position of the piece's first element in its row, when the piece is flattened and may begin and end
-            within a row (FSDP1); None for a piece that has the tensor's dimensions.
     """
 
     shape: torch.Size
     first_row: int
     places: int
     counted: bool = True
-    start: int | None = None
-
-    def row_count(self, x: Tensor) -> int:
-        """Rows of the tensor that the piece has a part of; 1 for a tensor without rows."""
-        if len(self.shape) <= 1:
-            return 1
-        if self.start is None:
-            return x.shape[0]
-        return -(-(self.start + x.numel()) // math.prod(self.shape[1:])) if x.numel() else 0
-
-    def rows(self, x: Tensor) -> Tensor:
-        """The piece by rows, with 0 for elements of other ranks."""
-        if self.start is None or len(self.shape) <= 1:
-            return x
-        count, length = self.row_count(x), math.prod(self.shape[1:])
-        return F.pad(x, (self.start, count * length - self.start - x.numel())).view(count, length)
 
     def spread(self, by_row: Tensor, x: Tensor) -> Tensor:
         """Values of all places for rows, shape (places,), in a shape that broadcasts with the piece."""
-        if len(self.shape) <= 1:
-            return spread(by_row, x)
-        here = by_row.narrow(0, self.first_row, self.row_count(x))
-        if self.start is None:
-            return spread(here, x)
-        return here.repeat_interleave(math.prod(self.shape[1:])).narrow(0, self.start, x.numel())
+        return spread(by_row if x.ndim <= 1 else by_row.narrow(0, self.first_row, len(x)), x)
 
 
 class Layout(NamedTuple):
@@ -95,9 +70,25 @@ def is_dtensor(x: Tensor) -> bool:
     return type(x) not in (Tensor, Parameter) and hasattr(x, "placements")
 
 
-def living(kind: type[T]) -> list[T]:
-    """Every object of a class that is alive in this process."""
-    return [x for x in gc.get_objects() if kind in type(x).__mro__]  # issubclass is slow for abstract classes
+def refuse_hidden(params: Iterable[Tensor]) -> None:
+    """Refuse an optimizer that gets parts of tensors without a word about the rest: of FSDP1, or made by ZeRO-1.
+
+    Raises:
+        RuntimeError: naming the wrapper, and what to use instead.
+    """
+    if any(hasattr(p, "_fsdp_flattened") for p in params):
+        raise RuntimeError(
+            "PsiLogic needs the norms of whole tensors, and the parameters of FullyShardedDataParallel (FSDP1) are "
+            "pieces of a flat one; use torch.distributed.fsdp.fully_shard (FSDP2), whose parameters know their shards"
+        )
+    zero, frame = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer"), sys._getframe()
+    while zero and frame is not None:
+        if frame.f_globals is vars(zero):
+            raise RuntimeError(
+                "PsiLogic pools norms over all tensors, and ZeroRedundancyOptimizer gives it only those of one rank; "
+                "use DistributedDataParallel with a plain PsiLogic, or fully_shard (FSDP2) to split its state"
+            )
+        frame = frame.f_back  # type: ignore[assignment]
 
 
 class Sharding:
@@ -107,8 +98,6 @@ class Sharding:
         self._given: set[int] = set()
         self._given_shapes: set[torch.Size] = set()
         self._ranks: dict[tuple[int, ...], ProcessGroup] = {}
-        self._flattened: dict[int, tuple[Piece, ProcessGroup] | None] = {}
-        self._zero: list[Any] | None = None
 
     def __getstate__(self) -> None:
         """Nothing: what it remembers is found again in another process."""
@@ -128,11 +117,11 @@ class Sharding:
         """
         if not dist.is_available() or not dist.is_initialized():
             return {}
-        special = [p for p in params if type(p) is not Parameter or hasattr(p, "_fsdp_flattened")]
+        special = [p for p in params if type(p) is not Parameter]
         if any(type(p) is Tensor and self._is_flat_partition(p) for p in special):
             raise RuntimeError(
                 "PsiLogic cannot tell the tensors in a flat partition apart, which another library (DeepSpeed's "
-                "ZeRO, for example) has put into its groups; use fully_shard or ZeroRedundancyOptimizer instead"
+                "ZeRO, for example) has put into its groups; use fully_shard (FSDP2) or DistributedDataParallel instead"
             )
         # Also those without a gradient here: a rank that has one waits for the sums of all, in the same order.
         dtensors: list[Any] = [p for p in special if is_dtensor(p) and (p.grad is not None or may_have_gradient(p))]
@@ -140,34 +129,15 @@ class Sharding:
         reduced: dict[DeviceMesh, set[int]] = {}
         for p, dims in zip(dtensors, split, strict=True):
             reduced.setdefault(p.device_mesh, set()).update(dims)
-        layouts = {
+        return {
             id(p): self._dtensor(p, dims, sorted(reduced[p.device_mesh]))
             for p, dims in zip(dtensors, split, strict=True)
             if p.grad is not None or dims
         }
-        for p in special:
-            if hasattr(p, "_fsdp_flattened") and (layout := self._fsdp1(p)) is not None:
-                layouts[id(p)] = layout
-        return layouts
 
     def _is_flat_partition(self, p: Tensor) -> bool:
         """Whether a library has put p into the groups in place of several tensors; copies keep the shapes of theirs."""
         return p.ndim == 1 and id(p) not in self._given and p.shape not in self._given_shapes
-
-    def pooled_with(self, optimizer: Optimizer) -> list[list[Tensor]]:
-        """The tensors whose norms are pooled, by parameter group: with ZeRO-1 those of all ranks.
-
-        With ZeRO-1 every rank has all gradients but updates only some tensors.
-        """
-        groups = optimizer.param_groups
-        pools = groups[0]["max_grad_norm"] is not None or any(g["chaos_scope"] != "tensor" for g in groups)
-        if pools and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-            if self._zero is None:
-                from torch.distributed.optim import ZeroRedundancyOptimizer
-
-                self._zero = [zero for zero in living(ZeroRedundancyOptimizer) if zero.optim is optimizer]
-            groups = self._zero[0].param_groups if self._zero else groups
-        return [group["params"] for group in groups]
 
     def _dtensor(self, p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> Layout:
         """The layout of a DTensor that some dimensions of its mesh split; sums run over the dimensions `reduced`."""
@@ -197,24 +167,6 @@ class Sharding:
                 world if world and everyone else dist.new_group(list(ranks), use_local_synchronization=True)
             )
         return self._ranks[ranks]
-
-    def _fsdp1(self, p: Tensor) -> Layout | None:
-        """The layout of a parameter under `FullyShardedDataParallel`; None if it is not sharded."""
-        if id(p) not in self._flattened:
-            self._flattened |= fsdp1_pieces()
-        if id(p) not in self._flattened:
-            raise RuntimeError(
-                "PsiLogic cannot tell the tensors in a flat parameter of FullyShardedDataParallel apart; "
-                "wrap the model with use_orig_params=True, or use fully_shard"
-            )
-        position = self._flattened[id(p)]
-        if position is None:
-            return None
-        piece, ranks = position
-        if p.grad is not None:
-            return Layout(p, p.grad, piece, ranks)
-        nothing = p.detach().flatten()[:0]  # ranks with a gradient still need this one in the all-reduce
-        return Layout(nothing, nothing, piece._replace(start=0), ranks)
 
 
 def may_have_gradient(p: Any) -> bool:
@@ -247,26 +199,60 @@ def dtensor_piece(p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> P
     return Piece(p.shape, first_row=index * rows, places=share * rows, counted=counted)
 
 
-def fsdp1_pieces() -> dict[int, tuple[Piece, ProcessGroup] | None]:
-    """The piece and the ranks of every original parameter under FSDP1, by its id; None if it is not sharded."""
-    from torch.distributed.fsdp._flat_param import FlatParamHandle
+def complete(
+    buckets: Sequence[Bucket], sums: Mapping[int, Sequence[Tensor | None]], found_inf: Tensor | None
+) -> tuple[dict[int, list[Any]], Tensor | None]:
+    """Add the sums of the ranks that hold pieces of the same tensors.
 
-    pieces: dict[int, tuple[Piece, ProcessGroup] | None] = {}
-    for handle in living(FlatParamHandle):
-        flat: Any = handle.flat_param
-        if flat._params is None:
-            continue
-        for i, p in enumerate(flat._params):
-            if not handle.uses_sharded_strategy or dist.get_world_size(handle.process_group) == 1:
-                pieces[id(p)] = None
-                continue
-            shape, offset = flat._shapes[i], flat._shard_param_infos[i].intra_param_start_idx or 0
-            length = max(1, math.prod(shape[1:]))
-            if len(shape) > 1 and flat._strides[i][0] != length:
-                raise RuntimeError(
-                    f"PsiLogic cannot find the rows of {flat._fqns[i]} in FSDP1's flat parameter: its strides are "
-                    f"{tuple(flat._strides[i])}; make it contiguous before it is wrapped"
-                )
-            places = shape[0] if shape else 1
-            pieces[id(p)] = Piece(shape, offset // length, places, start=offset % length), handle.process_group
-    return pieces
+    Args:
+        buckets: the tensors of this step; split ones are in the same order on all their ranks.
+        sums: for each split bucket, by its position, the sums over this rank's elements: first a vector over its
+            tensors, then vectors over their units, or None.
+        found_inf: above 0 if GradScaler found an overflow, one element; None without GradScaler.
+
+    Returns:
+        The sums over all elements, and the sum of `found_inf`: an overflow on one rank stops all.
+    """
+    by_ranks: dict[ProcessGroup, list[int]] = {}
+    for i in sums:
+        ranks = buckets[i].ranks
+        assert ranks is not None
+        by_ranks.setdefault(ranks, []).append(i)
+    completed: dict[int, list[Any]] = {}
+    for ranks, members in by_ranks.items():
+        vectors = [] if found_inf is None else [found_inf.reshape(1)]
+        vectors += [vector for i in members for vector in _placed(buckets[i], sums[i])]
+        reduced = iter(_all_reduced(vectors, ranks))
+        found_inf = None if found_inf is None else next(reduced)
+        for i in members:
+            completed[i] = [None if vector is None else next(reduced) for vector in sums[i]]
+    return completed, found_inf
+
+
+def _placed(bucket: Bucket, sums: Sequence[Tensor | None]) -> list[Tensor]:
+    """The sums with the values of this rank's rows at their positions among all rows, and 0 elsewhere."""
+    by_tensor, *by_unit = (vector for vector in sums if vector is not None)
+    counts, pieces = bucket.local_units, [piece for piece in bucket.pieces if piece is not None]
+
+    def placed(vector: Tensor) -> Tensor:
+        parts = [
+            F.pad(part, (piece.first_row, piece.places - piece.first_row - len(part)))
+            if bucket.by_rows and len(piece.shape) > 1
+            else part
+            for part, piece in zip(vector.split(counts), pieces, strict=True)
+        ]
+        return torch.cat([x if piece.counted else torch.zeros_like(x) for x, piece in zip(parts, pieces, strict=True)])
+
+    return [by_tensor, *map(placed, by_unit)]
+
+
+def _all_reduced(vectors: list[Tensor], ranks: ProcessGroup) -> list[Tensor]:
+    """Each vector's sum over the ranks, in a single all-reduce."""
+    real = [torch.view_as_real(vector).flatten() if vector.is_complex() else vector for vector in vectors]
+    buffer = torch.cat([vector.to(real[-1]) for vector in real])
+    dist.all_reduce(buffer, group=ranks)
+    parts = zip(vectors, buffer.split([len(vector) for vector in real]), strict=True)
+    return [
+        (torch.view_as_complex(part.view(-1, 2)) if vector.is_complex() else part).to(vector.device)
+        for vector, part in parts
+    ]

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from psilogic.gradients import Statistics
-from psilogic.tensors.reduction import complete
+from psilogic.tensors.sharding import complete
 from psilogic.updates.types import UpdatePlan, Work
 
 

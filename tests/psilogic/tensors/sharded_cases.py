@@ -2,13 +2,14 @@
 
 from functools import cache, partial
 
+import pytest
 import torch
 import torch.distributed as dist
 from configurations import trace
-from sharded_layouts import SCHEMES, SHAPES, Holder, fsdp1, local
+from sharded_layouts import SCHEMES, SHAPES, Holder, local
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import ShardingStrategy
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from trajectories import gradients, parameters, set_gradients, watch
@@ -47,14 +48,12 @@ def script(shapes, dtype=torch.float64, change=None):
     return steps
 
 
-def make(params, options, optimizer_class=PsiLogic, zero=False):
+def make(params, options, optimizer_class=PsiLogic):
     """The optimizer over two groups; AdamW, whose collectives are counted, has few of the options."""
     if optimizer_class is not PsiLogic:
         options = {name: options[name] for name in ("lr", "weight_decay", "maximize", "foreach") if name in options}
     half = (len(params) + 1) // 2
     groups = [{"params": list(params[:half])}, {"params": list(params[half:])}]
-    if zero:
-        return ZeroRedundancyOptimizer(groups, optimizer_class=optimizer_class, **options)
     return optimizer_class(groups, **options)
 
 
@@ -75,7 +74,7 @@ class Run:
         self.name, self.scheme = name, SCHEMES[name]
         self.shares = self.scheme.shares(parameters(self.scheme.shapes, dtype))
         params = [share.param for share in self.shares]
-        self.optimizer = make(params, OPTIONS[option], optimizer_class, zero=name.startswith("ZeRO"))
+        self.optimizer = make(params, OPTIONS[option], optimizer_class)
 
     def step(self, grads):
         for share, grad in zip(self.shares, grads, strict=True):
@@ -84,26 +83,16 @@ class Run:
 
     def check(self, snapshot, where, **tolerance):
         """Parameters and state are this process's part of those of whole tensors."""
-        inner = getattr(self.optimizer, "optim", self.optimizer)  # ZeRO's optimizer of this process
         for i, (share, (whole, theirs)) in enumerate(zip(self.shares, snapshot, strict=True)):
             at = f"{self.name}, {where}, tensor {i} of shape {tuple(whole.shape)}"
             same(share.param, share.of(whole), at, **tolerance)
-            mine = inner.state.get(share.param, {})
-            if may_lack_state(share, self.optimizer) and not mine:
-                continue
+            mine = self.optimizer.state.get(share.param, {})
             assert mine.keys() == theirs.keys(), f"{at}: state {sorted(mine)} instead of {sorted(theirs)}"
             for key, value in mine.items():
                 elementwise = key in ("exp_avg", "exp_avg_sq", "compensation")
                 same(value, share.of(theirs[key]) if elementwise else theirs[key], f"{at}, {key}", **tolerance)
                 if elementwise and isinstance(share.param, DTensor):
                     assert placing(value) == placing(share.param), f"{at}, {key} is placed otherwise"
-
-
-def may_lack_state(share, optimizer):
-    """Whether this process need not know of the parameter: ZeRO's of other processes, FSDP1's without elements."""
-    plain = not isinstance(share.param, DTensor)
-    elsewhere = isinstance(optimizer, ZeroRedundancyOptimizer) and share.param not in optimizer.optim.state
-    return elsewhere or (plain and share.index.numel() == 0)
 
 
 def placing(x):
@@ -246,19 +235,27 @@ def flat_partitions(keeps_shapes):
     return "no error"
 
 
-def flat_parameters(shards, options):
-    """FSDP1 without original parameters; returns the error's text and whether all is as before."""
-    strategy = None if shards else ShardingStrategy.NO_SHARD
-    model = fsdp1(2, strategy=strategy, use_orig_params=False)(Holder(parameters(SHAPES)))
-    (flat,) = model.parameters()
-    before = flat.detach().clone()
-    try:
-        optimizer = PsiLogic(model.parameters(), **options)
-        flat.grad = torch.ones_like(flat)
-        optimizer.step()
-    except RuntimeError as error:
-        return str(error), torch.equal(flat, before) and not optimizer.state
-    return "no error", False
+def made_over_hidden_tensors(how):
+    """An optimizer over FSDP1's parameters, as a group that is added later, or made by ZeRO-1; returns the error."""
+    if how == "ZeRO":
+        params = parameters(SHAPES[:3])
+        return error_of(ZeroRedundancyOptimizer, params, optimizer_class=PsiLogic)
+    model = FullyShardedDataParallel(
+        Holder(parameters(SHAPES)), device_id=torch.device("cpu"), use_orig_params=how != "flat",
+        device_mesh=init_device_mesh("cpu", (2,)),
+    )  # fmt: skip
+    if how != "added":
+        return error_of(PsiLogic, model.parameters())
+    optimizer = PsiLogic(parameters(SHAPES))
+    message = error_of(optimizer.add_param_group, {"params": model.parameters()})
+    assert len(optimizer.param_groups) == 1
+    return message
+
+
+def error_of(function, *args, **options):
+    with pytest.raises(RuntimeError) as error:
+        function(*args, **options)
+    return str(error.value)
 
 
 def without_gradients(missing, scope):

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
-from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-# On four processes some of these leave a process without elements, others with fewer than its neighbors;
-# flattened and cut into equal parts, as FSDP1 does, rows are cut in the middle.
+# On four processes some of these leave a process without elements, others with fewer than its neighbors.
 SHAPES = ((1, 7), (3,), (5, 4), (2, 3, 2, 2), (1,), (3, 2), (4, 1), (5,))
 WITH_SCALAR = ((), (0, 3), *SHAPES)
 LINEAR = ((5, 4), (5,), (3, 5), (3,), (4,), (3, 2))  # Linear(4, 5), Linear(5, 3) and two other parameters
@@ -37,8 +35,7 @@ class Share:
         if whole is None:
             self.param.grad = None
         elif not isinstance(self.param, DTensor):
-            absent = self.index.numel() == 0 and whole.numel() > 0  # FSDP1 then has no gradient
-            self.param.grad = None if absent else self.of(whole).clone()
+            self.param.grad = self.of(whole).clone()
         elif self.placements is None:
             how = {"run_check": False, "shape": whole.shape, "stride": whole.stride()}
             mesh, placements = self.param.device_mesh, self.param.placements
@@ -161,7 +158,7 @@ def _held(wrap):
         wrapped = wrap(holder)
         if isinstance(wrapped, Holder):
             return wrapped.params(), wrapped
-        return sorted(wrapped.parameters(), key=lambda p: order[id(p)]), wrapped  # FSDP1 and DDP keep the objects
+        return sorted(wrapped.parameters(), key=lambda p: order[id(p)]), wrapped  # DDP keeps the objects
 
     return place
 
@@ -175,24 +172,6 @@ def fsdp2(*mesh_shape):
         for child in [*module.children()][:1]:
             fully_shard(child, mesh=mesh)
         return fully_shard(module, mesh=mesh)
-
-    return wrap
-
-
-def fsdp1(*mesh_shape, nested=False, strategy=None, use_orig_params=True):
-    """`FullyShardedDataParallel`; two dimensions are its hybrid strategy."""
-    strategies = {1: ShardingStrategy.FULL_SHARD, 2: ShardingStrategy.HYBRID_SHARD}
-
-    def wrap(module):
-        children = {type(child) for child in module.children()}
-        return FullyShardedDataParallel(
-            module,
-            device_id=torch.device("cpu"),  # without it FSDP1 wants an accelerator
-            device_mesh=init_device_mesh("cpu", mesh_shape),
-            sharding_strategy=strategy or strategies[len(mesh_shape)],
-            auto_wrap_policy=ModuleWrapPolicy(children) if nested else None,
-            use_orig_params=use_orig_params,
-        )
 
     return wrap
 
@@ -254,11 +233,5 @@ SCHEMES = {
     "HSDP": Scheme(4, _held(fsdp2(2, 2))),
     "tensor parallel": Scheme(4, _linear(_tp), LINEAR),
     "tensor parallel and fully_shard": Scheme(4, _linear(tp_and_fsdp2), LINEAR),
-    "FSDP1 on 2": Scheme(2, _held(fsdp1(2))),
-    "FSDP1 on 4": Scheme(4, _held(fsdp1(4, nested=True))),
-    "FSDP1, hybrid": Scheme(4, _held(fsdp1(2, 2))),
-    "FSDP1 without shards": Scheme(2, _held(fsdp1(2, strategy=ShardingStrategy.NO_SHARD)), uneven=False),
-    "ZeRO on 2": Scheme(2, _plain, WITH_SCALAR, uneven=False),
-    "ZeRO on 4": Scheme(4, _plain, SHAPES[:3], uneven=False),  # a group with fewer tensors than processes
     "DDP": Scheme(2, _held(DistributedDataParallel), uneven=False),
 }

@@ -8,17 +8,10 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from sharded_cases import OPTIONS, acted, make, same
-from sharded_layouts import fsdp1, fsdp2, local, tensor_parallel, tp_and_fsdp2
+from sharded_layouts import fsdp2, local, tensor_parallel, tp_and_fsdp2
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import (
-    FullOptimStateDictConfig,
-    FullStateDictConfig,
-    FullyShardedDataParallel,
-    StateDictType,
-)
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from trajectories import SPIKE, watch
 
@@ -67,11 +60,7 @@ WRAPPERS = {
     "HSDP": Wrapper(4, fsdp2(2, 2), 4),
     "tensor parallel": Wrapper(2, _tp, 1),
     "tensor parallel and fully_shard": Wrapper(4, tp_and_fsdp2, 2),
-    "FSDP1 on 2": Wrapper(2, fsdp1(2), 2),
-    "FSDP1 on 4": Wrapper(4, fsdp1(4, nested=True), 4),
-    "FSDP1, hybrid": Wrapper(4, fsdp1(2, 2), 4),
     "DDP": Wrapper(2, DistributedDataParallel, 2),
-    "ZeRO": Wrapper(2, DistributedDataParallel, 2),
 }
 
 
@@ -105,7 +94,7 @@ def portions(wrap):
 def begin(name, option, at):
     """A wrapped model and its optimizer after `at` steps; without a name neither is wrapped."""
     model = WRAPPERS[name].wrap(Net()) if name else Net()
-    optimizer = make([*model.parameters()], OPTIONS[option], zero=name == "ZeRO")
+    optimizer = make([*model.parameters()], OPTIONS[option])
     steps(name, model, optimizer, 1, at)
     return model, optimizer
 
@@ -139,13 +128,10 @@ def finish(name, option, model, optimizer, at, alone=None):
     steps(name, model, optimizer, at + 1, STEPS)
     whole, theirs = alone or undisturbed(option)
     indices = portions(WRAPPERS[name].wrap if name else lambda module: module)
-    states = getattr(optimizer, "optim", optimizer).state
     for p, (key, q) in zip(model.parameters(), whole.named_parameters(), strict=True):
         at, index = f"{name or 'one process'}, {option}, {key}", indices[key]
         same(p, q.detach().flatten()[index], at)
-        if p not in states and (isinstance(optimizer, ZeroRedundancyOptimizer) or not index.numel()):
-            continue
-        for entry, value in states[p].items():
+        for entry, value in optimizer.state[p].items():
             expected = theirs.state[q][entry]
             elementwise = entry.startswith("exp_avg")
             same(value, expected.flatten()[index] if elementwise else expected, f"{at}, {entry}")
@@ -200,33 +186,6 @@ def take_over(name, option, path, at, **how):
     dcp.load({"model": weights, "optimizer": state}, checkpoint_id=path, planner=LoadPlanner())
     set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
     finish(name, option, model, optimizer, at, (whole, mine))
-
-
-def fsdp1_round_trip(name, option, kind, at):
-    """FSDP1's own state dict of the optimizer, into a new model and optimizer."""
-    model, optimizer = begin(name, option, at)
-    kind = StateDictType[kind]
-    # With offloading of a state that is on the CPU, torch 2.13 returns one buffer for exp_avg and exp_avg_sq.
-    here = [FullStateDictConfig(), FullOptimStateDictConfig(offload_to_cpu=False)] if "FULL" in kind.name else []
-    with FullyShardedDataParallel.state_dict_type(model, kind, *here):
-        weights, state = model.state_dict(), FullyShardedDataParallel.optim_state_dict(model, optimizer)
-    model, optimizer = fresh(name, option)
-    with FullyShardedDataParallel.state_dict_type(model, kind, *here):
-        model.load_state_dict(weights)
-        optimizer.load_state_dict(FullyShardedDataParallel.optim_state_dict_to_load(model, optimizer, state))
-    finish(name, option, model, optimizer, at)
-
-
-def zero_round_trip(option, at):
-    """ZeRO's consolidated state, into a new model and optimizer."""
-    model, optimizer = begin("ZeRO", option, at)
-    optimizer.consolidate_state_dict(to=0)
-    content = [optimizer.state_dict() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(content, 0)
-    loaded, optimizer = fresh("ZeRO", option)
-    loaded.load_state_dict(model.state_dict())
-    optimizer.load_state_dict(content[0])
-    finish("ZeRO", option, loaded, optimizer, at)
 
 
 def watched(name, option):

@@ -3,14 +3,13 @@
 import pytest
 import torch
 from sharded_cases import (
-    ACTIVE,
     OPTIONS,
     alone,
     count,
     faults,
-    flat_parameters,
     flat_partitions,
     follow,
+    made_over_hidden_tensors,
     overflow,
     portions,
     without_gradients,
@@ -20,18 +19,16 @@ from sharded_layouts import SCHEMES
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
 
-# One DTensor and one flattened parameter with all options that read rows; every other scheme with the option that reads
+# One DTensor with all options that read rows; every other scheme with the option that reads
 # most from other processes, on four processes if the scheme also exists on two.
 TOGETHER = ["AGC and GC, group", "everything, global"]
 CHOSEN = {
     "Shard(1) on 4": [*TOGETHER, "everything, tensor"],
-    "FSDP1 on 4": [*TOGETHER, "everything, tensor"],
-    "ZeRO on 4": [*TOGETHER, "max_grad_norm"],  # each tensor takes its norm from those of all
 }
 
 
 # Other schemes have the same placements, or test_sharded_models.py trains under the wrapper.
-SIMILAR = ["Shard(0) on 4", "Shard(0), Shard(0)", "Replicate, Shard(0)", "Replicate, Shard(1)", "FSDP1 without shards"]
+SIMILAR = ["Shard(0) on 4", "Shard(0), Shard(0)", "Replicate, Shard(0)", "Replicate, Shard(1)"]
 SIMILAR += ["HSDP", "tensor parallel", "Shard(0), Shard(1)", "Shard(0), Replicate"]
 
 
@@ -52,13 +49,12 @@ def test_the_trajectory_is_that_of_whole_tensors(processes, name, option) -> Non
         assert rested, "the gate never closed"
 
 
-FAULTS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "FSDP1 on 4", "Shard(1) on 4")]
-FAULTS += [("Shard(0), Shard(1)", "AGC of tensors"), ("FSDP1 on 2", "AGC of tensors")]
-SOAKED = ("Shard(1) on 4", "FSDP1 on 2")
+FAULTS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "Shard(1) on 4")]
+FAULTS += [("Shard(0), Shard(1)", "AGC of tensors")]
 
 
 @pytest.mark.parametrize(
-    ("name", "option"), [pytest.param(*x, marks=pytest.mark.soak if x[0] in SOAKED else ()) for x in FAULTS]
+    ("name", "option"), [pytest.param(*x, marks=pytest.mark.soak if x[0] == "Shard(1) on 4" else ()) for x in FAULTS]
 )
 def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, option) -> None:
     processes.run(SCHEMES[name].world, follow, name, option, change=faults)
@@ -70,8 +66,6 @@ def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, o
         ("Shard(1) on 2", torch.float32, 1e-5),
         pytest.param("Shard(1) on 2", torch.bfloat16, 2e-2, marks=pytest.mark.soak),
         ("fully_shard on 4", torch.bfloat16, 2e-2),
-        pytest.param("FSDP1 on 4", torch.float32, 1e-5, marks=pytest.mark.soak),
-        ("FSDP1 on 4", torch.bfloat16, 2e-2),
     ],
 )
 def test_lower_precision(processes, name, dtype, tolerance) -> None:
@@ -89,24 +83,21 @@ def held(processes):
     return found
 
 
-WITH_EMPTY_SHARES = ("Shard(0) on 4", "Shard(1) on 4", "fully_shard on 4", "FSDP1 on 4", "tensor parallel")
+WITH_EMPTY_SHARES = ("Shard(0) on 4", "Shard(1) on 4", "fully_shard on 4", "tensor parallel")
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_the_schemes_are_what_their_names_say(held, name) -> None:
-    """Every element is somewhere, the shares are uneven, some are empty, and FSDP1 cuts rows in the middle."""
+    """Every element is somewhere, the shares are uneven, and some are empty."""
     scheme, ranks = SCHEMES[name], held[name]
     sizes = [torch.Size(shape).numel() for shape in scheme.shapes]
     for i, size in enumerate(sizes):
         assert {k for rank in ranks for k in rank[i]} == set(range(size))
     assert any(len({len(rank[i]) for rank in ranks}) > 1 for i in range(len(sizes))) == scheme.uneven
-    rows = [torch.Size(shape[1:]).numel() for shape in scheme.shapes]
-    parts = [pair for rank in ranks for pair in zip(rank, rows, strict=True)]
-    assert name not in WITH_EMPTY_SHARES or not all(part for part, _ in parts)
-    assert name != "FSDP1 on 4" or any(part and (part[0] % row or len(part) % row) for part, row in parts)
+    assert name not in WITH_EMPTY_SHARES or not all(part for rank in ranks for part in rank)
 
 
-@pytest.mark.parametrize("name", ["Shard(0), Shard(1)", "fully_shard on 4", "FSDP1 on 4"])
+@pytest.mark.parametrize("name", ["Shard(0), Shard(1)", "fully_shard on 4"])
 def test_an_overflow_on_one_process_stops_the_step_on_all(processes, name) -> None:
     assert processes.run(4, overflow, name) == [True] * 4
 
@@ -130,19 +121,17 @@ def test_a_pool_counts_the_gradients_that_exist(processes) -> None:
 
 SPLIT_ONCE = [
     "Shard(0) on 4", "Shard(1) on 4", "Shard(0), Shard(1)", "Shard(0), Replicate", "all placements of a mesh",
-    "with plain tensors", "fully_shard on 4", "HSDP", "tensor parallel", "FSDP1 on 4", "FSDP1, hybrid", "ZeRO on 2",
-    "ZeRO on 4",
+    "with plain tensors", "fully_shard on 4", "HSDP", "tensor parallel",
 ]  # fmt: skip
 BUDGET = (
     [(name, "everything, global", 1) for name in SPLIT_ONCE]
     + [(name, "everything, global", 2) for name in ("two meshes", "tensor parallel and fully_shard")]
-    + [(name, option, 0) for name in ("Replicate on 2", "DDP", "FSDP1 without shards") for option in TOGETHER]
-    + [(name, option, 0) for name in ("ZeRO on 2", "ZeRO on 4") for option in ("tensor", "AGC of units")]
+    + [(name, option, 0) for name in ("Replicate on 2", "DDP") for option in TOGETHER]
 )
 
 
 # Others have the same placements.
-COUNTED_IN_SOAK = ("Shard(0) on 4", "Shard(1) on 4", "Shard(0), Replicate", "HSDP", "tensor parallel", "FSDP1, hybrid")
+COUNTED_IN_SOAK = ("Shard(0) on 4", "Shard(1) on 4", "Shard(0), Replicate", "HSDP", "tensor parallel")
 
 
 @pytest.mark.parametrize(
@@ -150,11 +139,8 @@ COUNTED_IN_SOAK = ("Shard(0) on 4", "Shard(1) on 4", "Shard(0), Replicate", "HSD
     [pytest.param(*x, marks=pytest.mark.soak if x[0] in COUNTED_IN_SOAK else ()) for x in BUDGET],
 )
 def test_collectives_beyond_those_of_adamw(processes, name, option, most) -> None:
-    world = SCHEMES[name].world
-    adamw = processes.run(world, count, name, option, torch.optim.AdamW) if "ZeRO" in name else [[0] * 3] * world
-    for mine, theirs in zip(processes.run(world, count, name, option), adamw, strict=True):
-        found = max(n - m for n, m in zip(mine, theirs, strict=True))
-        assert found == most or ("ZeRO" in name and found < most)  # ZeRO's updates are collectives themselves
+    for mine in processes.run(SCHEMES[name].world, count, name, option):
+        assert max(mine) == most
 
 
 def test_an_optimizer_of_one_process_uses_no_collective(processes) -> None:
@@ -164,12 +150,11 @@ def test_an_optimizer_of_one_process_uses_no_collective(processes) -> None:
 # Errors.
 
 
-@pytest.mark.parametrize("shards", [True, False])
-@pytest.mark.parametrize("options", [{}, ACTIVE, {"agc_clip": 0.1, "max_grad_norm": 1.0}])
-def test_flat_parameters_are_refused_before_anything_is_touched(processes, shards, options) -> None:
-    for message, untouched in processes.run(2, flat_parameters, shards, options):
-        assert "use_orig_params=True" in message
-        assert untouched
+@pytest.mark.parametrize("how", ["original", "flat", "added", "ZeRO"])
+def test_wrappers_that_hide_tensors_are_refused(processes, how) -> None:
+    for message in processes.run(2, made_over_hidden_tensors, how):
+        assert "fully_shard (FSDP2)" in message
+        assert ("ZeroRedundancyOptimizer" if how == "ZeRO" else "FullyShardedDataParallel (FSDP1)") in message
 
 
 def test_flat_partitions_of_other_libraries_are_refused(processes) -> None:

@@ -1,7 +1,7 @@
 """Real models under the wrappers of torch: training, checkpoints, the monitor."""
 
 import pytest
-from sharded_models import WRAPPERS, fsdp1_round_trip, learn, resume, save, take_over, watched, zero_round_trip
+from sharded_models import WRAPPERS, learn, resume, save, take_over, watched
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -9,8 +9,6 @@ AT = 6
 FLAT = {"flatten_optimizer_state_dict": True}
 GATHERED = {"full_state_dict": True, "cpu_offload": True}
 EVERYTHING, GROUP = "everything, tensor", "group"
-# The state of a group is in the other checkpoints too.
-OPTIONS = [EVERYTHING, pytest.param(GROUP, marks=pytest.mark.soak)]
 
 
 def world(name):
@@ -19,7 +17,7 @@ def world(name):
 
 # test_sharded.py has more options with tensors of these wrappers; the checkpoints below train the same models.
 CASES = [(name, "everything, global") for name in WRAPPERS]
-CASES += [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
+CASES += [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard")]
 
 
 @pytest.mark.soak
@@ -57,7 +55,6 @@ def test_the_monitor_reads_what_it_reads_of_whole_tensors(processes, name) -> No
         ("fully_shard on 2", ["fully_shard on 4"], EVERYTHING, {}),
         ("fully_shard on 4", ["fully_shard on 2"], GROUP, FLAT),
         pytest.param("fully_shard on 4", ["fully_shard on 4"], GROUP, FLAT, marks=pytest.mark.soak),
-        ("FSDP1 on 4", ["FSDP1 on 4"], GROUP, {}),
         ("DDP", ["DDP"], GROUP, {}),
         ("fully_shard on 4", ["", "tensor parallel"], EVERYTHING, GATHERED),
         pytest.param("fully_shard on 4", ["fully_shard on 2"], EVERYTHING, GATHERED, marks=pytest.mark.soak),
@@ -74,15 +71,3 @@ def test_a_checkpoint_resumes_on_any_number_of_processes(processes, tmp_path, sa
 @pytest.mark.parametrize(("option", "how"), [(EVERYTHING, {}), pytest.param(GROUP, FLAT, marks=pytest.mark.soak)])
 def test_a_checkpoint_of_adamw_is_taken_over_by_all_processes(processes, tmp_path, option, how) -> None:
     processes.run(2, take_over, "fully_shard on 2", option, str(tmp_path / "checkpoint"), AT, **how)
-
-
-# FSDP1's checkpoint above has a state in shards.
-@pytest.mark.parametrize("name", ["FSDP1 on 4", pytest.param("FSDP1, hybrid", marks=pytest.mark.soak)])
-@pytest.mark.parametrize("kind", ["FULL_STATE_DICT", pytest.param("SHARDED_STATE_DICT", marks=pytest.mark.soak)])
-def test_the_state_dict_of_fsdp1(processes, name, kind) -> None:
-    processes.run(world(name), fsdp1_round_trip, name, EVERYTHING, kind, AT)
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_the_consolidated_state_of_zero(processes, option) -> None:
-    processes.run(world("ZeRO"), zero_round_trip, option, AT)
