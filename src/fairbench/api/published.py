@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.published.publication import load_publication
+from fairbench.analysis.published.publication import PublishedComparison, load_publication, published_comparisons
 from fairbench.analysis.published.user_table import table_comparisons
-from fairbench.analysis.published.verdicts import PublishedComparison, published_comparisons
 from fairbench.common.errors import UsageError
 from fairbench.report.table import Table, names_of
 

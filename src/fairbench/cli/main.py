@@ -14,8 +14,7 @@ from typing import Any
 from fairbench.cli.options import refuse_empty
 from fairbench.cli.parser import command_names, parser
 from fairbench.common.errors import Preempted, UsageError, unknown
-from fairbench.common.extras import missing_extra
-from fairbench.common.installation import check_installation
+from fairbench.common.installation import check_installation, missing_extra
 from fairbench.common.terminal import say
 from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 

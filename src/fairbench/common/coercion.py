@@ -1,12 +1,13 @@
 """From plain values to declared types: dataclasses, as in `fairbench.suites.schema`, typed dicts, lists and numbers."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
-from fairbench.common.errors import unknown
+from fairbench.common.errors import UsageError, unknown
 
 KeyPath = tuple[str, ...]
 """The path of a key, as in ("arenas", "gpt", "steps")."""
@@ -70,3 +71,36 @@ def _table(value: Any, path: KeyPath) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise Wrong(path, f"must be a table, got {value!r}")
     return value
+
+
+KINDS = ((bool, "true or false"), ((int, float), "a number"), (str, "a string"), ((list, tuple), "a list"))
+"""The kinds of values, bool before number, since a bool of Python is a number too."""
+
+
+def is_json(value: Any) -> bool:
+    """Whether JSON can hold the value, which excludes NaN and infinities."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def check_value(where: str, value: Any, default: Any) -> None:
+    """Raise UsageError unless a hyperparameter's value fits into a record, and is of the kind of its default.
+
+    Args:
+        where: its name in the message, as "optimizers.AdamW.options.betas".
+        value: its value.
+        default: the factory's default; None allows every kind.
+    """
+    if not is_json(value):
+        raise UsageError(f"{where} must be a finite plain value, got {value!r}")
+    kind = _kind(default)
+    if default is not None and _kind(value) != kind:
+        raise UsageError(f"{where} must be {kind}, as its default {default!r} is; got {value!r}")
+
+
+def _kind(value: Any) -> str:
+    """The kind of a value; whole numbers are numbers, since a default 0 often stands for 0.0."""
+    return next((name for types, name in KINDS if isinstance(value, types)), "a table")

@@ -52,11 +52,7 @@ def one_line(error: BaseException) -> str:
 
 
 def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
-    """The entry with a name.
-
-    Raises:
-        UsageError: the name is unknown.
-    """
+    """The entry with a name. Raises `UsageError` if the name is unknown."""
     if name not in known:
         raise unknown(kind, name, known)
     return known[name]

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.extras import how_to_install
+from fairbench.common.installation import how_to_install
 
 LIBRARIES = ("pytorch_optimizer", "schedulefree")
 """Packages of the registry's optimizers, which the extra [zoo] installs."""

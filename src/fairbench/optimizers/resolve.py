@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fairbench.common.coercion import check_value, is_json
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import load
-from fairbench.common.json_values import check_value, is_json
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
 from fairbench.optimizers.spec import HORIZON, WARMUP, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
-from fairbench.analysis.published.verdicts import PublishedComparison
+from fairbench.analysis.published.publication import PublishedComparison
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import NONE, duration, interval, number, p_value, percent, plain, plural
 from fairbench.report.sections.verdicts import VerdictText, naming

@@ -13,8 +13,7 @@ from fairbench.analysis.published.replication import ValueRow, VerdictRow, gaps,
 from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import NONE, mean_and_deviation, p_value, rate, signed, some, three
-from fairbench.report.document import Document
-from fairbench.report.output import Output, Section
+from fairbench.report.document import Document, Output, Section
 from fairbench.report.view import ARM, Column, numbers, words
 from fairbench.study.history import changes
 from fairbench.suites.loader import load_suite

@@ -1,8 +1,10 @@
 """The report of a study: all of its derived files, made from its records alone."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
@@ -13,12 +15,40 @@ from fairbench.report.figures.canvas import Drawing, figure_options
 from fairbench.report.figures.panel import DrawnPanel
 from fairbench.report.figures.style import styles_of
 from fairbench.report.page import render_page
-from fairbench.report.render.dictionary import data_package
 from fairbench.report.render.latex import to_latex
 from fairbench.report.sections import SECTIONS
+from fairbench.report.table import Table, purpose
 from fairbench.study.folder import LISTING, PAGE
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
+from fairbench.suites.schema import Suite
+
+VERSION = "2.0.0"
+"""The version of all columns: the first number rises where one is removed or changes its meaning, the second where one
+is added."""
+
+
+def data_package(suite: Suite, data: Mapping[str, Table[Any]]) -> str:
+    """The dictionary as a Data Package (https://datapackage.org), which the libraries of Frictionless read."""
+    package = {
+        "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
+        "name": "fairbench-study",
+        "title": suite.name,
+        "description": suite.description,
+        "version": VERSION,
+        "resources": [_resource(name, table) for name, table in data.items()],
+    }
+    return json.dumps(package, indent=1, ensure_ascii=False) + "\n"
+
+
+def _resource(name: str, table: Table[Any]) -> dict[str, Any]:
+    """A file and its columns."""
+    stem, _, ending = name.rpartition(".")
+    about = purpose(table.kind) if table.kind else ""
+    file = {"name": stem, "type": "table", "path": name, "format": ending, "description": about}
+    schema = {"schema": {"fields": [field.to_json() for field in table.fields]}}
+    return {**file, **schema, **({"mediatype": "text/csv", "encoding": "utf-8"} if ending == "csv" else {})}
+
 
 MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
 """The names of files that some reports have and others do not; no other file is ever removed."""

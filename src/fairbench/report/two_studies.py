@@ -11,8 +11,7 @@ from fairbench.analysis.audit import audit
 from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, two_arms, two_verdicts
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import mean_and_deviation, plural, rate, some, three
-from fairbench.report.document import Document
-from fairbench.report.output import Output, Section
+from fairbench.report.document import Document, Output, Section
 from fairbench.report.sections.verdicts import ORDER, GridText, grid_column
 from fairbench.report.table import Table
 from fairbench.report.view import ARM, Column, intervals, numbers, words

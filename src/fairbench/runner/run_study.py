@@ -13,8 +13,7 @@ from fairbench.data.dataset_config import configs_of
 from fairbench.optimizers.resolve import known_modules
 from fairbench.runner.code_identity import arena_libraries
 from fairbench.runner.coordination.claims import Claims, open_claims
-from fairbench.runner.coordination.contention import Contention
-from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
 from fairbench.runner.executors.base import Executor

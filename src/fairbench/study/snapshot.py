@@ -71,11 +71,7 @@ def open_study(directory: Path) -> tuple[History, Snapshot[WholeRecord]]:
 
 
 def read_plans(directory: Path) -> History:
-    """The plans of an output directory.
-
-    Raises:
-        UsageError: there is no study, or its configuration is damaged.
-    """
+    """The plans of an output directory. Raises `UsageError` if there is no study, or its configuration is damaged."""
     history = read_history(directory)
     if not history.plans:
         reason = "there is no config.json" if directory.is_dir() else "there is no such directory"

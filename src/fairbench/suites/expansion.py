@@ -15,9 +15,8 @@ from fairbench.arenas.base import Arena, ArenaFacts
 from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.arenas.sizes import SIZED
-from fairbench.common.coercion import KeyPath, Wrong, build
+from fairbench.common.coercion import KeyPath, Wrong, build, is_json
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.json_values import is_json
 from fairbench.suites.arena_plan import ArenaPlan, Cell, Ladder
 from fairbench.suites.schema import Suite, SuiteFile
 
@@ -70,11 +69,7 @@ def _has(arena: Arena, method: str) -> bool:
 
 
 def _facts(arena: Arena, reference: str) -> ArenaFacts:
-    """The facts of a user's arena.
-
-    Raises:
-        UsageError: they or a method are missing.
-    """
+    """The facts of a user's arena. Raises `UsageError` if they or a method are missing."""
     facts = getattr(arena, "facts", None)
     if not isinstance(facts, ArenaFacts):
         example = 'facts = ArenaFacts(title="my work", metrics={"loss": "min"})'

@@ -105,11 +105,7 @@ def _suite_file(name_or_path: str) -> Traversable:
 
 
 def changed(suite: Suite, overrides: Overrides) -> Suite:
-    """A suite with changes, checked.
-
-    Raises:
-        UsageError: something is unknown, or does not fit.
-    """
+    """A suite with changes, checked. Raises `UsageError` if something is unknown, or does not fit."""
     with _located(f"suite {suite.name}", overrides=overrides):
         suite = overridden(suite, overrides)
         check_suite(suite)

@@ -9,8 +9,7 @@ from statistics import mean, stdev
 import pytest
 from scipy import stats
 
-from fairbench.analysis.published.publication import load_publication
-from fairbench.analysis.published.verdicts import published_comparisons
+from fairbench.analysis.published.publication import load_publication, published_comparisons
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 

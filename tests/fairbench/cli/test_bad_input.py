@@ -10,7 +10,7 @@ from tiny import write_tiny
 from torch.nn import Module
 
 from fairbench.cli.main import main
-from fairbench.common.extras import EXTRAS
+from fairbench.common.installation import EXTRAS
 from fairbench.optimizers.resolve import build_optimizer
 from fairbench.optimizers.spec import OptimizerSpec
 from fairbench.suites.loader import tomllib

@@ -17,15 +17,14 @@ from rich.console import Console
 from rich.style import Style
 
 from fairbench import report
-from fairbench.analysis.aggregates import Aggregate, aggregates
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import budgets
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
+from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.formatting import column_of_means, exact, interval, mean_and_deviation, percent, rate
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.report.render.latex import to_latex
-from fairbench.report.render.tex import ESCAPED, escape
+from fairbench.report.render.latex import ESCAPED, escape, to_latex
 from fairbench.report.sections.results import main_table
 from fairbench.report.sections.verdicts import VerdictText
 from fairbench.report.study import study_report

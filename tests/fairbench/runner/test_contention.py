@@ -6,8 +6,7 @@ import fabricated
 import pytest
 from fabricated import Records
 
-from fairbench.runner.coordination.contention import Contention
-from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.status import this_machine
 from fairbench.study.record import Record
 from fairbench.study.records import Store

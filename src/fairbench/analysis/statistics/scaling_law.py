@@ -94,11 +94,7 @@ class Law:
     left_out_error: float | None = None
 
     def speed_up(self, optimizer: str, size: float) -> float:
-        """r_o(N) of an optimizer.
-
-        Raises:
-            UsageError: the law has no such optimizer.
-        """
+        """r_o(N) of an optimizer. Raises `UsageError` if the law has no such optimizer."""
         found = {x.optimizer: x for x in self.speed_ups}
         if optimizer == self.reference:
             return 1.0

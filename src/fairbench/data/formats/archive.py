@@ -35,11 +35,7 @@ class Members:
     _read: Callable[[str], bytes]
 
     def read(self, name: str) -> bytes:
-        """The content of a file.
-
-        Raises:
-            UsageError: there is no such file, or it is damaged.
-        """
+        """The content of a file. Raises `UsageError` if there is no such file, or it is damaged."""
         if name not in self.names:
             raise UsageError(f"{self.path} has no {name}: it is a different archive, or a different version of it")
         with damage_named(f"{self.path}: {name}"):

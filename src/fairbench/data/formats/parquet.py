@@ -31,11 +31,7 @@ def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
 
 
 def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a file as tuples of these columns.
-
-    Raises:
-        UsageError: the file is damaged, or lacks a column.
-    """
+    """The rows of a file as tuples of these columns. Raises `UsageError` if the file is damaged, or lacks a column."""
     with _opened(path) as file:
         names = file.schema_arrow.names
         if missing := [column for column in columns if column not in names]:

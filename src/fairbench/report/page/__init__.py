@@ -15,10 +15,9 @@ import jinja2
 from markupsafe import Markup
 
 from fairbench.common.files import write_atomically
-from fairbench.report.document import Document
+from fairbench.report.document import Document, Section
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
-from fairbench.report.output import Section
 from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.render.latex import to_latex
 from fairbench.report.view import Cell, TableView

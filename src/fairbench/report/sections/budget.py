@@ -7,7 +7,7 @@ from fairbench.analysis.budget import budgets, equality
 from fairbench.analysis.comparability import HashCheck, hash_checks
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning, tuning
 from fairbench.common.formatting import NONE, exact, number, percent, plural, rate, signed
-from fairbench.report.output import Output, Section
+from fairbench.report.document import Output, Section
 from fairbench.report.view import ARM, Column, TableView, integers, numbers, page_only, table_view, words
 
 SMALL_BUDGETS = ("1", "2", "4", "8")

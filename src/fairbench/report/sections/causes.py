@@ -6,8 +6,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.common.formatting import exact, interval, percent, three
+from fairbench.report.document import Output, Section
 from fairbench.report.figures.intervals import draw_causes, draw_shocks
-from fairbench.report.output import Output, Section
 from fairbench.report.view import ARM, Column, integers, intervals, numbers, words
 
 

@@ -4,8 +4,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import Cost, costs
 from fairbench.analysis.curves import equal_times
 from fairbench.common.formatting import number, three
+from fairbench.report.document import Output, Section
 from fairbench.report.figures.step_time import draw_step_time
-from fairbench.report.output import Output, Section
 from fairbench.report.view import ARM, integers, numbers, page_only, words
 
 PHASES = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")

@@ -3,8 +3,8 @@
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.mechanism import Quantity, mechanisms, quantities
 from fairbench.common.formatting import SHOWN, percent, plural, three
+from fairbench.report.document import Output, Section
 from fairbench.report.figures.learning_curves import draw_mechanism
-from fairbench.report.output import Output, Section
 from fairbench.report.view import ARM, integers, numbers, page_only, words
 
 

@@ -1,4 +1,4 @@
-"""The search of each arm, and the setting that it selected."""
+"""Learning curves, the search of each arm, and the setting that it selected."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,18 @@ from fairbench.analysis.audit.search import edge
 from fairbench.analysis.budget import search_in_words
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import NONE, rate
+from fairbench.report.document import Output, Section
+from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.output import Output, Section
 from fairbench.report.view import ARM, Column
 from fairbench.suites.schema import RULES
 from fairbench.suites.search import Setting, are_numbers
+
+CURVES = Section[Analyses](
+    "curves",
+    "Learning curves",
+    (Output("learning_curves", figure=draw_learning_curves), Output("training_loss", figure=draw_training_loss)),
+)
 
 
 def _columns(analyses: Analyses) -> tuple[Column, ...]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from fairbench.analysis.aggregates import Aggregate, aggregates
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.leaderboard import DECIDED, Standing, leaderboard
 from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.formatting import column_of_means, exact, measured, number, p_value, signed, three
-from fairbench.report.output import Output, Section
+from fairbench.report.document import Output, Section
 from fairbench.report.sections.verdicts import TEST_NAMES, VerdictText, naming
 from fairbench.report.view import (
     ARM,

@@ -4,8 +4,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend, ladder_laws, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.common.formatting import NONE, exact, interval, p_value, percent, plural, some, three
+from fairbench.report.document import Output, Section
 from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
-from fairbench.report.output import Output, Section
 from fairbench.report.view import ARM, Column, integers, intervals, numbers, page_only, words
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results, Run
 from fairbench.common.formatting import rate
-from fairbench.report.output import Output, Section
+from fairbench.report.document import Output, Section
 from fairbench.report.render.parquet import RECORDS, RecordTable, record_table
 from fairbench.report.table import SEARCHED, Table, csv_line, names_of
 from fairbench.report.view import ARM, Column, integers, numbers, words

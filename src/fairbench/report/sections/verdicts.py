@@ -10,8 +10,8 @@ from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import interval, p_value, plural, some
+from fairbench.report.document import Output, Section
 from fairbench.report.figures.intervals import draw_leaderboard
-from fairbench.report.output import Output, Section
 from fairbench.report.table import Audit, names_of
 from fairbench.report.view import Column, Emphasized, Row, TableView, table_view, words
 

@@ -14,9 +14,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from fairbench.common.files import remove, write_atomically
-from fairbench.runner.coordination.liveness import Liveness
+from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH, Liveness
 from fairbench.runner.coordination.status import TOKEN_DIGITS, DriverStatus, start_of, status_path, this_machine
-from fairbench.runner.observers import Follower
+from fairbench.runner.observers import Follower, Observer
+from fairbench.study.records import Store
+from fairbench.study.trial_spec import TrialSpec
 
 SHORTEST_BEAT, BEAT = 1.0, 10.0
 """Shortest and longest seconds between two statuses."""
@@ -75,3 +77,33 @@ class Heartbeat(Follower):
         self._last_write, self._is_new = self._pace(), False
         self.status = replace(self.status, beat=self.status.beat + 1, written=self.clock(), trials=self.trials)
         write_atomically(status_path(self._directory, self.status.token), json.dumps(asdict(self.status)))
+
+
+class Contention(Observer):
+    """Marks this driver's trials while another driver of this machine runs trials; the heartbeat comes first.
+
+    Their timings are not comparable. The mark is a file next to the trial's checkpoint, and exists as long as that. The
+    record therefore has `alone: false`, whichever driver completes the trial.
+    """
+
+    def __init__(self, heartbeat: Heartbeat, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._heartbeat, self._store, self._clock = heartbeat, store, clock
+        self._next_look, self._is_shared = float("-inf"), False
+
+    def started(self, spec: TrialSpec, label: str) -> None:
+        """Remove the mark of an earlier attempt, unless the trial resumes from its checkpoint."""
+        if not self._store.checkpoint(spec.id).exists():
+            self._store.shared(spec.id).unlink(missing_ok=True)
+        self.beat()
+
+    def beat(self) -> None:
+        """Mark the running trials if the machine is shared."""
+        if self._clock() >= self._next_look:
+            here = self._heartbeat.status
+            alive = self._heartbeat.liveness.alive()
+            others = [x for x in alive if x.boot == here.boot and x.token != here.token]
+            self._is_shared = any(status.trials for status in others)
+            self._next_look = self._clock() + LOOK + LOOK_EACH * len(alive)
+        for trial in self._heartbeat.trials if self._is_shared else ():
+            if not self._store.shared(trial).exists():
+                write_atomically(self._store.shared(trial), "")

@@ -165,11 +165,7 @@ class Watcher:
         self._snapshot: Snapshot[Record] | None = None
 
     def status(self) -> StudyStatus | Preparation:
-        """The study as it is now.
-
-        Raises:
-            UsageError: there is no study, or something in it is damaged.
-        """
+        """The study as it is now. Raises `UsageError` if there is no study, or something in it is damaged."""
         alive, now = self._liveness.wait_until_known(), self._clock()
         if alive and not (self._directory / CONFIG).exists():
             return Preparation([driver.name for driver in alive])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.common.extras import how_to_install
+from fairbench.common.installation import how_to_install
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # the user did not agree to be counted
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # otherwise `uv run` builds an environment for every worker
