@@ -12,9 +12,9 @@ import pytest
 
 from fairbench.analysis.audit import AUDIT_CHECKS
 from fairbench.cli.parser import parser
+from fairbench.common.toml import tomllib
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.runner.executors.starting import ONE_THREAD
-from fairbench.suites.loader import tomllib
 from psilogic import PsiLogic
 
 pytest.importorskip("sphinx", reason="needs the dependency group docs, which Python 3.10 cannot install")

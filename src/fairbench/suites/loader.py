@@ -10,6 +10,7 @@ from typing import Any
 
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
+from fairbench.common.toml import tomllib
 from fairbench.suites.checks import NAME, check_file, check_suite
 from fairbench.suites.expansion import completed, expanded
 from fairbench.suites.overrides import Overrides, overridden
@@ -17,12 +18,8 @@ from fairbench.suites.schema import Suite, SuiteFile
 
 if sys.version_info >= (3, 11):
     from importlib.resources.abc import Traversable
-
-    import tomllib
 else:
     from importlib.abc import Traversable
-
-    import tomli as tomllib
 
 UNCHANGED = Overrides()
 

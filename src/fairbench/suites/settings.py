@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from fairbench.common.coercion import KeyPath, build
 from fairbench.common.errors import UsageError, pick, unknown
+from fairbench.common.toml import tomllib
 from fairbench.suites.expansion import completed
 from fairbench.suites.schema import Suite
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FORM = "AdamW.weight_decay=0.1, training.clip_norm=0 or arenas.vit.steps=100"
 NAMED = (("arenas",), ("optimizers",))

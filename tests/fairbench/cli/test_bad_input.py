@@ -11,9 +11,9 @@ from torch.nn import Module
 
 from fairbench.cli.main import main
 from fairbench.common.installation import EXTRAS
+from fairbench.common.toml import tomllib
 from fairbench.optimizers.resolve import build_optimizer
 from fairbench.optimizers.spec import OptimizerSpec
-from fairbench.suites.loader import tomllib
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from fairbench.arenas.shocks.registry import SHOCKS
+from fairbench.common.toml import tomllib
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arena_plan import ArenaPlan
-from fairbench.suites.loader import load_suite, parse_suite, tomllib
+from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
