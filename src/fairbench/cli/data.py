@@ -82,13 +82,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
-    """The state of a prepared folder and what to do about it.
-
-    Args:
-        folder: the folder.
-        config: the dataset, if the name of the folder says it; otherwise it is the one in the manifest.
-        root: the folder of all data.
-    """
+    """The state of a prepared folder and what to do about it; without a config its manifest says what it is."""
     from fairbench.data.prepared import read_folder
 
     try:

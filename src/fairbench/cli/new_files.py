@@ -36,10 +36,6 @@ def class_name(name: str) -> str:
 def write_template(kind: str, name: str) -> Path:
     """Write a template into the working directory.
 
-    Args:
-        kind: "optimizer" or "arena".
-        name: name of the file without .py, from which that of the class is derived.
-
     Returns:
         The file.
 

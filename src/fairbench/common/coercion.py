@@ -87,13 +87,7 @@ def is_json(value: Any) -> bool:
 
 
 def check_value(where: str, value: Any, default: Any) -> None:
-    """Raise UsageError unless a hyperparameter's value fits into a record, and is of the kind of its default.
-
-    Args:
-        where: its name in the message, as "optimizers.AdamW.options.betas".
-        value: its value.
-        default: the factory's default; None allows every kind.
-    """
+    """Raise UsageError unless a hyperparameter's value fits into a record, and any default that it has."""
     if not is_json(value):
         raise UsageError(f"{where} must be a finite plain value, got {value!r}")
     kind = _kind(default)

@@ -82,13 +82,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def require_disk_space(folder: Path, size: int, purpose: str) -> None:
-    """Raise `UsageError` if the disk has too little free space.
-
-    Args:
-        folder: where files will be written; it need not exist.
-        size: bytes.
-        purpose: of the files, as in "download CIFAR-100".
-    """
+    """Raise `UsageError` if the disk has too little free space."""
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < size:

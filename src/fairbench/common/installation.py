@@ -28,10 +28,6 @@ def how_to_install(extra: str = "bench") -> str:
 def missing_extra(error: ModuleNotFoundError, first: str) -> str:
     """A message on a library that is not installed, which names its extra.
 
-    Args:
-        error: the error of its import.
-        first: the extra to name if it is one of several.
-
     Raises:
         ModuleNotFoundError: the module is of no extra.
     """

@@ -36,12 +36,7 @@ class Damaged:
     locked: bool = False
 
     def text(self, what: str, remedy: str) -> str:
-        """A message.
-
-        Args:
-            what: the kind of file, as "record".
-            remedy: what to do about a file with wrong content.
-        """
+        """A message on a kind of file, as "record", with what to do about wrong content."""
         if self.locked:
             return (
                 f"{what} {self.path} cannot be read ({self.reason}) and is left alone; let its owner make it readable"
@@ -55,12 +50,7 @@ def read_text(path: Path) -> str | Damaged | None:
 
 
 def read_json(path: Path, interpret: Callable[[Any], ValueT]) -> ValueT | Damaged | None:
-    """The value of a JSON file; None without the file.
-
-    Args:
-        path: the file.
-        interpret: makes the value of plain values, or raises ValueError with what is wrong.
-    """
+    """The value that `interpret` makes of a JSON file, unless it raises ValueError; None without the file."""
     return read_file(path, lambda content: interpret(parse_json(content)))
 
 

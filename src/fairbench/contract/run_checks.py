@@ -33,11 +33,6 @@ NO_STEP = (
 def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]:
     """The result of every check, even if the optimizer breaks a process; of the first alone, if a training raises.
 
-    Args:
-        name: the optimizer's name.
-        plan: what it is, and its hyperparameters.
-        call_each: calls a function in processes of their own.
-
     Raises:
         UsageError: the optimizer does not exist, or has no such hyperparameter.
     """

@@ -21,12 +21,7 @@ PREPARED = {name: dataset for name, dataset in DATASETS.items() if dataset.modul
 
 @dataclass(frozen=True)
 class DatasetConfig:
-    """A dataset with every option of its preparation; `dataset_config` makes it.
-
-    Attributes:
-        dataset: a name in `PREPARED`.
-        options: every option, defaults included.
-    """
+    """A dataset with every option of its preparation; `dataset_config` makes it."""
 
     dataset: str
     options: Mapping[str, Any]
@@ -110,10 +105,6 @@ class DatasetConfig:
 
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
     """The configuration of a dataset; omitted options have their defaults.
-
-    Args:
-        dataset: a name in `PREPARED`.
-        options: options of its preparation.
 
     Raises:
         UsageError: the name is unknown, or an option has a wrong value, or none and no default.

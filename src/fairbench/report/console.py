@@ -62,12 +62,7 @@ def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Gro
 def plan_view(
     study: ResolvedSuite, forecasts: Sequence[Forecast], workers: int, history: History, directory: Path
 ) -> Group:
-    """The trials of a study, the time and disk space that they take, and the differences that they can detect.
-
-    Args:
-        workers: trials at a time.
-        history: the plans of its directory, this one the last.
-    """
+    """The trials of a study, the time and disk space that they take, and the differences that they can detect."""
     suite, lines = study.suite, list[str]()
     for f in forecasts:
         arena, names = suite.arenas[f.arena], suite.optimizers_of(f.arena)

@@ -173,13 +173,7 @@ def _seconds_per_example(arena: "Arena", model: "nn.Module", data: "Data", train
 
 
 def _probed_examples(suite: Suite, batch_size: int, per_example: float) -> int:
-    """Examples of a batch with which an arena's steps are measured; at least two, as batch norm needs.
-
-    Args:
-        suite: the suite.
-        batch_size: of the arena.
-        per_example: seconds of an evaluation.
-    """
+    """Examples of a batch with which an arena's steps are measured; at least two, as batch norm needs."""
     steps = STEPS * STEP_COST * len(suite.optimizers)
     return min(batch_size, max(int(PROBE_SECONDS["steps"] / (steps * per_example)), 2))
 

@@ -69,13 +69,7 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
 def run_preview(
     suite: Suite, chosen: Sequence[float], places: Sequence[Place], say: Callable[[str], None] = lambda text: None
 ) -> Preview:
-    """Train every optimizer of a suite with one arena at a few learning rates, with the sweep's first seed.
-
-    Args:
-        suite: the suite.
-        chosen: the learning rates; empty takes three of the grid.
-        places: where trials run concurrently.
-        say: gets messages on progress.
+    """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed.
 
     Raises:
         UsageError: an optimizer, a hyperparameter or data is missing or cannot work.

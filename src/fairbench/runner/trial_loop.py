@@ -110,10 +110,6 @@ class TrialLoop:
     ) -> None:
         """Run trials; each record is on disk before the next trial is planned.
 
-        Args:
-            limits: seconds that a trial may take, by arena.
-            resumes: whether a trial can resume from a checkpoint.
-
         Raises:
             KeyboardInterrupt: the user stopped it. The running trials have written checkpoints, if they can.
             Preempted: a signal stopped it, likewise.

@@ -24,12 +24,7 @@ class Compare:
         return replace(self, optimizers=[*dict.fromkeys([*self.optimizers, *names])]) if self.optimizers else self
 
     def pairs(self, names: Sequence[str], reference: str) -> list[tuple[str, str]]:
-        """The optimizer and the baseline of each pair, those with the reference as baseline first.
-
-        Args:
-            names: all optimizers.
-            reference: the baseline where none is named.
-        """
+        """The optimizer and the baseline of each pair, those with the reference as baseline first."""
         baselines = names if ALL in self.baselines else self.baselines or [reference]
         found: dict[frozenset[str], tuple[str, str]] = {}
         for baseline in sorted(baselines, key=lambda name: name != reference):

@@ -36,10 +36,6 @@ def suite_names() -> list[str]:
 def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
     """Read a suite by its name, or from a file that ends in .toml.
 
-    Args:
-        name_or_path: the name or the file.
-        overrides: changes by the options of a command.
-
     Raises:
         UsageError: there is no such suite or file, or something in it or in the options is wrong.
     """
@@ -111,10 +107,6 @@ def changed(suite: Suite, overrides: Overrides) -> Suite:
 
 def parse_suite(content: Mapping[str, Any], where: str) -> Suite:
     """The suite that `Suite.to_json` gave as plain values.
-
-    Args:
-        content: the values.
-        where: the name of their file, for errors.
 
     Raises:
         UsageError: a key is unknown or missing, or has a wrong value.

@@ -23,12 +23,7 @@ ADMITTED: dict[str, Any] = {"_reconstruct": np.empty(0).__reduce__()[0], "ndarra
 
 @dataclass(frozen=True)
 class Members:
-    """The files in an open archive.
-
-    Attributes:
-        path: of the archive.
-        names: of its files.
-    """
+    """The files in an open archive."""
 
     path: Path
     names: frozenset[str]
@@ -95,10 +90,6 @@ class _ArrayUnpickler(pickle._Unpickler):
 
 def unpickled(data: bytes, where: str) -> Any:
     """The value of a pickle that Python 2 wrote.
-
-    Args:
-        data: the pickle.
-        where: its name in errors.
 
     Raises:
         UsageError: it is damaged, or names anything but numpy's arrays.

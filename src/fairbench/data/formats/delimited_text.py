@@ -15,10 +15,6 @@ ValueT = TypeVar("ValueT")
 def decode_utf8(data: bytes, where: str) -> str:
     """Decode a text with or without a byte order mark.
 
-    Args:
-        data: the text.
-        where: its name in errors.
-
     Raises:
         UsageError: it is not UTF-8.
     """

@@ -41,15 +41,7 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:
-    """An official split of images.
-
-    Args:
-        paths: its files.
-        column: the column of images.
-        label: the column of labels; empty for images without labels.
-        crop: see `decode_image`.
-        size: see `decode_image`.
-    """
+    """An official split of images."""
 
     def read() -> Iterator[RawImage]:
         for path in paths:

@@ -145,13 +145,7 @@ class StagingFolder:
         }
 
     def publish(self, names: list[str], manifest: str, text: str) -> None:
-        """Rename the folder, with these files and the manifest, to the final one, which is replaced.
-
-        Args:
-            names: of the files; all others are deleted.
-            manifest: name of the manifest.
-            text: its content.
-        """
+        """Rename the folder, with these files and the manifest, to the final one, which is replaced."""
         write_atomically(self.path(manifest), text)
         for path in self.folder.iterdir():
             if path.name not in (manifest, *names):

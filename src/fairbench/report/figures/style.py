@@ -109,11 +109,7 @@ def _pairs(number: int) -> set[tuple[str, Any]]:
 
 
 def _name_width(margins: float) -> float:
-    """The largest width in points of a name at the side of a panel.
-
-    Args:
-        margins: of panel and name, in inches.
-    """
+    """The largest width in points of a name at the side of a panel."""
     return min(NAME_WIDTH, POINTS_PER_INCH * ((1 - LEAST) * panel_width() - margins))
 
 
