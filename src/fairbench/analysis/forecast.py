@@ -1,26 +1,16 @@
 """The time, disk space and statistical power of a study before it runs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from statistics import fmean, variance
-from typing import Any
 
 from fairbench.analysis.results import Results, collect
-from fairbench.common.hashing import canonical_json
 from fairbench.study.measured import Preflight, trial_seconds
-from fairbench.study.plan import Lookup, typical_trial
-from fairbench.study.trial_spec import TrialSpec
+from fairbench.study.plan import Lookup, ResolvedSuite, typical_trial
 from fairbench.suites.schema import Suite
 
-RECORD_BYTES = 1420
-"""Bytes of a record without its spec, losses and evaluations."""
-FINAL_VALUES = {"sweep": 2, "final": 4}
-"""The metrics at the end are as long as this number of evaluations, by stage."""
-LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 22, 3, 19
-"""Bytes of a number in the loss curve, of an evaluation, and of each of its metrics."""
-ROW_BYTES = 67
-"""Bytes of a row of `steps.csv`, by far the largest of the tables."""
+RECORD_BYTES, VALUE_BYTES = 2500, 90
+"""Bytes of a record without its spec and its values, and of each of these, there and in `steps.csv`; approximately."""
 FIGURE_BYTES = 430_000
 """Bytes of the figures and the page, for each arena, as in the suite `mini`."""
 
@@ -89,7 +79,7 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
         for seeds, added in ((design.looks[0], False), (design.looks[-1], True))
     )
     usual = sweeps * seconds["sweep"] + usual_finals * seconds["final"]
-    sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in names) for stage in seconds}
+    sizes = {stage: fmean(_trial_bytes(study, arena, x, stage) for x in names) for stage in seconds}
     family = len(suite.compared)
     return Forecast(
         arena=arena,
@@ -117,35 +107,12 @@ def expected_seeds(suite: Suite) -> dict[float, float]:
     return {effect: design_of(suite).expected_seeds(effect, level, suite.final.test) for effect in EFFECTS}
 
 
-def _trial_bytes(preflight: Preflight, arena: str, optimizer: str, stage: str) -> float:
-    """Bytes of a trial on disk: its record, and its rows in `steps.csv`."""
-    suite = preflight.study.suite
-    spec = typical_trial(preflight.study, arena, optimizer, stage, 0)
-    metrics = len(suite.facts(arena).metrics)
-    rows = losses(spec) + spec.training.evaluations * metrics
-    return record_bytes(spec, metrics, preflight.mechanisms[optimizer][arena]) + ROW_BYTES * rows
-
-
-def record_bytes(spec: TrialSpec, metrics: int, mechanism: Mapping[str, Any] | None = None) -> int:
-    """The approximate size of the record of a trial.
-
-    Args:
-        metrics: number of metrics of an evaluation.
-        mechanism: the report of the optimizer's mechanism over a few steps; a final trial also has its curve.
-    """
-    identity = len(spec.text)
-    evaluations = spec.training.evaluations + FINAL_VALUES[spec.stage]
-    measured = LOSS_BYTES * losses(spec) + evaluations * (EVALUATION_BYTES + METRIC_BYTES * metrics)
-    described = 0
-    if mechanism and spec.stage == "final":
-        reading = [*mechanism["course"]["values"].values()]
-        described = len(canonical_json(mechanism)) + (losses(spec) - 1) * len(canonical_json(reading))
-    return RECORD_BYTES + identity + measured + described
-
-
-def losses(spec: TrialSpec) -> int:
-    """The number of windows of the training loss that a trial records."""
-    return ceil(spec.training.steps / spec.training.log_every)
+def _trial_bytes(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> int:
+    """Bytes of a trial on disk, without what its mechanism reports: its record, and its rows in `steps.csv`."""
+    spec = typical_trial(study, arena, optimizer, stage, 0)
+    losses = ceil(spec.training.steps / spec.training.log_every)
+    values = losses + spec.training.evaluations * len(study.suite.facts(arena).metrics)
+    return RECORD_BYTES + len(spec.text) + VALUE_BYTES * values
 
 
 def _spread(results: Results, arena: str) -> float | None:

@@ -82,7 +82,6 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
         replace(study, optimizers=optimizers),
         step_seconds=largest("seconds"),
         evaluation_seconds=resolved["evaluation_seconds"],
-        mechanisms={name: x["mechanisms"] for name, x in measured.items()},
         gpu_bytes=largest("gpu_bytes"),
         gpu_free_bytes=min(x["gpu_free_bytes"] for x in measured.values()),
         restart_reasons={name: x["restart_reasons"] for name, x in measured.items()},
@@ -181,7 +180,7 @@ def _probed_examples(suite: Suite, batch_size: int, per_example: float) -> int:
 def optimizer_and_seconds(
     study: ResolvedSuite, name: str, plan: OptimizerPlan, place: Place, probed: Mapping[str, int]
 ) -> dict[str, Any]:
-    """An optimizer, resolved, with the code and the cost of its first steps, and the mechanism's measurements.
+    """An optimizer, resolved, with the code and the cost of its first steps.
 
     A checkpoint after these steps shows whether its trials can resume: a training that is restored from it and one that
     continues must take the same step.
@@ -193,7 +192,6 @@ def optimizer_and_seconds(
         UsageError: the optimizer is missing, cannot be built, or fails in its first steps.
     """
     from fairbench.runner.code_identity import optimizer_code
-    from fairbench.study.record import plain_values
     from fairbench.training import environment
     from fairbench.training.determinism import one_thread, same_order
     from fairbench.training.resume_check import resume_check
@@ -204,7 +202,7 @@ def optimizer_and_seconds(
     with _explained(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     alone = replace(study, optimizers={name: resolved})
-    seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
+    seconds, gpu_bytes, restart_reasons = {}, {}, {}
     trained = {arena: study.suite.arenas[arena] for arena, optimizer in study.suite.arms if optimizer == name}
     own = {x: (resolved.arenas.get(x), resolved.takes_horizon and plan.steps) for x, plan in trained.items()}
     first_alike = _first_alike(study.suite, own)
@@ -218,7 +216,6 @@ def optimizer_and_seconds(
             for _ in range(FIRST_STEPS):
                 seconds[arena] = trainer.timed_step(scale)
             trainer.mechanism.read(FIRST_STEPS)
-        mechanisms[arena] = plain_values(trainer.mechanism.recorded())
         gpu_bytes[arena], gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
         deterministic = study.suite.training.deterministic
         with one_thread(), same_order(deterministic and place.kind == "cuda"):
@@ -227,9 +224,7 @@ def optimizer_and_seconds(
             restart_reasons[arena] = restart_reason()
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
-    measured = _for_all(
-        first_alike, mechanisms=mechanisms, restart_reasons=restart_reasons, seconds=seconds, gpu_bytes=gpu_bytes
-    )
+    measured = _for_all(first_alike, restart_reasons=restart_reasons, seconds=seconds, gpu_bytes=gpu_bytes)
     return {**measured, "optimizer": asdict(replace(resolved, code=code)), "gpu_free_bytes": gpu_free_bytes}
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.study.plan import ResolvedSuite
@@ -21,7 +20,6 @@ class Preflight:
     Attributes:
         step_seconds: of each arena, the duration of the slowest optimizer's step.
         evaluation_seconds: of each arena, the duration of an evaluation of the larger split, scaled from one batch.
-        mechanisms: of each optimizer and arena, the mechanism's measurements over a few steps; None if it has none.
         gpu_bytes: of each arena, the largest GPU memory that torch allocated in the first steps; 0 without a GPU.
         gpu_free_bytes: GPU memory that a process can have; 0 without a GPU.
         restart_reasons: of each optimizer and arena, why its trials cannot resume from a checkpoint; empty if they can.
@@ -30,7 +28,6 @@ class Preflight:
     study: ResolvedSuite
     step_seconds: Mapping[str, float]
     evaluation_seconds: Mapping[str, float]
-    mechanisms: Mapping[str, Mapping[str, Any]]
     gpu_bytes: Mapping[str, int]
     gpu_free_bytes: int
     restart_reasons: Mapping[str, Mapping[str, str]]
