@@ -23,10 +23,9 @@ CONTRACT_CHECKS: tuple[Check[Case], ...] = (
     gradients.closure,
     cost.state,
     cost.long_training,
-    cost.step_time,
 )
 """Every check, in the order in which they are shown."""
-TIMED = (cost.long_training, cost.step_time)
+TIMED = (cost.long_training,)
 """The checks that run while no other does."""
 
 

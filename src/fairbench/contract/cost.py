@@ -1,23 +1,18 @@
-"""The state and the time of a step, relative to torch's AdamW, and whether they grow."""
+"""The state of an optimizer, relative to that of torch's AdamW, and whether memory or time grow over a training."""
 
 import gc
 import sys
-import time
 from dataclasses import replace
-from statistics import median
 
 import torch
 from torch import Tensor
 
 from fairbench.common.checks import Severity, check
-from fairbench.contract.case import Case, ShortTraining, around_step, case_of, small_model, tensors
+from fairbench.contract.case import Case, ShortTraining, case_of, small_model, tensors
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Trainer
 
 BASELINE = "AdamW"
-COMPARED_STEPS = 15
-"""Timed steps of each optimizer, after as many untimed ones."""
 LONG = 200
 """Steps of a long training."""
 WINDOW = 25
@@ -43,26 +38,6 @@ def state(case: Case) -> tuple[Severity, str]:
     """The memory of the optimizer's state."""
     own, other = (state_bytes(each.training(3)) for each in (case, baseline()))
     return "note", f"{own:.1f} bytes for each weight; {BASELINE} {other:.1f}"
-
-
-def timed(trainer: Trainer) -> tuple[float, float]:
-    """Seconds of the optimizer's own step, and of the whole training step."""
-    with one_thread():
-        began = time.perf_counter()
-        before, after = around_step(trainer, time.perf_counter)
-        return after - before, time.perf_counter() - began
-
-
-@check("step time", "note", "")
-def step_time(case: Case) -> tuple[Severity, str]:
-    """The median duration of steps, which alternate with AdamW's."""
-    own, other = case.training(COMPARED_STEPS), baseline().training(COMPARED_STEPS)
-    turns = [(timed(own), timed(other)) for _ in range(COMPARED_STEPS)]
-    (step, whole), (others_step, others_whole) = (
-        [median(column) for column in zip(*seconds, strict=True)] for seconds in zip(*turns, strict=True)
-    )
-    ratios = f"{step / others_step:.1f} times {BASELINE}'s, with forward and backward {whole / others_whole:.1f} times"
-    return "note", f"{1000 * step:.2f} ms in {len(own.params)} small tensors, {ratios}"
 
 
 @check("long training", "warn", "keep running averages in place of everything that was, and free the rest")

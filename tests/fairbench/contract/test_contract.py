@@ -214,11 +214,6 @@ class Slows(Signs):
         sum(range(4 * self.steps**2))
 
 
-class Hashes(Signs):
-    def rate(self, group):
-        return group["lr"] * (1 + hash("momentum") % 1000 / 1000)
-
-
 class Breaks(Signs):
     """Ends, crashes or hangs in different checks, and forks in each."""
 
@@ -288,7 +283,6 @@ def test_a_note_has_no_advice():
         ("Lookahead", "resumes", "fail", " of 40 steps: it keeps remembered on itself"),
         ("Unpicklable", "resumes", "fail", "torch.load(weights_only=True) refuses its state, which holds"),
         ("Unseeded", "deterministic", "fail", "after 40 steps the weights of two runs differ by "),
-        ("Hashes", "deterministic", "fail", "the weights depend on PYTHONHASHSEED"),
         ("Noisy", "global random state", "warn", "it changes torch's in step 1, torch's in step 2"),
         (
             "Settings",
