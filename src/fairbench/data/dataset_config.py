@@ -10,8 +10,7 @@ from typing import Any
 
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.hashing import digest
-from fairbench.data.datasets.info import Dataset
-from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.datasets.registry import DATASETS, Dataset
 from fairbench.data.formats.source_files import SourceFile
 from fairbench.data.prepared import Prepared, read_folder
 
@@ -39,7 +38,7 @@ class DatasetConfig:
     @property
     def hub_files(self) -> list[SourceFile]:
         """The files of the hub that these options need."""
-        return self._needed(self.info.hub_files)
+        return self._needed(self.info.hub_files or self.info.archives)
 
     @property
     def user_path(self) -> Path | None:

@@ -13,8 +13,7 @@ import torch
 
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import config_of
-from fairbench.data.datasets.info import READING, UNVERIFIED
-from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.datasets.registry import DATASETS, READING, UNVERIFIED
 from fairbench.data.formats.raw import SPLITS
 from fairbench.data.prepared import Prepared
 from fairbench.data.splits import Data, Split, fingerprint

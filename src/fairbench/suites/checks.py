@@ -9,8 +9,7 @@ from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build
-from fairbench.data.datasets.info import READING
-from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.datasets.registry import DATASETS, READING
 from fairbench.optimizers.resolve import SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
 from fairbench.suites.arena_plan import ArenaPlan

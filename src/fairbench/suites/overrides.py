@@ -9,7 +9,7 @@ from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import module_and_name
-from fairbench.data.datasets.info import READING
+from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan
 from fairbench.suites.arena_plan import ArenaPlan

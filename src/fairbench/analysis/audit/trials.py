@@ -7,7 +7,7 @@ from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
 from fairbench.analysis.cost import step_seconds, trial_costs
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, plural, some
-from fairbench.data.datasets.info import SHARED, UNVERIFIED
+from fairbench.data.datasets.registry import SHARED, UNVERIFIED
 from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ class SourceFile:
     sha256: str = ""
     size: int = 0
     split: str = ""
-    also: tuple[str, ...] = ()
+    also: Sequence[str] = ()
     when: Mapping[str, Any] = field(default_factory=dict)
     header: str = ""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
-from fairbench.data.datasets.info import SHARED
+from fairbench.data.datasets.registry import SHARED
 from fairbench.data.formats.raw import SPLITS, Images
 from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.split_assignment import SEED, Keys, Rows, carve, image_rule, key
