@@ -1,6 +1,7 @@
 """All records of a study as one Parquet file: a row for each trial, curves as lists."""
 
 import io
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -255,7 +256,15 @@ def _table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
     """The rows of some trials, by way of JSON: pyarrow would import pandas, in a second, to convert Python's values."""
     import pyarrow.json
 
-    lines = b"\n".join(map(msgspec.json.encode, rows))
+    lines = b"\n".join(map(_line, rows))
     reading = pyarrow.json.ReadOptions(block_size=len(lines) + 1, use_threads=False)
     parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     return pyarrow.json.read_json(io.BytesIO(lines), reading, parsing)
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    """The values of a trial as JSON."""
+    try:
+        return msgspec.json.encode(row)
+    except UnicodeEncodeError:  # the name of a file that is not UTF-8, which no text of Parquet can be
+        return json.dumps(row, ensure_ascii=False).encode(errors="replace")
