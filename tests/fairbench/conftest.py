@@ -93,7 +93,7 @@ def finished(tmp_path_factory):
     ):
         text = text.replace(before, after)
     write_tiny(folder, text)
-    words = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
+    words = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
     shown = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, one_thread(), redirect_stdout(shown):
         run_here(patch, folder)

@@ -15,7 +15,8 @@ class HashCheck:
     Attributes:
         stage: "sweep" or "final".
         trials: number of trials that are compared.
-        initial_weights: whether all had the initial weights of a process without an optimizer.
+        initial_weights: whether all had the initial weights of a process without an optimizer, or those of each other
+            where a training program makes them; None where one did not show them, as in the next two.
         batches, noise: whether the batch orders and the noise of all trials agree that did not stop early.
     """
 
@@ -23,14 +24,14 @@ class HashCheck:
     stage: str
     seed: int
     trials: int
-    initial_weights: bool
-    batches: bool
-    noise: bool
+    initial_weights: bool | None
+    batches: bool | None
+    noise: bool | None
 
     @property
     def agrees(self) -> bool:
-        """Whether all three agree."""
-        return self.initial_weights and self.batches and self.noise
+        """Whether none of the three is known to differ."""
+        return False not in (self.initial_weights, self.batches, self.noise)
 
 
 def hash_checks(analyses: Analyses) -> list[HashCheck]:
@@ -42,10 +43,16 @@ def hash_checks(analyses: Analyses) -> list[HashCheck]:
 
 
 def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
-    same_start = {run.hash("initial_weights") for run in runs} == {results.study.arenas[arena].starts[str(seed)]}
+    start = results.study.arenas[arena].starts.get(str(seed))
     complete = [run for run in runs if run.status == "finished"]
-    same = (len({run.hash(name) for run in complete}) <= 1 for name in ("batches", "noise"))
-    return HashCheck(arena, stage, seed, len(runs), same_start, *same)
+    same = (_agreement(complete, name) for name in ("batches", "noise"))
+    return HashCheck(arena, stage, seed, len(runs), _agreement(runs, "initial_weights", start), *same)
+
+
+def _agreement(runs: list[Run], name: str, expected: str | None = None) -> bool | None:
+    """Whether all trials have one hash, the expected one if there is one; None if one of them did not show it."""
+    found = {run.hash(name) for run in runs} | {expected} - {None}
+    return None if None in found else len(found) <= 1
 
 
 PairInArena = tuple[str, str, str]

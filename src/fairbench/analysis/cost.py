@@ -19,13 +19,13 @@ class Cost:
         source: "timing" for trials that alternated with those of the other optimizers, "final" where there are none.
         trials: number of these trials.
         data_ms, forward_ms, backward_ms: milliseconds of this phase of a training step.
-        step_ms: milliseconds of clipping, optimizer and schedule in a training step.
+        step_ms: milliseconds of clipping, optimizer and schedule in a training step; all of them of a training program.
         train_ms: milliseconds of a training step, the sum of its phases.
         eval_s: seconds of evaluation in a trial.
         trial_s: seconds of a whole trial.
         total_s: seconds of all the arm's trials but the timing, summed.
         data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there,
-            "mixed" if only those of some trials did.
+            "mixed" if only those of some trials did, "program" if a training program had them.
         peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
     """
 

@@ -100,8 +100,8 @@ class Run(NamedTuple):
         return (self.record and self.record.environment) or {}
 
     def hash(self, of: str) -> str | None:
-        """One of the result's hashes."""
-        return str(getattr(self.result.hashes, of)) if self.result else None
+        """One of the result's hashes; None where a training program did not show it."""
+        return getattr(self.result.hashes, of) or None if self.result else None
 
 
 @dataclass(frozen=True)

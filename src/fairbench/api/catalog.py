@@ -120,7 +120,7 @@ def list_suites() -> Table[SuiteEntry]:
             suite.description,
             tuple(suite.arenas),
             tuple(suite.optimizers),
-            tuple(sorted({DATASETS[table["source"]].title for table in suite.data_tables})),
+            tuple(sorted({DATASETS[x["source"]].title for x in suite.data_tables if "source" in x})),
         )
         for name, suite in loaded.items()
     ]

@@ -130,7 +130,8 @@ class ArenaFacts:
     Attributes:
         title: model and task in a few words.
         metrics: every metric, on any scale, and whether its minimum or its maximum is best.
-        kind: the kind of data that it takes from a source; "own" if it takes only its own data.
+        kind: the kind of data that it takes from a source; "own" if it takes only its own data, "program" if a
+            program trains.
         labelled: whether the data must have labels.
         model_options: the arguments of `build_model`: a type for one that must be given, otherwise the default. None
             if they are read from the method itself.
@@ -139,7 +140,7 @@ class ArenaFacts:
 
     title: str
     metrics: dict[str, Literal["min", "max"]]
-    kind: Literal["images", "text", "own"] = "own"
+    kind: Literal["images", "text", "own", "program"] = "own"
     labelled: bool = False
     model_options: dict[str, Any] | None = None
     factory: str = ""

@@ -51,7 +51,7 @@ def _several(known: Callable[[], Iterable[str]]) -> Completer:
 COMPLETERS: dict[str, Completer] = {
     **dict.fromkeys(("suite", "chosen"), _one(suite_names, "toml")),
     **dict.fromkeys(("optimizer", "add_optimizer"), _one(known_optimizers, "py")),
-    **dict.fromkeys(("only_optimizers", "against"), _several(known_optimizers)),
+    **dict.fromkeys(("optimizers", "against"), _several(known_optimizers)),
     "reference": lambda **_: known_optimizers(),
     "arenas": _several(lambda: ARENAS),
     "arena": _one(lambda: ARENAS, "py"),

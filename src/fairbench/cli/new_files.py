@@ -17,7 +17,7 @@ def new_optimizer(options: argparse.Namespace) -> str:
 
 def new_arena(options: argparse.Namespace) -> str:
     """`fairbench new-arena`."""
-    run = f"run --arenas {{0}} --only-optimizers AdamW,PsiLogic --output-dir results/{options.name}"
+    run = f"run --arenas {{0}} --optimizers AdamW,PsiLogic --output-dir results/{options.name}"
     return _written("arena", options.name, [run])
 
 

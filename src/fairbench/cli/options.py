@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from fairbench.suites.schema import Suite
 
 DEFAULT_SUITE = "mini"
+PROGRAM_SUITE = "program"
 PAPER_SUITE = "paper"
 """The suite of a command with --data-root and no suite, like the command of the paper's authors."""
 DEVICES = ("auto", "cpu", "cuda")
-OPTIMIZER = "a name, path/to/file.py:Class, or module:Class"
+OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
 """How an optimizer can be named."""
 OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
 
@@ -80,6 +81,7 @@ def _number(kind: type, noun: str) -> Callable[[str], Any]:
 
 
 whole, seconds = _number(int, "whole number"), _number(float, "number of seconds")
+number = _number(float, "number")
 
 
 def names(option: str, text: str | None) -> list[str] | None:
@@ -101,9 +103,14 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
     suite = f"name or TOML file (default: {DEFAULT_SUITE}, with --data-root {PAPER_SUITE}; `fairbench list` shows all)"
     add("--suite", metavar="S", help=suite)
+    program = "your own training program, with placeholders as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
+    add("--program", metavar="COMMAND", help=program)
+    metric = "the program's primary metric and its better direction, as val/loss:min"
+    add("--metric", metavar="NAME:min|max", help=metric)
+    add("--margin", type=number, metavar="X", help="largest difference of that metric that does not matter")
     add("--smoke-test", action="store_true", help="the same as --suite smoke")
     add("--arenas", metavar="A,B,...", help="only these of the suite; your own as path/to/file.py:Class")
-    add("--only-optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
+    add("--optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
     added = f"an optimizer in addition to those of the suite, may be repeated: {OPTIMIZER}"
     add("--add-optimizer", action="append", default=[], metavar="O", help=added)
     add("--reference", metavar="NAME", help="the baseline of all others (default: the suite's pairs)")
@@ -182,9 +189,9 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     compiled = {"training.compile": True} if options.compile else {}
     overrides = Overrides(
         arenas=names("--arenas", options.arenas),
-        optimizers=names("--only-optimizers", options.only_optimizers),
+        optimizers=names("--optimizers", options.optimizers),
         added=options.add_optimizer,
-        settings={**compiled, **settings(options)},
+        settings={**compiled, **_of_program(options), **settings(options)},
         seeds=_seeds(options.seeds),
         steps=options.steps,
         lr_grid=options.lr_grid or "",
@@ -200,12 +207,35 @@ def _suite_name(options: argparse.Namespace) -> str:
         "SUITE": options.chosen,
         "--suite": options.suite,
         "--smoke-test": "smoke" if options.smoke_test else None,
+        "--program": PROGRAM_SUITE if options.program else None,
     }
     given = {option: name for option, name in sources.items() if name}
     if len(set(given.values())) > 1:
         both = " and ".join(f"{option} means {name}" for option, name in given.items())
         raise UsageError(f"two suites were given: {both}; give one of them")
     return next(iter(given.values()), PAPER_SUITE if options.data_root else DEFAULT_SUITE)
+
+
+def _of_program(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings of the suite `program` by the options of a training program.
+
+    Raises:
+        UsageError: they are incomplete, or have no program.
+    """
+    given = {"--metric": options.metric, "--margin": options.margin}
+    if not options.program:
+        if wrong := [option for option, value in given.items() if value is not None]:
+            raise UsageError(f"{wrong[0]} is that of a --program; in a suite file it is a key of the arena")
+        return {}
+    if missing := [option for option, value in given.items() if value is None]:
+        raise UsageError(f"--program needs {' and '.join(missing)}, as --metric val/loss:min --margin 0.01")
+    name, _, direction = options.metric.removeprefix("val/").rpartition(":")
+    if not name or direction not in ("min", "max"):
+        raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")
+    keys = {"program": options.program, "metrics": {name: direction}}
+    arena = f"arenas.{PROGRAM_SUITE}"
+    values = {f"{arena}.model.{key}": value for key, value in keys.items()}
+    return {**values, f"{arena}.metric": name, f"{arena}.margin": options.margin}
 
 
 def _seeds(text: str | None) -> int | list[int] | None:

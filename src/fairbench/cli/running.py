@@ -200,7 +200,7 @@ def preview(options: argparse.Namespace) -> Previewed:
     )
     arena = f" --arenas {options.arena}" if options.arena else ""
     changes = "".join(f" --set '{text}'" for text in options.set)
-    only = f" --only-optimizers {','.join(others)} --add-optimizer {options.optimizer}" if others else ""
+    only = f" --optimizers {','.join(others)} --add-optimizer {options.optimizer}" if others else ""
     kept = not others or fb.Suite.load(options.suite).content.reference in others
     baseline = "" if kept else f" --reference {others[0]}"
     return replace(previewed, command=f"fairbench run --suite {options.suite}{arena}{only}{baseline}{changes}")

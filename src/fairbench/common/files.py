@@ -67,7 +67,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, if it exists and this user may remove it."""
+    """Remove a file or a folder, if it exists and this user may remove it."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         path.unlink()
 

@@ -13,7 +13,7 @@ from fairbench.common.coercion import check_value, is_json
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import load
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
-from fairbench.optimizers.spec import HORIZON, WARMUP, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
+from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, WARMUP, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
 
 if TYPE_CHECKING:
     import torch
@@ -118,8 +118,10 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
         UsageError: it has no learning rate or no hyperparameter of the plan, or a value has the wrong kind.
     """
     facts = _facts(name, plan)
-    factory = load_factory(facts.factory)
     lr_scale, lr = rates_of(name, plan)
+    if plan.factory == BY_PROGRAM:
+        return ResolvedOptimizer(name, BY_PROGRAM, plan.options, plan.arenas, False, "", {}, [], lr_scale, lr)
+    factory = load_factory(facts.factory)
     defaults, takes = _arguments(name, facts.factory, plan)
     groups = plan.groups or facts.groups
     if groups:

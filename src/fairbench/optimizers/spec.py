@@ -34,7 +34,8 @@ class OptimizerPlan:
     """One optimizer of a suite. The registry, where it has the optimizer, gives the values of omitted fields.
 
     Attributes:
-        factory: `module:Class`; empty for an optimizer with a registered name.
+        factory: `module:Class`; empty for an optimizer with a registered name, "program" for one that a training
+            program makes itself.
         options: hyperparameters other than the learning rate; the others keep their defaults.
         arenas: options that differ in an arena, by its name.
         groups: `module:function` that makes parameter groups of the model; empty for the registry's, or a single group.
@@ -58,6 +59,9 @@ class OptimizerPlan:
     lr_scale: float | None = None
     lr: float | None = None
 
+
+BY_PROGRAM = "program"
+"""The factory of an optimizer that a training program makes itself, by its name."""
 
 HORIZON = "total_steps"
 """The argument that gets the number of training steps, if the optimizer has it and the plan does not set it."""

@@ -1,11 +1,14 @@
 """The devices of a machine, and the places of trials on them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from fairbench.arenas.program import TASK
 from fairbench.common.errors import UsageError
 from fairbench.runner.run_options import cores
 from fairbench.study.history import History
+from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
 DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
@@ -48,3 +51,35 @@ def places(device: str, workers: int | None, data_root: str, gpus: Sequence[int]
     if kind == "cpu":
         return [Place("cpu", data_root, alone=count <= cores())] * count
     return [Place(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in gpus or [int(number or 0)]] * count
+
+
+def places_of_programs(suite: Suite, given: Sequence[Place], elsewhere: bool = False) -> list[Place]:
+    """The places of the trials of a suite, each with the cores and GPUs that its largest training program takes.
+
+    Args:
+        suite: the suite; without a program nothing changes.
+        given: one place for each core, or for each trial at a time on each GPU.
+        elsewhere: whether a cluster has the GPUs, which this machine does not count.
+
+    Raises:
+        UsageError: a program takes more GPUs than there are.
+    """
+    programs = {name: plan.model for name, plan in suite.arenas.items() if suite.task(name) == TASK}
+    if not programs:
+        return [*given]
+    largest = max(programs, key=lambda name: programs[name]["gpus"])
+    cores_each, gpus_each = max(x["cores"] for x in programs.values()), programs[largest]["gpus"]
+    if given[0].kind == "cpu":
+        if gpus_each:
+            raise UsageError(f"arenas.{largest}.gpus is {gpus_each}, and the device is the CPU; give --device cuda")
+        return [replace(given[0], cores=cores_each)] * max(len(given) // cores_each, 1)
+    numbers = [*dict.fromkeys(place.device.partition(":")[2] for place in given)]
+    gpus_each = max(gpus_each, 1)
+    if elsewhere:
+        numbers = [str(number) for number in range(gpus_each)]
+    if len(numbers) < gpus_each:
+        found = f"arenas.{largest}.gpus is {gpus_each}, and the study has {len(numbers)}"
+        raise UsageError(f"{found}: name more, as --gpus all, or lower the number")
+    groups = [numbers[i : i + gpus_each] for i in range(0, len(numbers) - gpus_each + 1, gpus_each)]
+    chosen = [replace(given[0], device=f"cuda:{x[0]}", gpus=",".join(x), cores=cores_each) for x in groups]
+    return chosen * list(given).count(given[0])

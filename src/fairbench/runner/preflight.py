@@ -12,10 +12,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairbench.arenas.program import TASK
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.optimizers.resolve import load_factory, resolve_optimizer
-from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
+from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan, ResolvedOptimizer
+from fairbench.runner.program_preflight import probe_program, resolved_program
 from fairbench.study.measured import Preflight
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.suites.schema import Suite
@@ -107,6 +109,9 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     first_alike = _first_alike(suite, dict.fromkeys(suite.arenas))
     for name in dict.fromkeys(first_alike.values()):
         plan = suite.arenas[name]
+        if suite.task(name) == TASK:
+            arenas[name], seconds[name], probed[name] = asdict(resolved_program(plan)), 0.0, plan.batch_size
+            continue
         before = set(sys.modules)
         arena = load_arena(suite.task(name))
         with _explained(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
@@ -206,7 +211,12 @@ def optimizer_and_seconds(
     trained = {arena: study.suite.arenas[arena] for arena, optimizer in study.suite.arms if optimizer == name}
     own = {x: (resolved.arenas.get(x), resolved.takes_horizon and plan.steps) for x, plan in trained.items()}
     first_alike = _first_alike(study.suite, own)
+    gpu_free_bytes = 0
     for arena in dict.fromkeys(first_alike.values()):
+        if study.suite.task(arena) == TASK:
+            seconds[arena], mechanisms[arena] = probe_program(alone, arena, place)
+            gpu_bytes[arena], restart_reasons[arena] = 0, ""
+            continue
         with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
             spec = trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra)
@@ -222,7 +232,7 @@ def optimizer_and_seconds(
             restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or place.kind == "cpu"))
             del trainer  # its memory is needed for the next one
             restart_reasons[arena] = restart_reason()
-    factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
+    factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x not in ("", BY_PROGRAM)]
     code = optimizer_code(map(inspect.unwrap, factories), before)
     measured = _for_all(first_alike, restart_reasons=restart_reasons, seconds=seconds, gpu_bytes=gpu_bytes)
     return {**measured, "optimizer": asdict(replace(resolved, code=code)), "gpu_free_bytes": gpu_free_bytes}

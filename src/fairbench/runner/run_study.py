@@ -4,6 +4,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fairbench.runner.coordination.claims import Claims, open_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
+from fairbench.runner.devices import places_of_programs
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.observers import Observer, Observers
@@ -51,6 +53,7 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
     """
     check_directory(suite, directory)
     check_data(suite, options.places[0].data_root)
+    options = replace(options, places=places_of_programs(suite, options.places, options.ray is not None))
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)

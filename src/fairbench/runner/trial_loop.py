@@ -197,5 +197,8 @@ class TrialLoop:
                 self._write(spec, record)
             elif record.unsaved:
                 self._observer.say(f"{self._label(spec)} could not be saved: {record.unsaved}")
-        if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):
-            self._observer.say(f"{saved} running trials have a checkpoint")
+        files = [
+            x for trial in self._running for x in (self._store.checkpoint(trial), self._store.program_folder(trial))
+        ]
+        if saved := sum(file.exists() for file in files):
+            self._observer.say(f"{saved} running trials have a checkpoint, or a folder in which their program has one")

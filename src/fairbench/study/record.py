@@ -127,7 +127,8 @@ class TrialCost(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         steps: of training, that were timed.
         alone: whether the trial had its device to itself.
-        data_on: kind of the device that held the data.
+        data_on: kind of the device that held the data; "program" for a training program, all of whose wall time is
+            that of the optimizer's step.
     """
 
     seconds: Seconds

@@ -110,13 +110,18 @@ class Store:
                 record = replace(record, cost=replace(record.cost, alone=False))
             write_atomically(self.path(spec.id), encode(spec, record))
         if record.status != "failed":
-            for path in (self.checkpoint(spec.id), self.shared(spec.id), *self.checkpoints.glob(f".{spec.id}.*.tmp")):
+            checkpoint, partly_written = self.checkpoint(spec.id), self.checkpoints.glob(f".{spec.id}.*.tmp")
+            for path in (checkpoint, self.program_folder(spec.id), self.shared(spec.id), *partly_written):
                 remove(path)
         return is_first
 
     def checkpoint(self, trial: str) -> Path:
         """The checkpoint file of the trial with that id, until the trial has a record."""
         return self.checkpoints / f"{trial}.pt"
+
+    def program_folder(self, trial: str) -> Path:
+        """The folder of the trial of a training program, until the trial has a record."""
+        return self.checkpoints / trial
 
     def shared(self, trial: str) -> Path:
         """An empty file that marks a trial without a record as sharing its machine with another driver's trials."""

@@ -35,7 +35,7 @@ class ArenaPlan:
         margin: the largest difference of the primary metric that does not matter (for the equivalence test), positive.
         sweep_steps: steps of a sweep trial.
         steps: steps of a final trial.
-        batch_size: examples in a training batch.
+        batch_size: examples in a training batch; 0 where a program decides it.
         data: source and options of its data, see `fairbench.data.datasets`.
         model: options of the arena's `build_model`.
         task: a known arena or `module:Class`, so that a suite can have one task twice; empty for the arena's name.

@@ -82,6 +82,8 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
         reason = f"must be one whose minimum is best on a ladder, as a loss, got {arena.metric!r}"
         raise Wrong((*path, "metric"), reason)
     check_known((*path, "schedule"), "schedule", filter(None, [arena.schedule]), SCHEDULES)
+    if not arena.batch_size and facts.kind != "program":
+        raise Wrong((*path, "batch_size"), "must be at least 1, got 0")
     if "source" in arena.data or arena.facts is None:
         _check_source((*path, "data"), arena.data, facts)
     if facts.model_options is not None:

@@ -12,6 +12,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from fairbench.arenas.base import Arena, ArenaFacts
+from fairbench.arenas.program import TASK, program_table
 from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.arenas.sizes import SIZED
@@ -27,7 +28,7 @@ Named = Iterator[tuple[str, ArenaPlan]]
 
 
 def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena in a suite; that of a user's arena with its defaults and every option of model and data.
+    """The table of an arena in a suite; that of a user's arena or program with every option and default.
 
     Args:
         name: the arena's name.
@@ -39,6 +40,8 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     path, task = ("arenas", name), table.get("task") or name
     if "facts" in table:
         raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
+    if "program" in table or task == TASK:
+        return program_table(name, table)
     if not isinstance(task, str) or task in ARENAS:
         return table
     reference = known_arenas().get(task, task)

@@ -66,7 +66,7 @@ RANGES: Mapping[str, Range] = {
     "training.min_lr": SHARE,
     "arenas.*.sweep_steps": _within(1, MOST),
     "arenas.*.steps": _within(REHEARSED, MOST, f" ({REHEARSED} are taken before any trial)"),
-    "arenas.*.batch_size": _within(1, MOST),
+    "arenas.*.batch_size": _within(0, MOST),
     "arenas.*.margin": POSITIVE,
     "optimizers.*.clip_norm": _within(0, MOST),
     "optimizers.*.min_lr": SHARE,

@@ -11,7 +11,7 @@ from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import module_and_name
 from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
-from fairbench.optimizers.spec import WARMUP, OptimizerPlan
+from fairbench.optimizers.spec import BY_PROGRAM, WARMUP, OptimizerPlan
 from fairbench.suites.arena_plan import ArenaPlan
 from fairbench.suites.compare import ALL, Compare
 from fairbench.suites.expansion import completed
@@ -165,13 +165,17 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
 
 
 def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
-    """Optimizers by their names in a suite or in fairbench, or as `module:Class` or `path/to/file.py:Class`.
+    """Optimizers by their names in a suite or in fairbench, as `module:Class`, `file.py:Class` or `program:Name`.
 
     Raises:
         UsageError: an optimizer is unknown, or two have the same name.
     """
     by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
-    return _named("optimizer", names, by_name, lambda _, factory: OptimizerPlan(factory))
+
+    def of_user(name: str, factory: str) -> OptimizerPlan:
+        return OptimizerPlan(BY_PROGRAM if factory == f"{BY_PROGRAM}:{name}" else factory)
+
+    return _named("optimizer", names, by_name, of_user)
 
 
 def _named(

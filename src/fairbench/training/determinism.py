@@ -37,12 +37,17 @@ def same_order(deterministic: bool) -> Iterator[None]:
 
 
 def weights_hash(model: nn.Module) -> str:
-    """sha256 of every parameter and buffer, bit by bit."""
+    """sha256 of every parameter and buffer, bit by bit; with DTensors every process of their mesh must call it."""
     sha = hashlib.sha256()
     for name, value in model.state_dict().items():
         sha.update(name.encode())
-        sha.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        sha.update(tensor_bytes(value.full_tensor() if hasattr(value, "full_tensor") else value))
     return sha.hexdigest()
+
+
+def tensor_bytes(tensor: torch.Tensor) -> bytes:
+    """The bytes of a tensor's values, wherever it is."""
+    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 
 def generator_states(device: torch.device) -> dict[str, Any]:

@@ -11,11 +11,15 @@ class Place:
         device: torch's name of the device, "cpu" or "cuda:1".
         data_root: the folder of prepared data.
         alone: whether the trial is the only one of the study on that GPU or CPU core.
+        gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for those that it finds.
+        cores: CPU cores of a trial.
     """
 
     device: str = "cpu"
     data_root: str = "data"
     alone: bool = True
+    gpus: str = ""
+    cores: int = 1
 
     @property
     def kind(self) -> str:

@@ -20,7 +20,7 @@ COMPLETED = {
     "run --suite m": {"mini", "my.toml"},
     "suite show sm": {"smoke"},
     "run --arenas gpt,": {"gpt,vit", "gpt,resnet", "gpt,ddpm"},
-    "run --only-optimizers AdamW,Lio": {"AdamW,Lion"},
+    "run --optimizers AdamW,Lio": {"AdamW,Lion"},
     "run --add-optimizer m": {"my_rule.py"},
     "check PsiL": {"PsiLogic"},
     "data list --dataset cel": {"celeba"},

@@ -72,7 +72,7 @@ def test_a_whole_study_with_a_user_optimizer(finished, tmp_path):
 
 
 def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder, capsys):
-    words = [*HERE, "--only-optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
+    words = [*HERE, "--optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
     for _ in range(2):
         assert main([*words, "-v"]) == 1
         shown = capsys.readouterr().out

@@ -31,7 +31,7 @@ def test_an_added_optimizer_does_not_change_the_suite():
 
 
 def test_selected_optimizers_and_an_added_one():
-    suite = chosen("--only-optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
+    suite = chosen("--optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
     assert (list(suite.optimizers), suite.reference) == (["AdamW", "Mine"], "Mine")
 
 

@@ -77,7 +77,7 @@ def test_a_preview_ends_with_the_command_of_its_study(folder, capsys):
     words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--against", "AdamW", "--lr", "1e-3"]
     assert main(["try", "own_optimizers:Signs", "--suite", "tiny.toml", *words]) == 0
     assert (
-        "    fairbench run --suite tiny.toml --arenas vit --only-optimizers AdamW "
+        "    fairbench run --suite tiny.toml --arenas vit --optimizers AdamW "
         "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8'\n"
     ) in capsys.readouterr().out
 

@@ -76,7 +76,7 @@ def test_the_papers_study_on_its_own_data(data_root, tmp_path, capsys):
         "run",
         "--suite",
         suite,
-        "--only-optimizers",
+        "--optimizers",
         "PsiLogic",
         "--reference",
         "PsiLogic",

@@ -95,7 +95,7 @@ def held(tmp_path_factory):
     return folder
 
 
-RUN = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
+RUN = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
 
 
 def run(folder, *words):

@@ -59,7 +59,7 @@ def test_a_run_without_a_rung_has_no_control_ladder(tiny_file):
     tiny_file.write_text(
         TINY.replace("alpha", "compare = { baselines = ['all'] }\ncontrols = ['AdamW', 'PsiLogic']\nalpha", 1)
     )
-    for more, controls in ([], ["AdamW", "PsiLogic"]), (["--only-optimizers", "AdamW,Lion", "--reference", "Lion"], []):
+    for more, controls in ([], ["AdamW", "PsiLogic"]), (["--optimizers", "AdamW,Lion", "--reference", "Lion"], []):
         suite = chosen_suite(parser().parse_args(["run", "--suite", str(tiny_file), *more]))
         assert (suite.compare, suite.controls) == (Compare(baselines=["all"]), controls)
         assert parse_suite(suite.to_json(), "json") == suite

@@ -81,7 +81,7 @@ def options(*words):
 
 
 def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder):
-    words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--only-optimizers", "AdamW,PsiLogic")
+    words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--optimizers", "AdamW,PsiLogic")
     suite = chosen_suite(options("run", *words))
     assert list(suite.arenas) == ["vit", "NoisySine"]
     assert (suite.arenas["NoisySine"].steps, suite.arenas["NoisySine"].model) == (300, {"width": 64})

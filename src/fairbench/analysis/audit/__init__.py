@@ -38,6 +38,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     horizon.still_improving,
     horizon.beyond_horizons,
     search.extra_at_end,
+    trials.not_shown,
     trials.images_in_two_splits,
     trials.modified,
     trials.data_bound,

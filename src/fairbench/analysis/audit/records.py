@@ -93,7 +93,7 @@ def _same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]
     groups: dict[tuple[str, str | None], list[Run]] = {}
     for run in case.results.select(lambda run: run.status == "finished" and keep(run)):
         groups.setdefault((run.arena, run.hash("final_weights")), []).append(run)
-    return [same for same in groups.values() if len(same) > 1]
+    return [same for (_, weights), same in groups.items() if weights and len(same) > 1]
 
 
 def _name(run: Run) -> str:

@@ -53,6 +53,20 @@ def unequal_conditions(case: Analyses) -> str:
     )
 
 
+@check("conditions not shown", "note", "Let the program show them: `trial.start(model)` and `trial.batch(x)`.")
+def not_shown(case: Analyses) -> str:
+    """Training programs did not show that trials with the same seed had the same initial weights and batches."""
+
+    def unseen() -> Iterator[tuple[str, str]]:
+        for found in case.of(hash_checks):
+            if found.initial_weights is None:
+                yield found.arena, "initial weights"
+            if found.batches is None:
+                yield found.arena, "batches"
+
+    return merged(dict.fromkeys(unseen()))
+
+
 @check(
     "unverified data",
     "fail",

@@ -59,18 +59,21 @@ def _with_rank(row: Tuning | None) -> str:
     return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({exact(row.rank)})" if row.rank else "")
 
 
-def _agreement(title: str, of: Callable[[HashCheck], bool]) -> Column:
-    return Column(title, lambda check: "agree" if of(check) else "DIFFER")
+def _agreement(title: str, of: Callable[[HashCheck], bool | None]) -> Column:
+    words = {True: "agree", False: "DIFFER", None: "not shown"}
+    return Column(title, lambda check: words[of(check)])
 
 
 def _equal_conditions(analyses: Analyses) -> str:
     checks = analyses.of(hash_checks)
-    if not checks or not all(check.agrees for check in checks):
+    if not checks or not all(x.agrees and x.initial_weights and x.batches for x in checks):
         return ""
+    built = all(analyses.results.study.arenas[check.arena].starts for check in checks)
     groups = f"{'all ' if checks[1:] else ''}{plural(len(checks), 'group')}"
     return (
-        f"In {groups} of trials that share arena, stage and seed, the sha256 agree: of the initial weights (those of a "
-        "process without an optimizer), and of batch order and noise of the trials that finished."
+        f"In {groups} of trials that share arena, stage and seed, the sha256 agree: of the initial weights"
+        f"{' (those of a process without an optimizer)' if built else ''}, and of batch order and noise of the trials "
+        "that finished."
     )
 
 

@@ -12,13 +12,16 @@ PHASES = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("O
 
 
 def _measured(analyses: Analyses) -> str:
+    programs = any(cost.data_on == "program" for cost in analyses.of(costs))
+    wall = "Of a training program, a step is its wall time, start included, over its steps, without phases. "
     fused = [name for name, plan in analyses.suite.optimizers.items() if plan.options.get("fused")]
     ran = f"Fused updates ran for {' and '.join(fused)}; " if fused else ""
     return (
         "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there "
         "are none (source); all trials: those of the search too, summed. A training step is data, forward, "
         "backward and optimizer; the optimizer’s part is clipping, step and schedule. "
-        f"{ran}{'all others' if fused else 'All optimizers'} ran as their libraries do by default. "
+        f"{wall if programs else ''}{ran}{'all others' if fused else 'All optimizers'} ran as their libraries do by "
+        "default. "
         "Repeated timings differ; on a CPU, trials may share the machine."
     )
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Protocol
 
+from fairbench.arenas.program import TASK
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
@@ -70,8 +72,11 @@ def run_trial(
     from fairbench.runner.code_identity import LoadedCode
     from fairbench.training.checkpoint import Checkpoint
     from fairbench.training.environment import explain_out_of_memory
+    from fairbench.training.program import program_trial
     from fairbench.training.trial import trial
 
+    if spec.arena.task == TASK:
+        return program_trial(spec, place, partial(send, "progress"), checkpointing)
     loaded = LoadedCode({**spec.arena.code, **spec.optimizer.code})
 
     def progress(step: int, loss: float) -> None:

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import Paused
+from fairbench.common.processes import end_marked
 from fairbench.study.record import plain_values
 
 STUCK = signal.SIGUSR1
 """Makes the process print its stack."""
 PAUSE = signal.SIGTERM
 """Makes the job write a checkpoint and stop; a job without checkpoints stops at once."""
+PROCESS = "FAIRBENCH_PROCESS"
+"""The variable by which the programs that a job starts are found, with the file of its output."""
 
 
 def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -34,8 +37,9 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
     """
     me = os.getpid()
     os.setsid()  # a new process group, which is killed as a whole
+    os.environ[PROCESS] = output
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    threading.Thread(target=_die_with_parent, args=(output,), daemon=True).start()
     try:
         printed = Path(output).open("a", buffering=1, errors="replace")  # noqa: SIM115
     except FileNotFoundError:  # the parent was asked to stop before this process existed
@@ -69,9 +73,10 @@ def _stop(*_: Any) -> None:
     raise Paused
 
 
-def _die_with_parent() -> None:
-    """End this process group when the parent ends, which may be killed without stopping it."""
+def _die_with_parent(output: str) -> None:
+    """End this process group, and all programs, when the parent ends, which may be killed without stopping it."""
     parent = parent_process()
     assert parent is not None
     parent.join()
+    end_marked(PROCESS, output)
     os.killpg(os.getpid(), signal.SIGKILL)

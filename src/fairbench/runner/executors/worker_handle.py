@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fairbench.common.processes import end_marked
 from fairbench.runner.executors.starting import ServedProcess, start_process
-from fairbench.runner.executors.worker import PAUSE, STUCK, do
+from fairbench.runner.executors.worker import PAUSE, PROCESS, STUCK, do
 
 KEPT_OUTPUT = 10_000
 """Characters of a trial's output that are kept: the last ones."""
@@ -62,6 +63,7 @@ class Process:
             with suppress(ProcessLookupError):  # it has ended, or does not lead a process group yet
                 kill()
         self._process.join()
+        end_marked(PROCESS, str(self.output))
         self.pipe.close()
         return self.output.read_text(errors="replace")[-KEPT_OUTPUT:] if self.output.exists() else ""
 

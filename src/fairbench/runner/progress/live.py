@@ -134,7 +134,7 @@ class LiveProgress(Follower):
         self._steps[spec.arena.name] += record.result.steps
         if record.status == "diverged":
             self._print(f"diverged: {label} at step {record.result.steps}")
-        if record.cost.data_on != spec.training.device and spec.arena.name not in self._sent:
+        if record.cost.data_on == "cpu" != spec.training.device and spec.arena.name not in self._sent:
             self._sent.add(spec.arena.name)
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 

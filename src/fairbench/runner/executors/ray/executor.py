@@ -61,7 +61,8 @@ class RayExecutor:
         self._address, self._observer, self._call_limit = options.ray, observer, call_limit
         first = options.places[0]
         self._sharing = list(options.places).count(first)
-        place = replace(first, device=first.kind)  # Ray shows a task only its own GPU
+        self._cores, self._gpus = first.cores, len(first.gpus.split(","))
+        place = replace(first, device=first.kind, gpus="")  # Ray shows a task only its own GPUs
         kept = checkpointing and replace(checkpointing, folder=str(Path(checkpointing.folder).absolute()))
         self._work = Work(place, tuple(preload), str(Path.cwd()), kept)
         self._allow_mixed = options.allow_mixed
@@ -147,8 +148,8 @@ class RayExecutor:
 
     def _remote(self, function: Callable[..., Reply], sharing: int) -> Any:
         """A function that Ray runs with the resources of a trial, one of `sharing` on a GPU."""
-        gpu = {"num_gpus": 1 / sharing, "max_calls": 1} if self._work.place.kind == "cuda" else {}
-        return ray.remote(num_cpus=1, max_retries=RETRIES, **gpu)(function)
+        gpu = {"num_gpus": self._gpus / sharing, "max_calls": 1} if self._work.place.kind == "cuda" else {}
+        return ray.remote(num_cpus=self._cores, max_retries=RETRIES, **gpu)(function)
 
     def _answer(self, future: Future[Reply]) -> Reply:
         """The reply of a node.
@@ -191,8 +192,8 @@ class RayExecutor:
             UsageError: they can run none.
         """
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._rejected]
-        on_cpus = [int(resources.get("CPU", 0)) for resources in nodes]
-        on_gpus = [int(resources.get("GPU", 0)) * self._sharing for resources in nodes]
+        on_cpus = [int(resources.get("CPU", 0)) // self._cores for resources in nodes]
+        on_gpus = [int(resources.get("GPU", 0)) // self._gpus * self._sharing for resources in nodes]
         cuda = self._work.place.kind == "cuda"
         self._slots = sum(map(min, on_cpus, on_gpus) if cuda else on_cpus)
         if not self._slots:

@@ -1,0 +1,159 @@
+"""A training program as an arena: the keys of its table in a suite, its command, and the files that it depends on."""
+
+import glob
+import hashlib
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from fairbench.arenas.base import Arena, ArenaFacts
+from fairbench.common.coercion import KeyPath, Wrong, build
+from fairbench.common.errors import UsageError, nearest
+
+TASK = "fairbench.arenas.program:Program"
+"""The task of every arena with a program."""
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+HASH_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """The keys of an arena's table that describe its program.
+
+    Attributes:
+        program: the command, with placeholders such as `{lr}`; it runs without a shell, in the working directory.
+        metrics: every metric, and whether its minimum or its maximum is best.
+        code: patterns of files; a change of one makes every trial a new one. By default all files of the program's
+            folder that git knows, without git its Python files, and always the files that the command names.
+        gpus: GPUs of each trial.
+        cores: CPU cores of each trial.
+        results: a pattern of the files below `{out}` with the results: JSON lines, `*.csv`, TensorBoard's
+            `*tfevents*`, or W&B's `*.wandb`.
+        keys: the names in these files of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.
+        parameters: of a ladder, the parameters of the model at each size.
+        size: of the model on a ladder; 0 without one.
+    """
+
+    program: str
+    metrics: dict[str, Literal["min", "max"]]
+    code: list[str] = field(default_factory=list)
+    gpus: int = 0
+    cores: int = 1
+    results: str = "metrics.jsonl"
+    keys: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+
+
+class Program(Arena):
+    """A training program of a user; `fairbench.training.program` runs it."""
+
+    def sized(self, model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
+        """The program at a size of a ladder, which it gets as `{size}`, and the parameters that the suite names."""
+        known = model["parameters"]
+        if str(size) not in known:
+            raise UsageError(f"has {size}, whose parameters are missing, as in parameters = {{ {size} = 1000000 }}")
+        return {**model, "size": size}, known[str(size)]
+
+
+def program_table(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table of an arena with a program, completed to that of any other arena.
+
+    Raises:
+        Wrong: a key is missing or has a wrong value.
+    """
+    path: KeyPath = ("arenas", name)
+    own = {x.name for x in fields(ProgramOptions)}
+    given = {**table.get("model", {}), **{key: table[key] for key in table if key in own}}
+    options: ProgramOptions = build(ProgramOptions, given, path)
+    try:
+        words = shlex.split(options.program)
+    except ValueError as error:
+        raise Wrong((*path, "program"), f"must be a command: {error}; got {options.program!r}") from error
+    if not words:
+        raise Wrong((*path, "program"), "must be a command, as 'python train.py --lr {lr}', got an empty one")
+    if not options.metrics:
+        raise Wrong((*path, "metrics"), 'must name at least one metric, as { loss = "min" }')
+    for key, least in (("gpus", 0), ("cores", 1)):
+        if getattr(options, key) < least:
+            raise Wrong((*path, key), f"must be at least {least}, got {getattr(options, key)}")
+    known = ["step", "train/loss", *(f"{split}/{metric}" for split in ("val", "test") for metric in options.metrics)]
+    for key in options.keys:
+        if key not in known:
+            raise Wrong((*path, "keys", key), f"must be one of {', '.join(known)}{nearest(key, known)}")
+    data = build(dict[str, list[str]], table.get("data", {}), (*path, "data"))
+    if data.keys() - {"files"}:
+        raise Wrong((*path, "data"), f'must be as {{ files = ["corpus/*.txt"] }}, got {data}')
+    facts = ArenaFacts(f"program {options.program}", options.metrics, "program")
+    others = {key: value for key, value in table.items() if key not in own}
+    return {"batch_size": 0, **others, "task": TASK, "model": asdict(options), "facts": asdict(facts)}
+
+
+def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
+    """The words of the command, with values in place of the placeholders.
+
+    Raises:
+        UsageError: a placeholder has no value.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if values.get(found[1]) is None:
+            known = ", ".join(f"{{{name}}}" for name, each in values.items() if each is not None)
+            reason = f"the command has {found[0]}, which this trial does not set{nearest(found[1], values)}"
+            raise UsageError(f"{reason} (known: {known}); correct it, or give optimizers.NAME.options a value")
+        return str(values[found[1]])
+
+    return [PLACEHOLDER.sub(value, word) for word in shlex.split(options.program)]
+
+
+def code_of(options: ProgramOptions) -> dict[str, str]:
+    """sha256 of each file of a program's code, by its path.
+
+    Raises:
+        UsageError: a pattern matches no file.
+    """
+    sources = [word for word in shlex.split(options.program)[1:] if "{" not in word and Path(word).is_file()]
+    files = [*sources, *(matched(options.code, "code") if options.code else _known_files(sources))]
+    return {Path(file).as_posix(): content_hash([file])[:HASH_DIGITS] for file in sorted(set(files))}
+
+
+def _known_files(sources: list[str]) -> list[str]:
+    """The files of the program's folder that git knows; without git its Python files."""
+    folder = Path(sources[0]).parent if sources else Path()
+    git = ["git", "-C", str(folder), "ls-files", "-z"]
+    try:
+        listed = subprocess.run(git, capture_output=True, check=True).stdout.decode(errors="surrogateescape")
+    except (OSError, subprocess.CalledProcessError):
+        listed = ""
+    tracked = [str(folder / name) for name in listed.split("\0") if name and (folder / name).is_file()]
+    return tracked or [str(file) for file in folder.rglob("*.py") if "/." not in f"/{file.as_posix()}"]
+
+
+def matched(patterns: Iterable[str], key: str) -> list[str]:
+    """The files that match patterns, sorted.
+
+    Raises:
+        UsageError: a pattern matches no file.
+    """
+    found: list[str] = []
+    for pattern in patterns:
+        files = [file for file in glob.glob(pattern, recursive=True) if Path(file).is_file()]  # noqa: PTH207
+        if not files:
+            raise UsageError(f"{key}: {pattern!r} matches no file in {Path.cwd()}; correct the pattern")
+        found += files
+    return sorted(set(found))
+
+
+def content_hash(files: Iterable[str]) -> str:
+    """sha256 of the names and contents of files; empty without files."""
+    sha = hashlib.sha256()
+    for file in (listed := [*files]):
+        sha.update(f"{Path(file).as_posix()}\n".encode())
+        with Path(file).open("rb") as content:
+            while block := content.read(1 << 20):
+                sha.update(block)
+    return sha.hexdigest() if listed else ""

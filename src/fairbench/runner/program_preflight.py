@@ -1,0 +1,71 @@
+"""The preflight of an arena with a training program: each optimizer trains a few steps, and its results are read."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.spec import HORIZON
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.study.record import WholeRecord, plain_values
+from fairbench.suites.arena_plan import ArenaPlan
+from fairbench.training.place import Place
+from fairbench.training.program import ProgramFailed, program_trial
+from fairbench.training.program_results import WrongResults
+
+STEPS = 2
+"""Steps of every optimizer before a study begins."""
+
+
+def resolved_program(plan: ArenaPlan) -> ResolvedArena:
+    """The files of code and data that a program's trials depend on.
+
+    Raises:
+        UsageError: a pattern matches no file.
+    """
+    files = matched(plan.data.get("files", ()), "data.files")
+    return ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
+
+
+def probe_program(study: ResolvedSuite, arena: str, place: Place) -> tuple[float, Any]:
+    """Run a program for two steps with the one optimizer of a study.
+
+    With the first optimizer of a suite it runs with another seed too, which must change its losses.
+
+    Returns:
+        The seconds of a step, the start of the program included; what the optimizer's mechanism did.
+
+    Raises:
+        UsageError: the program fails, reports no result, or ignores its seed or the number of its steps.
+    """
+    ((name, _),) = study.optimizers.items()
+    setting = study.search(name).first()[0]
+    seeds = study.suite.final.seeds[: 2 if name == next(iter(study.suite.optimizers)) else 1]
+    records = [_short_trial(study, arena, name, setting, seed, place) for seed in seeds]
+    first, second = records[0], records[-1]
+    if len(records) > 1 and _losses(first) == _losses(second):
+        remedy = "pass {seed} to it, or fairbench.trial.current().seed"
+        raise UsageError(f"arenas.{arena}: the program reports the same for seeds {seeds[0]} and {seeds[1]}; {remedy}")
+    assert first.cost
+    assert first.details
+    return first.cost.seconds.total / STEPS, plain_values(first.details.mechanism)
+
+
+def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Any, seed: int, place: Place) -> WholeRecord:
+    spec = trial_spec(study, arena, name, "final", setting.lr, seed, setting.extra)
+    training = replace(spec.training, steps=STEPS, warmup_steps=min(spec.training.warmup_steps, 1), log_every=1)
+    horizon = {HORIZON: STEPS} if study.optimizers[name].takes_horizon else {}
+    options = {**spec.optimizer.options, **horizon}
+    short = replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
+    try:
+        return program_trial(short, place, lambda step, loss: None)
+    except (ProgramFailed, WrongResults) as error:
+        raise UsageError(f"arenas.{arena}, {STEPS} steps with {name}: {error}") from error
+
+
+def _losses(record: WholeRecord) -> Mapping[str, Any]:
+    """Everything that a program reported, as plain values."""
+    assert record.details
+    assert record.result
+    return {"final": record.result.final, **plain_values(record.details)}

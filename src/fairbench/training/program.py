@@ -1,0 +1,278 @@
+"""A trial of a training program: it runs in a folder of its own, and what it reports there becomes the record."""
+
+import hashlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from fairbench.arenas.program import ProgramOptions, code_of, command
+from fairbench.common.errors import Paused, UsageError
+from fairbench.common.files import write_atomically
+from fairbench.common.processes import end_marked
+from fairbench.common.terminal import say
+from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.environment import environment
+from fairbench.training.place import Checkpointing, Place
+from fairbench.training.program_results import Reported, WrongResults, curve, read_reported
+from fairbench.training.trainer import Progress
+
+FOLDER = "FAIRBENCH_TRIAL"
+"""The variable that names the trial's folder for the program and all that it starts."""
+ABOUT, OUTPUT, ATTEMPTS = "trial.json", "output.txt", "attempts.json"
+"""Files of that folder: the trial, what the program printed, and the sizes of its results when each attempt began."""
+SHOWN_LINES = 40
+GRACE = 30.0
+"""Seconds that a program has to write its checkpoint and to end after SIGTERM."""
+LOOK = 1.0
+"""Seconds between two looks at what a running program has reported."""
+
+
+class ProgramFailed(Exception):
+    """A program ended with an error; the message has the end of its output."""
+
+
+def program_trial(
+    spec: TrialSpec, place: Place, progress: Progress, checkpointing: Checkpointing | None = None
+) -> WholeRecord:
+    """Run a training program and measure it.
+
+    Args:
+        spec: everything that determines the numbers.
+        place: where it runs.
+        progress: called with the last step and training loss that the program has reported.
+        checkpointing: where the folder of the trial is kept until the trial has a record; None for a temporary one.
+
+    Returns:
+        The record of a program that ended with a result, or with one that is not finite.
+
+    Raises:
+        Paused: this process received SIGTERM, and so did the program.
+        ProgramFailed: the program ended with an error.
+        WrongResults: it reported no result, or one that contradicts itself.
+        UsageError: its code was changed since the study was planned, or it cannot be started.
+    """
+    options = ProgramOptions(**spec.arena.model)
+    if code_of(options) != dict(spec.arena.code):
+        raise UsageError("the program's code was changed after this run had started: run the same command again")
+    with _folder(spec, checkpointing) as folder:
+        end_marked(FOLDER, str(folder))  # left over from a driver that was killed
+        attempts = _begin_attempt(spec, folder, options, place)
+        began = time.monotonic()
+        _run(
+            command(options, values(spec, folder)),
+            folder,
+            place,
+            options,
+            lambda: _look(folder, options, attempts, progress),
+        )
+        seconds = time.monotonic() - began
+        reported = read_reported(folder, options, attempts)
+        if reported.restarted:
+            say("the trial restarted with its first step: the program does not resume from its own checkpoint")
+        return _record(spec, place, options, reported, Evidence.read(folder), seconds)
+
+
+@contextmanager
+def _folder(spec: TrialSpec, checkpointing: Checkpointing | None) -> Iterator[Path]:
+    if checkpointing is None:
+        with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
+            yield Path(temporary).resolve()
+        return
+    folder = Path(checkpointing.folder).resolve() / spec.id
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+
+
+def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
+    """The values of the placeholders; None for one that the trial does not set."""
+    training = {key: value for key, value in vars(spec.training).items() if isinstance(value, int | float | str)}
+    arena = {"batch_size": spec.arena.batch_size or None, **{x: spec.arena.model[x] or None for x in ("gpus", "size")}}
+    own = {"optimizer": spec.optimizer.name, "seed": spec.seed, "stage": spec.stage, "out": folder}
+    return {**training, **arena, "cores": spec.arena.model["cores"], **spec.optimizer.options, **own}
+
+
+def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, place: Place) -> list[dict[str, int]]:
+    """Write what the program may read; returns the sizes of the files of results when each attempt began."""
+    file = folder / ATTEMPTS
+    attempts = json.loads(file.read_text()) if file.exists() else []
+    attempts.append({str(x.relative_to(folder)): x.stat().st_size for x in folder.glob(options.results)})
+    write_atomically(file, json.dumps(attempts))
+    about = {**spec.to_json(), "attempt": len(attempts), "device": place.kind}
+    write_atomically(folder / ABOUT, json.dumps(about))
+    return attempts
+
+
+def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, look: Any) -> None:
+    """Run a command until it ends; nothing that it started runs afterwards.
+
+    Raises:
+        Paused: SIGTERM arrived, and was passed on.
+        ProgramFailed: it ended with an error.
+        UsageError: it cannot be started.
+    """
+    with (folder / OUTPUT).open("ab") as output:
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_environment(folder, place, options),
+                start_new_session=True,
+            )
+        except OSError as error:
+            where = f"it is started in {Path.cwd()}"
+            raise UsageError(f"the program {words[0]!r} cannot be started: {error.strerror}; {where}") from error
+    waiting = threading.Thread(target=process.wait, daemon=True)  # `Popen.wait` with a timeout would poll
+    waiting.start()
+    try:
+        while waiting.is_alive():
+            waiting.join(LOOK)
+            look()
+    except Paused:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        waiting.join(GRACE)
+        raise
+    finally:
+        end_marked(FOLDER, str(folder))
+        with suppress(ProcessLookupError):  # where processes cannot be listed
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        code = process.returncode
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise ProgramFailed(f"the program ended with {how}; the end of {folder / OUTPUT}:\n{_end_of(folder / OUTPUT)}")
+
+
+def _environment(folder: Path, place: Place, options: ProgramOptions) -> dict[str, str]:
+    """The environment of a program: the GPUs of its trial, and fairbench's Python unless another one is activated."""
+    found = {**os.environ, FOLDER: str(folder)}
+    if place.gpus:
+        visible = found.get("CUDA_VISIBLE_DEVICES")
+        names = dict(enumerate(visible.split(","))) if visible else {}
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(names.get(int(x), x) for x in place.gpus.split(","))
+    if options.cores > 1:
+        found.pop("OMP_NUM_THREADS", None)  # of this process; launchers and libraries choose for several cores
+    if not {"VIRTUAL_ENV", "CONDA_PREFIX"} & found.keys():
+        found["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{found.get('PATH', os.defpath)}"
+    return found
+
+
+def _end_of(file: Path) -> str:
+    """The last lines of a file, of which only the end is read."""
+    with file.open("rb") as output:
+        output.seek(max(output.seek(0, os.SEEK_END) - 100 * SHOWN_LINES, 0))
+        return "\n".join(output.read().decode(errors="replace").splitlines()[-SHOWN_LINES:])
+
+
+def _look(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]], progress: Progress) -> None:
+    """Show the last step with a training loss that a running program has reported."""
+    with suppress(WrongResults, OSError):
+        losses = read_reported(folder, options, attempts, ended=False).values.get("train/loss")
+        if losses:
+            progress(*list(losses.items())[-1])
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What a program has shown by `fairbench.trial`; empty where it has shown nothing.
+
+    Attributes:
+        initial_weights, batches, final_weights: sha256, see `fairbench.training.evidence`.
+        parameters: trainable ones of the model.
+        path_length: of the weights.
+        mechanism: of the optimizer.
+    """
+
+    initial_weights: str = ""
+    batches: str = ""
+    final_weights: str = ""
+    parameters: int = 0
+    path_length: float | None = None
+    mechanism: MechanismReport | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> "Evidence":
+        """The evidence of all ranks: that of the first, with the batches of all."""
+        files = sorted(folder.glob("evidence-*.json"), key=lambda file: int(file.stem.partition("-")[2]))
+        ranks = [msgspec.json.decode(file.read_bytes(), type=cls) for file in files]
+        if not ranks:
+            return cls()
+        batches = [rank.batches for rank in ranks]
+        joined = hashlib.sha256(" ".join(batches).encode()).hexdigest() if all(batches) and len(batches) > 1 else ""
+        return msgspec.structs.replace(ranks[0], batches=joined) if len(ranks) > 1 else ranks[0]
+
+
+def _record(
+    spec: TrialSpec, place: Place, options: ProgramOptions, reported: Reported, evidence: Evidence, seconds: float
+) -> WholeRecord:
+    """The record of a program that has ended without an error.
+
+    Raises:
+        WrongResults: it has not done its steps, or has reported no result at their end.
+    """
+    metrics, steps, last = [*options.metrics], spec.training.steps, reported.last
+    tested = "val" if spec.training.selection == "test" else "test"  # such a suite has one split for both
+    status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
+    final: dict[str, dict[str, float]] | None = None
+    evaluations = reported.metrics("val", metrics)
+    if last > steps:
+        raise WrongResults(f"it reported step {last}, and its trial has {steps}; {{steps}} in the command tells it")
+    if status == "finished":
+        final = {"val": _at_end("val", evaluations, steps, options)}
+        if spec.stage == "final":
+            final["test"] = _at_end(tested, reported.metrics(tested, metrics), steps, options)
+    else:
+        evaluations = {step: row for step, row in evaluations.items() if all(map(_is_finite, row.values()))}
+    losses = {step: {"loss": x} for step, x in reported.values.get("train/loss", {}).items() if _is_finite(x)}
+    result = Result(
+        steps=steps if status == "finished" else max(last, 1),
+        final=final,
+        hashes=Hashes(evidence.initial_weights, evidence.batches, "", evidence.final_weights),
+        parameters=evidence.parameters,
+        clip_rate=0.0,
+        path_length=evidence.path_length,
+    )
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    phases = Seconds(0.0, 0.0, 0.0, seconds, 0.0, 0.0, total=seconds)
+    details = Details(curve(losses, steps) if losses else Series(), curve(evaluations, steps), evidence.mechanism)
+    return WholeRecord(
+        id=spec.id,
+        stage=spec.stage,
+        status=status,
+        result=result,
+        cost=TrialCost(phases, result.steps, peak, place.alone, data_on="program"),
+        environment=environment(place.device),
+        details=details,
+    )
+
+
+def _is_finite(value: float) -> bool:
+    return abs(value) < float("inf")
+
+
+def _at_end(
+    split: str, of_steps: Mapping[int, Mapping[str, float]], steps: int, options: ProgramOptions
+) -> dict[str, float]:
+    """The metrics of a split at the end; the last step is the number of steps, or one less if they count from 0."""
+    for step in (steps, steps - 1):
+        if step in of_steps:
+            return dict(of_steps[step])
+    names = ", ".join(options.keys.get(f"{split}/{x}", f"{split}/{x}") for x in options.metrics)
+    found = f"the last is of step {max(of_steps)}" if of_steps else "there is none"
+    advice = (
+        "" if split == "val" else '; without a test split, breaks = ["split"] in the suite takes the validation split'
+    )
+    raise WrongResults(f"{options.results} has no {names} at step {steps}: {found}; report it at the end{advice}")

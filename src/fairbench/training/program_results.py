@@ -1,0 +1,212 @@
+"""What a training program reported: JSON lines, a CSV file, TensorBoard's events, or W&B's offline files."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fairbench.arenas.program import ProgramOptions
+from fairbench.common.extras import how_to_install
+from fairbench.study.record import Series
+
+
+class WrongResults(Exception):
+    """What a program reported is no result; the message names file, line and the way out."""
+
+
+Row = tuple[str, Mapping[str, Any]]
+"""Where something was reported, and the values by their names in the file."""
+Sizes = Mapping[str, int]
+"""Bytes of each file when an attempt of a trial began."""
+
+
+@dataclass
+class Reported:
+    """The values that a program has reported, by their keys and steps.
+
+    Attributes:
+        values: of each key, as "val/loss", a value after some steps.
+        restarted: whether a later attempt began again with the first steps.
+    """
+
+    values: dict[str, dict[int, float]] = field(default_factory=dict)
+    restarted: bool = False
+
+    @property
+    def last(self) -> int:
+        """The last step with a value; 0 without one."""
+        return max((step for column in self.values.values() for step in column), default=0)
+
+    def metrics(self, split: str, names: Sequence[str]) -> dict[int, dict[str, float]]:
+        """All metrics of a split, after each step at which every one was reported."""
+        columns = {name: self.values.get(f"{split}/{name}", {}) for name in names}
+        steps = sorted(set.intersection(*(set(column) for column in columns.values())))
+        return {step: {name: column[step] for name, column in columns.items()} for step in steps}
+
+    @property
+    def finite(self) -> bool:
+        """Whether every value is."""
+        return all(math.isfinite(value) for column in self.values.values() for value in column.values())
+
+
+def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Sizes], ended: bool = True) -> Reported:
+    """The values in the files that an arena names.
+
+    A trial that was interrupted has several attempts. What an attempt reports takes the place of what earlier ones had
+    reported from its first step on.
+
+    Args:
+        folder: that of the trial.
+        options: the program's.
+        attempts: the sizes of the files when each attempt began.
+        ended: whether the program has ended; otherwise the last line may still be written.
+
+    Raises:
+        WrongResults: something is not readable, or contradicts itself.
+    """
+    names = {key: options.keys.get(key, key) for key in ("step", "train/loss")}
+    names |= {key: options.keys.get(key, key) for split in ("val", "test") for key in _of_split(split, options)}
+    reported = Reported()
+    files = sorted(folder.glob(options.results), key=lambda file: (file.stat().st_mtime_ns, file.name))
+    for number, part in enumerate(part for file in files for part in _parts(file, folder, attempts, ended)):
+        _add(reported, _checked(part, names), is_first=number == 0)
+    return reported
+
+
+def _of_split(split: str, options: ProgramOptions) -> list[str]:
+    return [f"{split}/{metric}" for metric in options.metrics]
+
+
+def _add(reported: Reported, part: Mapping[str, dict[int, float]], is_first: bool) -> None:
+    """Add what an attempt reported, in place of what others had reported from its first step on."""
+    first = min((step for column in part.values() for step in column), default=math.inf)
+    earliest = min((step for column in reported.values.values() for step in column), default=math.inf)
+    reported.restarted |= not is_first and first <= earliest < math.inf
+    for key in reported.values.keys() | part.keys():
+        kept = {step: value for step, value in reported.values.get(key, {}).items() if step < first}
+        reported.values[key] = {**kept, **part.get(key, {})}
+
+
+def _checked(rows: Iterator[Row], names: Mapping[str, str]) -> dict[str, dict[int, float]]:
+    """The values of one attempt; steps rise, and each value is reported once."""
+    found: dict[str, dict[int, float]] = {}
+    last = 0
+    for where, row in rows:
+        known = {key: row[name] for key, name in names.items() if key != "step" and row.get(name) not in (None, "")}
+        if not known:
+            continue
+        step = _number(where, names["step"], row.get(names["step"]))
+        if step != int(step) or step < 0:
+            raise WrongResults(f"{where}: {names['step']} must be a whole number of steps, got {step}")
+        if step < last:
+            raise WrongResults(
+                f"{where}: step {step:.0f} follows step {last}; report steps in their order, from one process"
+            )
+        last = int(step)
+        for key, value in known.items():
+            column, number = found.setdefault(key, {}), _number(where, names[key], value)
+            if last in column and repr(column[last]) != repr(number):  # the same NaN twice is no contradiction
+                both = f"{names[key]} at step {last} is {number:g}, and was {column[last]:g}"
+                raise WrongResults(f"{where}: {both}; do two processes report? let one do it")
+            column[last] = number
+    return found
+
+
+def _number(where: str, name: str, value: Any) -> float:
+    """A value as a number, which may be infinite or NaN."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    with suppress(ValueError, TypeError):
+        if isinstance(value, str):
+            return float(value)
+    raise WrongResults(f"{where}: {name} must be a number, got {value!r}")
+
+
+def _parts(file: Path, folder: Path, attempts: Sequence[Sizes], ended: bool) -> Iterator[Iterator[Row]]:
+    """The rows of a file, those of each attempt apart; an attempt that was killed may have left half a line."""
+    name = str(file.relative_to(folder))
+    if "tfevents" in file.name:
+        yield _tensorboard(file)
+    elif file.suffix == ".wandb":
+        yield _wandb(file)
+    else:
+        content = file.read_bytes()
+        begins = [x for sizes in attempts if (x := sizes.get(name, 0)) <= len(content)] or [0]
+        bounds = [*begins, len(content)]
+        line, read = 1, _csv if file.suffix == ".csv" else _json_lines
+        for begin, end in pairwise(bounds):
+            text = content[begin:end].decode(errors="replace")
+            if end < len(content) or not ended:
+                text = text[: text.rfind("\n") + 1]
+            yield read(name, text, line, content)
+            line += content[begin:end].count(b"\n")
+
+
+def _json_lines(name: str, text: str, first: int, _: bytes) -> Iterator[Row]:
+    for number, line in enumerate(text.splitlines(), first):
+        where = f"{name}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise WrongResults(
+                f"{where} is not a whole line of JSON ({error}): {line[:80]!r}; write it at once"
+            ) from error
+        if not isinstance(row, dict):
+            raise WrongResults(f'{where} must be as {{"step": 10, "val/loss": 1.5}}, got {line[:80]!r}')
+        yield where, row
+
+
+def _csv(name: str, text: str, first: int, content: bytes) -> Iterator[Row]:
+    """Rows by the names in the first line of the file; an attempt that appends may write these again."""
+    header = next(csv.reader(content.decode(errors="replace").splitlines()), [])
+    for number, row in enumerate(csv.reader(text.splitlines()), first):
+        if row and row != header:
+            if len(row) != len(header):
+                raise WrongResults(
+                    f"{name}, line {number} has {len(row)} values, and the first line {len(header)} names"
+                )
+            yield f"{name}, line {number}", dict(zip(header, row, strict=True))
+
+
+def _tensorboard(file: Path) -> Iterator[Row]:
+    try:
+        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    except ImportError:
+        raise WrongResults(f"{file.name} needs tensorboard: {how_to_install('dev')}") from None
+    by_step: dict[int, dict[str, Any]] = {}
+    for event in EventFileLoader(str(file)).Load():
+        for value in event.summary.value:
+            number = value.tensor.float_val[0] if value.tensor.float_val else value.simple_value
+            by_step.setdefault(event.step, {"step": event.step})[value.tag] = number
+    yield from ((f"{file.name}, step {step}", by_step[step]) for step in sorted(by_step))
+
+
+def _wandb(file: Path) -> Iterator[Row]:
+    try:
+        from wandb.proto.wandb_internal_pb2 import Record
+        from wandb.sdk.internal.datastore import DataStore
+    except ImportError:
+        raise WrongResults(f"{file.name} needs wandb, of the version that wrote it: pip install wandb") from None
+    store, number = DataStore(), 0
+    store.open_for_scan(str(file))
+    while (data := store.scan_data()) is not None:
+        record = Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            number += 1
+            row = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+            yield f"{file.name}, row {number}", {"step": row.get("_step"), **row}
+
+
+def curve(of_steps: Mapping[int, Mapping[str, float]], most: int) -> Series:
+    """Metrics by step as a record has them; a program may count its last step from 0."""
+    steps = [most if step == most - 1 and most not in of_steps else step for step in of_steps]
+    rows = [*of_steps.values()]
+    return Series(steps, {name: [row[name] for row in rows] for name in rows[0]} if rows else {})

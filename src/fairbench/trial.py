@@ -1,0 +1,156 @@
+"""The side of a training program: the trial of a study that it is part of.
+
+    trial = fairbench.trial.current(steps=2000)
+    optimizer = trial.optimizer(model, lr=3e-4)
+    trial.log(step, train_loss=loss)
+    trial.result(val={"loss": val_loss}, test={"loss": test_loss})
+
+Outside of a study `current` gives the values of the program, `optimizer` is AdamW, and the rest does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairbench.common.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+    from fairbench.training.evidence import EvidenceLog
+
+RESULTS = "metrics.jsonl"
+"""The file of the trial's folder to which `log` and `result` write."""
+
+
+def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
+    """The trial that this process is part of.
+
+    Args:
+        steps, seed, folder: the values outside of a study, where nothing else is known.
+
+    >>> trial = fairbench.trial.current(steps=100)
+    >>> trial.active, trial.steps
+    (False, 100)
+    """
+    if found := os.environ.get("FAIRBENCH_TRIAL"):
+        about = json.loads((Path(found) / "trial.json").read_text())
+        return Trial(Path(found), about["training"]["steps"], about["seed"], about)
+    return Trial(Path(folder), steps, seed)
+
+
+class Trial:
+    """A trial of a study, as its training program sees it; every process of the program may have one.
+
+    Attributes:
+        folder: where the program writes, checkpoints too; kept until the trial has its record.
+        steps: training steps to take.
+        seed: of the initial weights and of the order of the data.
+        about: the whole specification of the trial; empty outside of a study.
+    """
+
+    def __init__(self, folder: Path, steps: int, seed: int, about: Mapping[str, Any] | None = None) -> None:
+        self.folder, self.steps, self.seed, self.about = folder, steps, seed, about or {}
+        self._rank = int(os.environ.get("RANK", "0"))
+
+    @property
+    def active(self) -> bool:
+        """Whether this process is part of a study."""
+        return bool(self.about)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier attempt of this trial was interrupted; its files are still in the folder."""
+        return bool(self.about.get("attempt", 1) > 1)
+
+    def optimizer(
+        self, model: torch.nn.Module, lr: float, provides: Sequence[str] = (), **options: Any
+    ) -> torch.optim.Optimizer:
+        """The optimizer of the trial for a model; outside of a study torch's AdamW.
+
+        Args:
+            model: its trainable parameters are optimized.
+            lr: the learning rate outside of a study.
+            provides: what the training loop does for an optimizer that needs it: "closure", "create_graph" or "modes".
+            options: of AdamW, likewise.
+
+        Raises:
+            UsageError: the optimizer needs something of the loop that is not provided.
+        """
+        if not self.active:
+            import torch
+
+            return torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=lr, **options)
+        return self._evidence.optimizer(model, provides)
+
+    def lr_schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        """The schedule of the learning rate that the study sets; outside of one the rate is constant.
+
+        Call its `step` after each step of the optimizer.
+        """
+        if not self.active:
+            from torch.optim.lr_scheduler import ConstantLR
+
+            return ConstantLR(optimizer, 1.0)
+        return self._evidence.lr_schedule(optimizer)
+
+    def start(self, model: torch.nn.Module) -> None:
+        """Show the initial weights: call it before the first step, in every process that has a part of the model."""
+        if self.active:
+            self._evidence.start(model)
+
+    def batch(self, *tensors: torch.Tensor) -> None:
+        """Show the data of a step: call it with each batch, in every process."""
+        if self.active:
+            self._evidence.batch(tensors)
+
+    def log(self, step: int, **values: Any) -> None:
+        """Report values after a step, counted from 1; call it in every process, of which the first one writes.
+
+        Args:
+            values: `train_loss`, and `val_NAME` and `test_NAME` of each metric, numbers or tensors with one element.
+        """
+        if self.active:
+            self._evidence.read_mechanism(step)
+            self._write(step, {name.replace("_", "/", 1): value for name, value in values.items()})
+
+    def result(self, val: Mapping[str, Any], test: Mapping[str, Any] | None = None) -> None:
+        """Report the metrics after the last step; call it once in every process, of which the first one writes.
+
+        Args:
+            val, test: each metric of the arena on the validation and the test split.
+        """
+        if self.active:
+            splits = {"val": val, "test": test or {}}
+            self._write(self.steps, {f"{split}/{name}": x for split, of in splits.items() for name, x in of.items()})
+            self._evidence.write(self.folder / f"evidence-{self._rank}.json")
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint of the program should have, so that a trial that resumes shows as much as any other."""
+        return self._evidence.state_dict() if self.active else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from the state of the interrupted attempt; call it after `start` and `optimizer`."""
+        if self.active and state:
+            self._evidence.load_state_dict(state)
+
+    @cached_property
+    def _evidence(self) -> EvidenceLog:
+        from fairbench.training.evidence import EvidenceLog
+
+        return EvidenceLog(self.about)
+
+    def _write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Append a line to the results, in one write, so that a killed process leaves at most half of it."""
+        numbers = {name: float(value) for name, value in values.items()}  # tensors too
+        for name in numbers:
+            if name.partition("/")[0] not in ("train", "val", "test"):
+                raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
+        if self._rank == 0:
+            with (self.folder / RESULTS).open("a") as file:
+                file.write(json.dumps({"step": int(step), **numbers}) + "\n")
