@@ -214,7 +214,7 @@ def optimizer_and_seconds(
     gpu_free_bytes = 0
     for arena in dict.fromkeys(first_alike.values()):
         if study.suite.task(arena) == TASK:
-            seconds[arena], mechanisms[arena] = probe_program(alone, arena, place)
+            seconds[arena] = probe_program(alone, arena, place)
             gpu_bytes[arena], restart_reasons[arena] = 0, ""
             continue
         with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):

@@ -11,8 +11,6 @@ from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord, plain_values
 from fairbench.suites.arena_plan import ArenaPlan
 from fairbench.training.place import Place
-from fairbench.training.program import ProgramFailed, program_trial
-from fairbench.training.program_results import WrongResults
 
 STEPS = 2
 """Steps of every optimizer before a study begins."""
@@ -28,13 +26,13 @@ def resolved_program(plan: ArenaPlan) -> ResolvedArena:
     return ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
 
 
-def probe_program(study: ResolvedSuite, arena: str, place: Place) -> tuple[float, Any]:
+def probe_program(study: ResolvedSuite, arena: str, place: Place) -> float:
     """Run a program for two steps with the one optimizer of a study.
 
     With the first optimizer of a suite it runs with another seed too, which must change its losses.
 
     Returns:
-        The seconds of a step, the start of the program included; what the optimizer's mechanism did.
+        The seconds of a step, the start of the program included.
 
     Raises:
         UsageError: the program fails, reports no result, or ignores its seed or the number of its steps.
@@ -48,11 +46,13 @@ def probe_program(study: ResolvedSuite, arena: str, place: Place) -> tuple[float
         remedy = "pass {seed} to it, or fairbench.trial.current().seed"
         raise UsageError(f"arenas.{arena}: the program reports the same for seeds {seeds[0]} and {seeds[1]}; {remedy}")
     assert first.cost
-    assert first.details
-    return first.cost.seconds.total / STEPS, plain_values(first.details.mechanism)
+    return first.cost.seconds.total / STEPS
 
 
 def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Any, seed: int, place: Place) -> WholeRecord:
+    from fairbench.training.program import ProgramFailed, program_trial
+    from fairbench.training.program_results import WrongResults
+
     spec = trial_spec(study, arena, name, "final", setting.lr, seed, setting.extra)
     training = replace(spec.training, steps=STEPS, warmup_steps=min(spec.training.warmup_steps, 1), log_every=1)
     horizon = {HORIZON: STEPS} if study.optimizers[name].takes_horizon else {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program import ProgramOptions
-from fairbench.common.extras import how_to_install
+from fairbench.common.installation import how_to_install
 from fairbench.study.record import Series
 
 
@@ -104,9 +104,7 @@ def _checked(rows: Iterator[Row], names: Mapping[str, str]) -> dict[str, dict[in
         if step != int(step) or step < 0:
             raise WrongResults(f"{where}: {names['step']} must be a whole number of steps, got {step}")
         if step < last:
-            raise WrongResults(
-                f"{where}: step {step:.0f} follows step {last}; report steps in their order, from one process"
-            )
+            raise WrongResults(f"{where}: step {step:.0f} follows step {last}; let one process report, in their order")
         last = int(step)
         for key, value in known.items():
             column, number = found.setdefault(key, {}), _number(where, names[key], value)
@@ -156,7 +154,7 @@ def _json_lines(name: str, text: str, first: int, _: bytes) -> Iterator[Row]:
             row = json.loads(line)
         except ValueError as error:
             raise WrongResults(
-                f"{where} is not a whole line of JSON ({error}): {line[:80]!r}; write it at once"
+                f"{where} is no whole line of JSON ({error}): {line[:80]!r}; write it at once"
             ) from error
         if not isinstance(row, dict):
             raise WrongResults(f'{where} must be as {{"step": 10, "val/loss": 1.5}}, got {line[:80]!r}')
@@ -169,9 +167,7 @@ def _csv(name: str, text: str, first: int, content: bytes) -> Iterator[Row]:
     for number, row in enumerate(csv.reader(text.splitlines()), first):
         if row and row != header:
             if len(row) != len(header):
-                raise WrongResults(
-                    f"{name}, line {number} has {len(row)} values, and the first line {len(header)} names"
-                )
+                raise WrongResults(f"{name}, line {number} has {len(row)} values, the first line {len(header)} names")
             yield f"{name}, line {number}", dict(zip(header, row, strict=True))
 
 

@@ -1,0 +1,93 @@
+"""Training programs as users write them, without torch, so that one starts in milliseconds."""
+
+import json
+import sys
+from pathlib import Path
+
+from fairbench.arenas.program import ProgramOptions, code_of
+from fairbench.optimizers.spec import ResolvedOptimizer
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
+
+COMMAND = f"{sys.executable} -S train.py {{lr}} {{seed}} {{steps}} {{optimizer}} {{out}} {{stage}}"
+TRAIN = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+lr, seed, steps, optimizer, out, stage = sys.argv[1:]
+lr, seed, steps, out = float(lr), int(seed), int(steps), Path(out)
+noise = random.Random(seed)
+
+def loss_after(step):
+    own = {"AdamW": 0.0, "PsiLogic": 0.01}[optimizer]
+    return 0.1 * (lr / 3e-3 - 1) ** 2 + 1 / step + own + random.Random(1000 * seed + step).gauss(0, 0.01)
+
+def report(**row):
+    with (out / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({name.replace("_", "/"): value for name, value in row.items()}) + "\\n")
+"""
+PLAIN = """
+for step in range(1, steps + 1):
+    report(step=step, train_loss=loss_after(step))
+report(step=steps, val_loss=loss_after(steps), test_loss=loss_after(steps) + 0.001)
+"""
+RESUMING = """
+checkpoint = out / "checkpoint"
+done = int(checkpoint.read_text()) if checkpoint.exists() else 0
+for step in range(done + 1, steps + 1):
+    time.sleep(0.004)
+    report(step=step, train_loss=loss_after(step))
+    checkpoint.with_suffix(".new").write_text(str(step))
+    checkpoint.with_suffix(".new").replace(checkpoint)
+report(step=steps, val_loss=loss_after(steps), test_loss=loss_after(steps) + 0.001)
+"""
+SUITE = """
+description = "a training program"
+reference = "AdamW"
+alpha = 0.05
+[sweep]
+lr_min = 1e-3
+lr_max = 1e-2
+points = 3
+seeds = [0]
+evaluations = 1
+[final]
+seeds = [1, 2, 3, 4]
+settings = 1
+evaluations = 1
+[training]
+clip_norm = 0
+warmup_steps = 0
+log_every = 1
+[arenas.mine]
+program = '''COMMAND'''
+code = ["*.py"]
+metric = "loss"
+metrics = { loss = "min" }
+margin = 0.001
+steps = 20
+sweep_steps = 10
+[optimizers.AdamW]
+[optimizers.PsiLogic]
+"""
+
+
+def write_program(folder, rest=PLAIN, command=COMMAND, keys=""):
+    """A program and a suite for it in a folder; `rest` follows the reading of its arguments."""
+    Path(folder, "train.py").write_text(TRAIN + rest)
+    text = SUITE.replace("COMMAND", command).replace("code =", f"{keys}\ncode =")
+    Path(folder, "mine.toml").write_text(text)
+
+
+def program_spec(stage="final", seed=1, steps=20, **settings):
+    """A trial of the suite in the working directory, with AdamW as torch has it."""
+    suite = load_suite("mine.toml", Overrides(settings=settings))
+    options = ProgramOptions(**suite.arenas["mine"].model)
+    optimizer = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {"weight_decay": 0.01}, {}, False, "", {})
+    study = ResolvedSuite(suite, "cpu", {"mine": ResolvedArena("", code_of(options), {})}, {"AdamW": optimizer}, {})
+    return trial_spec(study, "mine", "AdamW", stage, 3e-3, seed)
+
+
+def rows(*reports):
+    """Lines of JSON."""
+    return "".join(json.dumps(row) + "\n" for row in reports)

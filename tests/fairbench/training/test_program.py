@@ -1,0 +1,217 @@
+"""A trial of a training program is what the program reports, whatever goes wrong in it, and nothing of it stays."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from disturbed import below
+from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
+
+from fairbench.common.errors import Paused, UsageError
+from fairbench.common.processes import end_marked
+from fairbench.runner.devices import places_of_programs
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Checkpointing, Place
+from fairbench.training.program import FOLDER, ProgramFailed, program_trial
+from fairbench.training.program_results import WrongResults
+
+RESULT = "report(step=steps, val_loss=1.0, test_loss=1.0)\n"
+WRONG = {
+    "an exception in step 1": ("raise RuntimeError('no data')", "exit code 1.*RuntimeError: no data"),
+    "a crash in step 15": (PLAIN.replace("    report", "    if step == 15: os.abort()\n    report", 1), "signal 6"),
+    "its own exit code": ("sys.exit(3)", "exit code 3"),
+    "no result": ("", r"no val/loss at step 20: there is none; report it at the end"),
+    "other keys": (PLAIN.replace("val_loss", "eval_loss"), "no val/loss at step 20: there is none"),
+    "no test split": (RESULT.replace(", test_loss=1.0", ""), r'no test/loss at step 20.*breaks = \["split"\]'),
+    "fewer steps": (RESULT.replace("step=steps", "step=10"), "no val/loss at step 20: the last is of step 10"),
+    "more steps": (RESULT.replace("step=steps", "step=25"), "it reported step 25, and its trial has 20"),
+    "two results": (RESULT + RESULT.replace("val_loss=1.0", "val_loss=2.0"), "line 2: val/loss at step 20 is 2, and"),
+    "two ranks that report": (
+        "if os.fork() == 0:\n    report(step=20, val_loss=9.0)\n    os._exit(0)\nos.wait()\n" + RESULT,
+        "line 2: val/loss at step 20 is 1, and was 9; do two processes report",
+    ),
+    "half a line": (RESULT + "(out / 'metrics.jsonl').open('a').write('{\"step\": 20, ')", "line 2 is no whole line"),
+    "a terminal that is not there": ("input('continue? ')", "EOFError"),
+    "binary output": ("sys.stdout.buffer.write(bytes(range(256)) * 9); sys.exit(1)", "exit code 1"),
+    "a full disk": ("raise OSError(28, 'No space left on device')", "No space left on device"),
+    "much output": ("print('x' * 10**7); print('the last line'); sys.exit(1)", "the last line"),
+    "a killed process": ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9"),
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working directory whose path has spaces and umlauts."""
+    folder = tmp_path / "my runs ä"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(spec, checkpointing=None):
+    return program_trial(spec, Place(), lambda step, loss: None, checkpointing)
+
+
+def marked(value, variable=FOLDER):
+    """The processes whose environment has a variable that begins with a value."""
+    mark, found = os.fsencode(f"{variable}={value}"), []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found += [file.parent.name] if mark in file.read_bytes() else []
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_program_fails_with_what_is_wrong_and_leaves_nothing_running(here, what):
+    rest, message = WRONG[what]
+    write_program(here, rest)
+    with pytest.raises((ProgramFailed, WrongResults), match=f"(?s){message}"):
+        run(program_spec(), Checkpointing(str(here / "kept"), 0))
+    assert not marked(here)
+    (output,) = here.glob("kept/*/output.txt")
+    if what == "much output":
+        assert output.stat().st_size > 10**7
+
+
+def test_the_record_is_what_the_program_reported(here):
+    write_program(here)
+    record = run(program_spec())
+    assert record.status == "finished"
+    assert record.result.final["test"]["loss"] == pytest.approx(record.result.final["val"]["loss"] + 0.001)
+    assert list(record.details.loss_curve.steps) == list(range(1, 21))
+    assert record.result.hashes.initial_weights == ""
+    assert run(program_spec(stage="sweep")).result.final.keys() == {"val"}
+
+
+def test_a_metric_that_is_not_finite_is_a_diverged_trial(here):
+    write_program(here, "report(step=7, train_loss=2.0)\nreport(step=9, train_loss=float('nan'))")
+    record = run(program_spec())
+    assert (record.status, record.result.final, record.result.steps) == ("diverged", None, 9)
+    assert list(record.details.loss_curve.steps) == [7]
+
+
+def test_a_suite_with_one_split_reads_the_validation_values_twice(here):
+    write_program(here, RESULT.replace(", test_loss=1.0", ""))
+    spec = program_spec()
+    record = run(replace(spec, training=replace(spec.training, selection="test")))
+    assert record.result.final == {"val": {"loss": 1.0}, "test": {"loss": 1.0}}
+
+
+def test_steps_may_be_counted_from_zero(here):
+    write_program(here, RESULT.replace("step=steps", "step=steps - 1"))
+    assert list(run(program_spec()).details.evaluations.steps) == [20]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("no-such-program {lr}", "the program 'no-such-program' cannot be started: No such file"),
+        ("python train.py {lrr}", r"the command has \{lrr\}, which this trial does not set; did you mean 'lr'"),
+        ("python train.py {momentum}", r"\{momentum\}, which this trial does not set.*optimizers.NAME.options"),
+    ],
+)
+def test_a_command_that_cannot_be_started(here, command, message):
+    write_program(here, command=command)
+    with pytest.raises(UsageError, match=f"(?s){message}"):
+        run(program_spec())
+
+
+def test_other_braces_of_a_command_stay(here):
+    write_program(here, "assert sys.argv[6] == '{\"a\": {} }'", command=COMMAND.replace("{stage}", "'{\"a\": {} }'"))
+    with pytest.raises(WrongResults, match="there is none"):  # the assertion holds
+        run(program_spec())
+
+
+def test_code_that_changes_during_a_study_is_noticed(here):
+    write_program(here)
+    spec = program_spec()
+    (here / "train.py").write_text("print('changed')")
+    with pytest.raises(UsageError, match="changed after this run had started"):
+        run(spec)
+    assert program_spec().id != spec.id
+
+
+def test_what_a_program_leaves_behind_is_ended(here):
+    left = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+    write_program(here, left + RESULT)
+    run(program_spec(), Checkpointing(str(here), 0))
+    assert not marked(here)
+
+
+def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
+    write_program(here, RESUMING.replace("0.004", "0.05"))
+    spec, checkpointing = program_spec(), Checkpointing(str(here), 0)
+    main = threading.main_thread().ident
+
+    def stop(*_):
+        raise Paused
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        threading.Timer(0.4, lambda: signal.pthread_kill(main, signal.SIGTERM)).start()
+        with pytest.raises(Paused):
+            run(spec, checkpointing)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not marked(here)
+    assert (here / spec.id / "checkpoint").exists()
+    resumed, whole = run(spec, checkpointing), run(spec)
+    assert (resumed.result, resumed.details) == (whole.result, whole.details)
+
+
+def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
+    monkeypatch.setattr("fairbench.training.program.GRACE", 0.2)
+    write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)")
+
+    def stop(*_):
+        raise Paused
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+        with pytest.raises(Paused):
+            run(program_spec(), Checkpointing(str(here), 0))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not marked(here)
+
+
+def test_processes_are_found_in_any_session():
+    words = [sys.executable, "-S", "-c", "import os, time; os.fork() or os.setsid(); time.sleep(600)"]
+    process = subprocess.Popen(words, env={**os.environ, "MARK": "of this test"})
+    while not below(process.pid):
+        time.sleep(0.01)
+    end_marked("MARK", "of this test")
+    assert process.wait() == -signal.SIGKILL
+    assert not below(process.pid)
+    assert not marked("of this test", "MARK")
+
+
+@pytest.mark.parametrize(
+    ("keys", "given", "expected"),
+    [
+        ("cores = 2", [Place()] * 4, [("cpu", "", 2)] * 2),
+        ("cores = 8", [Place()] * 4, [("cpu", "", 8)]),
+        ("gpus = 2", [Place(f"cuda:{i}") for i in range(5)], [("cuda:0", "0,1", 1), ("cuda:2", "2,3", 1)]),
+        ("", [Place("cuda:3")] * 2, [("cuda:3", "3", 1)] * 2),
+    ],
+)
+def test_trials_of_several_gpus_or_cores_share_a_machine(here, keys, given, expected):
+    write_program(here, keys=keys)
+    places = places_of_programs(load_suite("mine.toml"), given)
+    assert [(place.device, place.gpus, place.cores) for place in places] == expected
+
+
+@pytest.mark.parametrize(("kind", "message"), [("cpu", "the device is the CPU"), ("cuda:0", "the study has 1")])
+def test_more_gpus_than_there_are(here, kind, message):
+    write_program(here, keys="gpus = 8")
+    with pytest.raises(UsageError, match=f"arenas.mine.gpus is 8, and {message}"):
+        places_of_programs(load_suite("mine.toml"), [Place(kind)])

@@ -1,0 +1,91 @@
+"""What programs write is read as they mean it, and what can mean two things is refused with its file and line."""
+
+import csv
+import json
+
+import pytest
+from programs import rows
+
+from fairbench.arenas.program import ProgramOptions
+from fairbench.training.program_results import WrongResults, read_reported
+
+OPTIONS = ProgramOptions("python train.py", {"loss": "min"})
+TRAINED = ({"step": 1, "train/loss": 2.0}, {"step": 2, "train/loss": 1.0})
+
+
+def read(folder, options=OPTIONS, attempts=({},), **more):
+    return read_reported(folder, options, attempts, **more)
+
+
+def test_json_lines(tmp_path):
+    text = rows(*TRAINED, {"step": 2, "val/loss": 1.5, "lr": 0.1}, {"note": "no result"})
+    (tmp_path / "metrics.jsonl").write_text(text)
+    assert read(tmp_path).values == {"train/loss": {1: 2.0, 2: 1.0}, "val/loss": {2: 1.5}}
+
+
+def test_csv_with_names_of_its_own(tmp_path):
+    with (tmp_path / "log.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("iter", "loss", "eval"), (1, 2.0, ""), (2, 1.0, 1.5)])
+    keys = {"step": "iter", "train/loss": "loss", "val/loss": "eval"}
+    found = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="*.csv", keys=keys))
+    assert found.values == {"train/loss": {1: 2.0, 2: 1.0}, "val/loss": {2: 1.5}}
+
+
+def test_events_of_tensorboard(tmp_path):
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path / "runs")) as writer:
+        for row in TRAINED:
+            writer.add_scalar("train/loss", row["train/loss"], row["step"])
+        writer.add_scalar("val/loss", 1.5, 2)
+    found = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="runs/*tfevents*"))
+    assert found.values == {"train/loss": {1: 2.0, 2: 1.0}, "val/loss": {2: 1.5}}
+
+
+def test_a_later_attempt_replaces_what_an_earlier_one_reported(tmp_path):
+    killed = rows(*TRAINED, {"step": 3, "train/loss": 0.9}) + '{"step": 4, "tra'
+    resumed = rows({"step": 3, "train/loss": 0.8}, {"step": 4, "train/loss": 0.7})
+    (tmp_path / "metrics.jsonl").write_text(killed + resumed)
+    found = read(tmp_path, attempts=({}, {"metrics.jsonl": len(killed)}))
+    assert found.values == {"train/loss": {1: 2.0, 2: 1.0, 3: 0.8, 4: 0.7}}
+    assert not found.restarted
+    (tmp_path / "metrics.jsonl").write_text(killed + rows(*TRAINED))
+    assert read(tmp_path, attempts=({}, {"metrics.jsonl": len(killed)})).restarted
+
+
+def test_a_file_that_is_still_written_ends_with_its_last_whole_line(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(rows(*TRAINED) + '{"step": 3, "tra')
+    assert read(tmp_path, ended=False).last == 2
+    with pytest.raises(WrongResults, match="line 3 is no whole line of JSON"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (rows(*TRAINED, {"step": 1, "train/loss": 1.0}), "line 3: step 1 follows step 2; let one process report"),
+        (rows(*TRAINED, {"step": 2, "train/loss": 1.1}), "line 3: train/loss at step 2 is 1.1, and was 1; do two"),
+        (rows({"train/loss": 1.0}), "line 1: step must be a number, got None"),
+        (rows({"step": 1.5, "train/loss": 1.0}), "line 1: step must be a whole number of steps, got 1.5"),
+        (rows({"step": 1, "train/loss": "low"}), "line 1: train/loss must be a number, got 'low'"),
+        (rows({"step": 1, "val/loss": True}), "line 1: val/loss must be a number, got True"),
+        ("[1, 2]\n", 'line 1 must be as {"step": 10, "val/loss": 1.5}'),
+        ("step 1: loss 2.0\n", "line 1 is no whole line of JSON"),
+    ],
+)
+def test_what_contradicts_itself_is_named_with_its_line(tmp_path, text, message):
+    (tmp_path / "metrics.jsonl").write_text(text)
+    with pytest.raises(WrongResults, match=f"^metrics.jsonl, {message}"):
+        read(tmp_path)
+
+
+def test_a_row_of_csv_with_another_number_of_values(tmp_path):
+    (tmp_path / "log.csv").write_text("step,val/loss\n1,2.0\n2\n")
+    with pytest.raises(WrongResults, match=r"log\.csv, line 3 has 1 values, the first line 2 names"):
+        read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="*.csv"))
+
+
+def test_nan_and_infinity_are_values(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(rows(*TRAINED, {"step": 2, "val/loss": float("nan")}))
+    assert json.loads("NaN") != json.loads("NaN")
+    assert not read(tmp_path).finite
