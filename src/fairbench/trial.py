@@ -116,7 +116,8 @@ class Trial:
             values: `train_loss`, and `val_NAME` and `test_NAME` of each metric, numbers or tensors with one element.
         """
         if self.active:
-            self._evidence.read_mechanism(step)
+            if "train_loss" in values:
+                self._evidence.read_mechanism(step)
             self._write(step, {name.replace("_", "/", 1): value for name, value in values.items()})
 
     def result(self, val: Mapping[str, Any], test: Mapping[str, Any] | None = None) -> None:
@@ -147,7 +148,7 @@ class Trial:
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append a line to the results, in one write, so that a killed process leaves at most half of it."""
-        numbers = {name: float(value) for name, value in values.items()}  # tensors too
+        numbers = {name: float(getattr(value, "detach", lambda x=value: x)()) for name, value in values.items()}
         for name in numbers:
             if name.partition("/")[0] not in ("train", "val", "test"):
                 raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")

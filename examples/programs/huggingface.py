@@ -1,0 +1,42 @@
+"""A small GPT-2 trained by the Trainer of transformers on this file; of fairbench are four lines."""
+
+from pathlib import Path
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments, set_seed
+
+import fairbench.trial
+
+trial = fairbench.trial.current(steps=20, folder="huggingface_output")
+text = torch.tensor(list(Path(__file__).read_bytes() * 4))
+windows = [{"input_ids": x, "labels": x} for x in text[: len(text) // 32 * 32].view(-1, 32)]
+train, val, test = windows[:-40], windows[-40:-20], windows[-20:]
+set_seed(trial.seed)
+model = GPT2LMHeadModel(GPT2Config(vocab_size=256, n_positions=32, n_embd=32, n_layer=1, n_head=2))
+arguments = TrainingArguments(
+    output_dir=str(trial.folder / "checkpoints"),
+    max_steps=trial.steps,
+    per_device_train_batch_size=8,
+    save_steps=max(trial.steps // 4, 1),
+    seed=trial.seed,
+    use_cpu=True,
+    report_to=[],
+    disable_tqdm=True,
+    logging_steps=1,
+)
+
+
+class Report(TrainerCallback):
+    """Passes on the training loss."""
+
+    def on_log(self, args, state, control, logs=None, **_):
+        """Called by the Trainer with what it logs."""
+        if "loss" in logs:
+            trial.log(state.global_step, train_loss=logs["loss"])
+
+
+optimizer = trial.optimizer(model, lr=1e-3)
+trainer = Trainer(model, arguments, train_dataset=train, callbacks=[Report()], optimizers=(optimizer, None))
+trainer.train(resume_from_checkpoint=trial.resumed and any(trial.folder.glob("checkpoints/checkpoint-*")))
+val_loss, test_loss = (trainer.evaluate(split)["eval_loss"] for split in (val, test))
+trial.result(val={"loss": val_loss}, test={"loss": test_loss})

@@ -1,0 +1,220 @@
+"""Studies of training programs: by the command, killed and resumed, and with what programs show of themselves."""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from disturbed import Disturbed, results, tables
+from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
+
+import fairbench as fb
+import fairbench.trial
+from fairbench.arenas.program import ProgramOptions, code_of
+from fairbench.arenas.registry import load_arena
+from fairbench.cli.main import main
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
+from fairbench.training.determinism import weights_hash
+from fairbench.training.place import Place
+from fairbench.training.program import Evidence, program_trial
+from fairbench.training.trial import trial
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "programs"
+
+
+def test_a_program_on_the_command_line_gets_verdicts_an_audit_and_a_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    Path("mine.toml").unlink()
+    options = ["--program", COMMAND, "--metric", "val/loss:min", "--margin", "0.001", "--steps", "20", "--seeds", "4"]
+    assert main(["run", *options, "--optimizers", "AdamW,program:PsiLogic", "-o", "out", "--workers", "2"]) == 0
+    study = fb.open("out")
+    (verdict,) = study.verdicts().rows
+    assert (verdict.optimizer, verdict.verdict) == ("PsiLogic", "worse")
+    assert verdict.gain == pytest.approx(-0.02, rel=0.2)
+    assert "initial weights" in next(flag.message for flag in study.audit().rows if "not shown" in flag.name)
+    assert "program" in (Path("out") / "report.html").read_text()
+    assert not [*Path("out/checkpoints").iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--program", "python x.py"], "--program needs --metric and --margin"),
+        (["--metric", "loss:min"], "--metric is that of a --program"),
+        (["--program", "x", "--metric", "loss", "--margin", "1"], "--metric must be a name and its better direction"),
+    ],
+)
+def test_wrong_options_of_a_program(words, message, capsys):
+    assert main(["run", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (PLAIN, ""),
+        ("report(step=steps, val_loss=1.0, test_loss=1.0)", "reports the same for seeds 1 and 2; pass {seed} to it"),
+        (PLAIN.replace("step=steps", "step=20"), "2 steps with AdamW: it reported step 20, and its trial has 2"),
+        ("raise SystemExit('no data here')", "2 steps with AdamW: the program ended with exit code 1"),
+    ],
+)
+def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, capsys, rest, message):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, rest)
+    assert main(["plan", "--suite", "mine.toml"]) == (2 if message else 0)
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills):
+    seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
+    chance, studies = random.Random(seed), {}
+    for name in ("calm", "disturbed"):
+        (tmp_path / name).mkdir()
+        write_program(tmp_path / name, RESUMING.replace("0.004", "0.03"))
+        studies[name] = Disturbed(tmp_path / name, chance, words=("run", "--suite", "mine.toml"))
+    studies["calm"].end()
+    study = studies["disturbed"]
+    kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "SIGUSR1", "Ctrl-C")
+    while len(study.done) < kills and study.keep_running(chance.choice((1, 2)), chance.uniform(2, 8)):
+        study.disturb(chance.choice(kinds))
+    study.end()
+    assert results(study.out) == results(studies["calm"].out), f"SOAK_SEED={seed}"
+    assert tables(study.out) == tables(studies["calm"].out), f"SOAK_SEED={seed}"
+
+
+def test_outside_of_a_study_nothing_is_loaded_and_nothing_written(tmp_path):
+    code = """
+import sys, fairbench.trial
+trial = fairbench.trial.current(steps=7, seed=3)
+trial.log(1, train_loss=1.0); trial.result(val={"loss": 1.0}); trial.batch(); trial.start(None)
+assert (trial.steps, trial.seed, trial.active, trial.state_dict()) == (7, 3, False, {})
+print([name for name in ("torch", "numpy", "msgspec") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert not [*tmp_path.iterdir()]
+    model = torch.nn.Linear(2, 1)
+    assert type(fairbench.trial.current().optimizer(model, lr=0.1, betas=(0.5, 0.9))) is torch.optim.AdamW
+
+
+def train(trial, stop_after=0, state=None):
+    """A loop of a user with a checkpoint: returns it when it stops early."""
+    torch.manual_seed(trial.seed)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    trial.start(model)
+    optimizer = trial.optimizer(model, lr=1.0)
+    schedule = trial.lr_schedule(optimizer)
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "trial": trial}
+    for name, part in parts.items() if state else ():
+        part.load_state_dict(state[name])
+    for step in range((state or {"done": 0})["done"] + 1, trial.steps + 1):
+        batch = torch.randn(16, 4, generator=torch.Generator().manual_seed(step))
+        trial.batch(batch)
+        loss = (model(batch) - batch.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        trial.log(step, train_loss=loss)
+        if step == stop_after:
+            return {"done": step, **{name: part.state_dict() for name, part in parts.items()}}
+    trial.result(val={"loss": loss}, test={"loss": loss})
+    return weights_hash(model)
+
+
+def begun(folder, spec, attempt=1):
+    folder.mkdir(exist_ok=True)
+    (folder / "trial.json").write_text(json.dumps({**spec.to_json(), "attempt": attempt}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAIRBENCH_TRIAL", str(folder))
+        return fairbench.trial.current()
+
+
+def psilogic_spec(**changes):
+    spec = program_spec(steps=20)
+    options = {"lr": 0.01, "chaos_warmup": 0, "weight_decay": 0.1}
+    return replace(spec, optimizer=replace(spec.optimizer, factory="psilogic:PsiLogic", options=options, **changes))
+
+
+def test_a_program_that_resumes_shows_the_same_evidence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    spec = psilogic_spec()
+    final = train(begun(tmp_path / "whole", spec))
+    state = train(begun(tmp_path / "resumed", spec), stop_after=7)
+    train(begun(tmp_path / "resumed", spec, attempt=2), state=deepcopy(state))
+    train(begun(tmp_path / "without", spec, attempt=2), state={**state, "trial": {}})
+    whole, resumed, without = (Evidence.read(tmp_path / name) for name in ("whole", "resumed", "without"))
+    assert whole.final_weights == final
+    assert whole.mechanism.totals["acted"] > 0
+    assert whole.path_length > 0
+    assert resumed == whole
+    assert (without.batches, without.mechanism, without.path_length) == ("", None, None)
+    assert without.final_weights == final
+
+
+def test_an_optimizer_that_needs_more_of_the_loop_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    trial, model = begun(tmp_path / "a", psilogic_spec(needs=["closure"])), torch.nn.Linear(2, 1)
+    with pytest.raises(UsageError, match=r"needs that step.* gets a function.*provides"):
+        trial.optimizer(model, lr=0.1)
+    assert trial.optimizer(model, lr=0.1, provides=["closure"]).param_groups[0]["lr"] == 0.01
+    with pytest.raises(UsageError, match="begin with train_, val_ or test_"):
+        trial.log(1, loss=1.0)
+
+
+@pytest.fixture
+def gpt(monkeypatch):
+    """A short trial of the arena gpt of mini with PsiLogic, and the same one of examples/programs/gpt.py."""
+    monkeypatch.chdir(EXAMPLES)
+    mini = load_suite("mini", Overrides(arenas=["gpt"], settings={"PsiLogic.chaos_warmup": 0}))
+    own = load_suite("small.toml", Overrides(arenas=["gpt"]))
+    psilogic = resolve_optimizer("PsiLogic", mini.optimizers["PsiLogic"])
+    fingerprint = load_arena("gpt").open_data(mini.arenas["gpt"].data, Path()).fingerprint
+    code = code_of(ProgramOptions(**own.arenas["gpt"].model))
+    arena, program = (
+        trial_spec(
+            ResolvedSuite(suite, "cpu", {"gpt": of}, {"PsiLogic": psilogic}, {}), "gpt", "PsiLogic", "final", 1e-3, 1
+        )
+        for suite, of in ((mini, ResolvedArena(fingerprint, {}, {})), (own, ResolvedArena("", code, {})))
+    )
+    training = replace(arena.training, steps=24)
+    return replace(arena, training=training), replace(program, training=training)
+
+
+def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
+    arena, program = (
+        run(spec, Place(), lambda step, loss: None) for run, spec in zip((trial, program_trial), gpt, strict=True)
+    )
+    assert program.details == arena.details
+    for part in ("final", "parameters", "path_length", "steps"):
+        assert getattr(program.result, part) == getattr(arena.result, part)
+    for weights in ("initial_weights", "final_weights"):
+        assert getattr(program.result.hashes, weights) == getattr(arena.result.hashes, weights)
+
+
+@pytest.mark.parametrize("more", ["", pytest.param(" --fsdp", marks=pytest.mark.soak)])
+def test_two_processes_give_the_losses_of_one(gpt, more):
+    _, spec = gpt
+    command = f"torchrun --standalone --nproc-per-node 2 gpt.py{more}"
+    both = replace(spec, arena=replace(spec.arena, model={**spec.arena.model, "program": command, "cores": 2}))
+    one, two = (program_trial(x, Place(), lambda step, loss: None) for x in (spec, both))
+    for metric, expected in one.details.evaluations.values.items():
+        assert list(two.details.evaluations.values[metric]) == pytest.approx(list(expected), rel=1e-5)
+    assert two.result.hashes.initial_weights == one.result.hashes.initial_weights
+    assert re.fullmatch("[0-9a-f]{64}", two.result.hashes.batches)
