@@ -19,6 +19,8 @@ class WrongResults(Exception):
     """What a program reported is no result; the message names file, line and the way out."""
 
 
+BLOCK = 1 << 15
+"""Bytes of a block of a log of LevelDB."""
 Row = tuple[str, Mapping[str, Any]]
 """Where something was reported, and the values by their names in the file."""
 Sizes = Mapping[str, int]
@@ -187,18 +189,33 @@ def _tensorboard(file: Path) -> Iterator[Row]:
 def _wandb(file: Path) -> Iterator[Row]:
     try:
         from wandb.proto.wandb_internal_pb2 import Record
-        from wandb.sdk.internal.datastore import DataStore
     except ImportError:
-        raise WrongResults(f"{file.name} needs wandb, of the version that wrote it: pip install wandb") from None
-    store, number = DataStore(), 0
-    store.open_for_scan(str(file))
-    while (data := store.scan_data()) is not None:
+        raise WrongResults(f"{file.name} needs wandb: pip install wandb") from None
+    for number, content in enumerate(_log_records(file.read_bytes()[7:], 7), 1):
         record = Record()
-        record.ParseFromString(data)
+        record.ParseFromString(content)
         if record.WhichOneof("record_type") == "history":
-            number += 1
             row = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
-            yield f"{file.name}, row {number}", {"step": row.get("_step"), **row}
+            yield f"{file.name}, record {number}", {"step": row.get("_step"), **row}
+
+
+def _log_records(content: bytes, start: int) -> Iterator[bytes]:
+    """The records in a log of LevelDB's form, in which wandb writes: blocks of 32 KiB, a record in one or more pieces.
+
+    Each piece has a checksum of 4 bytes, a length of 2, and a kind of 1: whole, first, middle or last.
+    """
+    offset, pieces = 0, list[bytes]()
+    while offset + 7 <= len(content):
+        left = BLOCK - (start + offset) % BLOCK
+        length, kind = int.from_bytes(content[offset + 4 : offset + 6], "little"), content[offset + 6]
+        if left < 7 or kind == 0:  # padding
+            offset += left
+            continue
+        pieces.append(content[offset + 7 : offset + 7 + length])
+        offset += 7 + length
+        if kind in (1, 4):
+            yield b"".join(pieces)
+            pieces.clear()
 
 
 def curve(of_steps: Mapping[int, Mapping[str, float]], most: int) -> Series:

@@ -89,3 +89,13 @@ def test_nan_and_infinity_are_values(tmp_path):
     (tmp_path / "metrics.jsonl").write_text(rows(*TRAINED, {"step": 2, "val/loss": float("nan")}))
     assert json.loads("NaN") != json.loads("NaN")
     assert not read(tmp_path).finite
+
+
+def test_offline_files_of_wandb(tmp_path):
+    wandb = pytest.importorskip("wandb")
+    run = wandb.init(project="p", dir=tmp_path, mode="offline", settings=wandb.Settings(silent=True))
+    for row in TRAINED:
+        run.log({"train/loss": row["train/loss"], "text": "x" * 40_000}, step=row["step"])  # more than a block
+    run.finish()
+    found = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="wandb/offline*/*.wandb"))
+    assert found.values == {"train/loss": {1: 2.0, 2: 1.0}}
