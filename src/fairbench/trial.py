@@ -80,13 +80,19 @@ class Trial:
             options: of AdamW, likewise.
 
         Raises:
-            UsageError: the optimizer needs something of the loop that is not provided.
+            UsageError: the optimizer needs something of the loop that is not provided, or its code was changed since
+                the study was planned.
         """
         if not self.active:
             import torch
 
             return torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=lr, **options)
-        return self._evidence.optimizer(model, provides)
+        from fairbench.runner.code_identity import LoadedCode
+
+        loaded = LoadedCode(self.about["optimizer"]["code"])
+        optimizer = self._evidence.optimizer(model, provides)
+        loaded.check()
+        return optimizer
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
         """The schedule of the learning rate that the study sets; outside of one the rate is constant.

@@ -33,6 +33,8 @@ FOLDER = "FAIRBENCH_TRIAL"
 """The variable that names the trial's folder for the program and all that it starts."""
 ABOUT, OUTPUT, ATTEMPTS = "trial.json", "output.txt", "attempts.json"
 """Files of that folder: the trial, what the program printed, and the sizes of its results when each attempt began."""
+EVIDENCE = "evidence-*.json"
+"""What each rank has shown."""
 SHOWN_LINES = 40
 GRACE = 30.0
 """Seconds that a program has to write its checkpoint and to end after SIGTERM."""
@@ -106,6 +108,8 @@ def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
 
 def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, place: Place) -> list[dict[str, int]]:
     """Write what the program may read; returns the sizes of the files of results when each attempt began."""
+    for earlier in folder.glob(EVIDENCE):
+        earlier.unlink()
     file = folder / ATTEMPTS
     attempts = json.loads(file.read_text()) if file.exists() else []
     attempts.append({str(x.relative_to(folder)): x.stat().st_size for x in folder.glob(options.results)})
@@ -206,7 +210,7 @@ class Evidence(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, folder: Path) -> "Evidence":
         """The evidence of all ranks: that of the first, with the batches of all."""
-        files = sorted(folder.glob("evidence-*.json"), key=lambda file: int(file.stem.partition("-")[2]))
+        files = sorted(folder.glob(EVIDENCE), key=lambda file: int(file.stem.partition("-")[2]))
         ranks = [msgspec.json.decode(file.read_bytes(), type=cls) for file in files]
         if not ranks:
             return cls()

@@ -220,3 +220,14 @@ def test_two_processes_give_the_losses_of_one(gpt, more):
         assert list(two.details.evaluations.values[metric]) == pytest.approx(list(expected), rel=1e-5)
     assert two.result.hashes.initial_weights == one.result.hashes.initial_weights
     assert re.fullmatch("[0-9a-f]{64}", two.result.hashes.batches)
+
+
+def test_an_optimizer_whose_code_was_changed_is_not_trained(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    Path("changed_rule.py").write_text("from torch.optim import SGD as MyRule\n")
+    spec = program_spec()
+    options, code = {"lr": 0.1}, {"changed_rule_py": "0" * 16}
+    own = replace(spec.optimizer, factory="changed_rule.py:MyRule", options=options, code=code)
+    with pytest.raises(UsageError, match=r"changed_rule.py was changed after this run had started"):
+        begun(tmp_path / "a", replace(spec, optimizer=own)).optimizer(torch.nn.Linear(2, 1), lr=0.1)
