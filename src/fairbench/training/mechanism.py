@@ -104,8 +104,9 @@ class MechanismLog:
 
 def _norms(tensors: Mapping[str, Tensor]) -> dict[str, float]:
     """The L2 norm of each tensor; this waits for the device."""
-    lengths = torch._foreach_norm([p.detach() for p in tensors.values()])
-    return dict(zip(tensors, torch.stack(lengths).tolist(), strict=True))
+    lengths = torch.stack(torch._foreach_norm([p.detach() for p in tensors.values()]))
+    whole = getattr(lengths, "full_tensor", lambda: lengths)()  # of DTensors, in every process of their mesh
+    return dict(zip(tensors, whole.tolist(), strict=True))
 
 
 class PathLength:
