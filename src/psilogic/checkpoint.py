@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
-from psilogic.tensors.scalars import join
 from psilogic.tensors.sharding import is_dtensor
-from psilogic.tensors.state import detector_dtype
+from psilogic.tensors.state import CLOCKS, detector_dtype, join
 
 log = logging.getLogger("psilogic")
 
@@ -26,9 +25,6 @@ DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 
 OWN_STATE = (*DETECTOR, "compensation")
 """Per-parameter state that AdamW does not have."""
-
-CLOCKS = ("step", "chaos_start")
-"""Per-parameter counts of steps: of the parameter, and at the start of the detector."""
 
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""

@@ -83,46 +83,24 @@ def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Ten
         t: the number of the parameter's step, from 1, shape (N,): the clock of the cosine schedule.
         t_detector: the number of the detector's update, from 1, shape (N,): the clock of the warm-up.
     """
-    return eq.warmup_weight(t_detector, _t_warm(group)), eq.cosine_schedule(t, group["gamma_T_max"])
+    return eq.warmup_weight(t_detector, t_warm(group)), eq.cosine_schedule(t, group["gamma_T_max"])
 
 
-def quiet_quantum_rate(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> Tensor:
-    """lr q_t w: the quantum rate of tensors that do not fire, shape (N,); the arguments are those of `by_clocks`."""
-    w, schedule = by_clocks(group, t, t_detector)
-    return eq.quantum_rate(group["lr"], group["quantum_decay"] * schedule, w, torch.zeros_like(t, dtype=torch.bool))
-
-
-def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> Tensor:
-    """Which tensors are likely to fire in a step, given the memory before it, shape (N,).
-
-    The fast EMA, once above the gate, needs several steps to fall below it. With the memory after the step, the result
-    is exact: the tensors that fire.
-    """
-    return _gate(group, memory) & (t_detector > _t_warm(group))
-
-
-def quiet_memory(group: dict[str, Any], gn: Tensor, memory: Chaos, t_detector: Tensor) -> Chaos | None:
-    """The detector's memory after a step in which no tensor fires, None if one does.
-
-    If none fires and quantum decay is off, this memory is all that `decide` would change.
-    """
-    after = observe(gn, gn < math.inf, memory, group["eps"])
-    return None if likely_to_fire(group, after, t_detector).any() else after
-
-
-def _gate(group: dict[str, Any], memory: Chaos) -> Tensor:
+def gate(group: dict[str, Any], memory: Chaos) -> Tensor:
+    """Which tensors spike, given the memory after a step, shape (N,)."""
     if not group["adaptive_tau"]:
         return eq.absolute_gate(memory.slow, group["chaos_tau"])
     margin = 0.0 if memory.reference is None else group["eps"]
     return eq.adaptive_gate(memory.fast, memory.slow, group["tau_scale"], margin)
 
 
-def _t_warm(group: dict[str, Any]) -> float:
+def t_warm(group: dict[str, Any]) -> float:
+    """The steps without chaos term."""
     return eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
 
 
 def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, w: Tensor, schedule: Scalar) -> Decision:
-    """Compose the paper's equations for the tensors of one group.
+    """Compose the paper's equations for the tensors of one group; `psilogic.reference` has them for one tensor.
 
     Args:
         group: the hyperparameters, as in `torch.optim.Optimizer.param_groups`.
@@ -140,7 +118,7 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, w: Tensor, schedule
     fast, slow, _ = memory_after
     ratio = eq.chaos_ratio(fast, slow, eps)
     chaos = eq.chaos(slow, ratio)
-    s = _gate(group, memory_after)
+    s = gate(group, memory_after)
     # If gn is not finite, nothing is known of this step: no cancellation, no quantum decay.
     w = w * known
     cancelled = w * eq.cancellation(s, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from psilogic.equations import normalized_norm
+from psilogic import equations as eq
 from psilogic.tensors import host_norms
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.norms import (
@@ -42,26 +42,26 @@ class Processing(NamedTuple):
         mean: shape (U,); None for 0.
         scale: shape (U,); None for 1.
         norms: ||g||_2 of each whole tensor after that, shape (N,).
-        numel: number of real elements of each whole tensor, shape (N,).
+        numel: number of real elements of each whole tensor, shape (N,); None if no rank holds a piece of one.
     """
 
     mean: Tensor | None
     scale: Tensor | None
     norms: Tensor
-    numel: Tensor
+    numel: Tensor | None
 
 
 class Statistics(NamedTuple):
     """Sums over the elements of N tensors with U units in all.
 
     Attributes:
-        numel: number of real elements, shape (N,).
+        numel: number of real elements, shape (N,); None if no rank holds a piece of a tensor.
         squares: sum of |g|^2 of each unit, shape (U,).
         sums: sum of g of each unit, shape (U,), complex for complex tensors; None without centralization.
         param_squares: sum of |theta|^2 of each unit, shape (U,); None without AGC.
     """
 
-    numel: Tensor
+    numel: Tensor | None
     squares: Tensor
     sums: Tensor | None
     param_squares: Tensor | None
@@ -115,7 +115,7 @@ def measure(bucket: Bucket) -> Statistics:
         squares = _squares(bucket, grads)
     if group["agc_clip"] > 0:
         param_squares = _squares(bucket, fresh(values))
-    return Statistics(bucket.numel, squares, sums, param_squares)
+    return Statistics(None if bucket.ranks is None else bucket.numel, squares, sums, param_squares)
 
 
 def _squares(bucket: Bucket, tensors: Foreach) -> Tensor:
@@ -208,19 +208,17 @@ def decided_by_unit(group: dict[str, Any]) -> bool:
 
 def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor]:
     """gn of each bucket's tensors, shape (N,): of each tensor, or of the pool that `chaos_scope` defines."""
-    norms, numels = [x.norms for x in processings], [x.numel for x in processings]
-    roots = [bucket.root_numel(numel) for bucket, numel in zip(buckets, numels, strict=True)]
-    every_gn = [normalized_norm(norm, root_numel) for norm, root_numel in zip(norms, roots, strict=True)]
+    every_gn = [eq.normalized_norm(x.norms, b.root_numel(x.numel)) for b, x in zip(buckets, processings, strict=True)]
     pools: dict[int, list[int]] = {}
     for i, bucket in enumerate(buckets):
-        scope = bucket.group["chaos_scope"]
-        if scope != "tensor":
+        if (scope := bucket.group["chaos_scope"]) != "tensor":
             pools.setdefault(id(bucket.group) if scope == "group" else 0, []).append(i)
     for members in pools.values():
-        like = norms[members[0]]
-        squares = torch.stack([total(norms[i].square()).to(like) for i in members]).sum()
-        numel = torch.stack([numels[i].sum().to(like) for i in members]).sum()
-        gn = normalized_norm(root(squares), root_of_count(numel))
+        like, numels = processings[members[0]].norms, [processings[i].numel for i in members]
+        squares = torch.stack([total(processings[i].norms.square()).to(like) for i in members]).sum()
+        counts = [buckets[i].numel if numel is None else numel for i, numel in zip(members, numels, strict=True)]
+        numel = torch.stack([count.sum().to(like) for count in counts]).sum()
+        gn = eq.normalized_norm(root(squares), root_of_count(numel))
         for i in members:
             every_gn[i] = gn.to(every_gn[i]).expand_as(every_gn[i])
     return every_gn
@@ -228,11 +226,9 @@ def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor
 
 def owned_part(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
     """The processing and the gn of the tensors of a bucket that are updated."""
-    if len(bucket.owned) == len(bucket.params):
-        return processing, gn
     index = bucket.cache.tables.vector("owned", bucket.owned, torch.int64, gn.device)
     mean, scale = (units_of(x, bucket.units, bucket.owned) for x in (processing.mean, processing.scale))
-    return Processing(mean, scale, processing.norms[index], processing.numel[index]), gn[index]
+    return processing._replace(mean=mean, scale=scale, norms=processing.norms[index]), gn[index]
 
 
 def units_of(by_unit: Tensor | None, units: list[int], chosen: list[int]) -> Tensor | None:

@@ -19,7 +19,6 @@ from psilogic.tensors.buckets import BucketCache, collect
 from psilogic.tensors.norms import simulation
 from psilogic.tensors.sharding import Sharding, refuse_hidden
 from psilogic.updates.selection import select
-from psilogic.updates.types import UpdatePlan, Work
 
 
 class PsiLogic(Observable):
@@ -288,18 +287,14 @@ class PsiLogic(Observable):
             return
         works, decider = select(buckets, self.state, scaled=found_inf is not None or grad_scale is not None)
         pre_steps = [decider.pre_step(work) for work in works]
-        measured, found_inf = updates.measure(works, pre_steps, found_inf)
+        begun, found_inf = updates.begin(works, pre_steps, found_inf)
         if found_inf is not None and (self._observers or not all(work.execution.skips for work in works)):
             if found_inf.item():
                 return
             found_inf = None  # otherwise the updates check it on the device
-        rescaling = Rescaling.of(measured, self.param_groups[0]["max_grad_norm"], grad_scale)
-        plans = decider.decide(works, pre_steps, measured, rescaling, found_inf, bool(self._observers))
-        updates.update_(works, measured, plans, found_inf)
-        self._report(works, plans)
-
-    def _report(self, works: list[Work], plans: list[UpdatePlan]) -> None:
-        """Count the tensors by execution, and pass the decisions to the observers."""
+        rescaling = Rescaling.of(begun, self.param_groups[0]["max_grad_norm"], grad_scale)
+        plans = decider.decide(works, pre_steps, begun, rescaling, found_inf, bool(self._observers))
+        updates.finish(works, begun, plans, found_inf)
         for work, plan in zip(works, plans, strict=True):
             if work.states:
                 self.executed[work.execution.name] += len(work.states)

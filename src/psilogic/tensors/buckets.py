@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch import distributed as dist
 from torch.optim import Optimizer
 
-from psilogic.tensors.device_tables import DeviceTables
-from psilogic.tensors.merging import NUMBERS, Group, merged, together
-from psilogic.tensors.metadata_cache import MetadataCache
+from psilogic.tensors.device_tables import DeviceTables, upload
+from psilogic.tensors.memory import MetadataCache
 from psilogic.tensors.norms import Foreach, accumulation_dtype, root_of_count, traced, without_values
-from psilogic.tensors.scalars import Scalars
 from psilogic.tensors.sharding import Layout, Piece, Sharding, spread
+from psilogic.tensors.state import Scalars
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 """The dtype of a complex tensor's parts."""
+
+Group = dict[str, Any]
+"""The hyperparameters, as in `torch.optim.Optimizer.param_groups`."""
+NUMBERS = ("lr", "weight_decay", "gamma", "p_ext", "max_cancel", "tau_scale", "chaos_tau")
+"""Hyperparameters that may be vectors over the tensors of a bucket; all others are the same."""
 
 
 class BucketCache:
@@ -33,7 +39,7 @@ class BucketCache:
         self.free: dict[Any, dict[int, Tensor]] = {}  # by kind and parameter: scalars for states that start later
         self.tables = DeviceTables()
         self.metadata = MetadataCache()
-        self.batches: dict[int, BucketCache] = {}  # of the parts of a bucket that foreach updates one after the other
+        self.batches: dict[int, DeviceTables] = {}  # of the batches that foreach updates one after the other
 
     def __reduce__(self) -> tuple[type[BucketCache], tuple[()]]:
         return BucketCache, ()  # a copy is empty: addresses are part of what is cached
@@ -54,9 +60,12 @@ class Bucket:
         grads: this rank's parts of their gradients.
         pieces: the positions of these parts in the whole tensors; None for each that is a whole tensor.
         owned: positions of the tensors that are updated; those without a gradient here only take part in sums.
+        group: the hyperparameters; numbers in which the groups differ are vectors on the host, shape (N,).
+        rounding: how results are rounded into the parameters; only bfloat16 has a choice.
+        by_rows: whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors.
+        vector_dtype: that of vectors over tensors; float64 costs nothing there, where the device has it.
         local_units: for each tensor the number of units that this rank holds a part of: rows of dimension 0, or 1.
         units: for each whole tensor the number of units, with the empty places of its rows.
-        group: the hyperparameters; numbers in which the groups differ are vectors, shape (N,).
     """
 
     groups: list[Group]
@@ -69,21 +78,29 @@ class Bucket:
     grads: Foreach
     pieces: list[Piece | None]
     owned: list[int]
+    group: Group = field(init=False)
+    rounding: str = field(init=False)
+    by_rows: bool = field(init=False)
+    vector_dtype: torch.dtype = field(init=False)
     local_units: list[int] = field(init=False)
     units: list[int] = field(init=False)
-    group: Group = field(init=False)
 
     def __post_init__(self) -> None:
-        self.group = merged(self.groups)
-        self.units = self.local_units = [1] * len(self.values)
-        if not self.by_rows:
-            return
-        self.units = self.local_units = [len(x) if x.ndim > 1 else 1 for x in self.values]
-        if self.ranks is not None:
+        group = self.group = merged(self.groups)
+        self.rounding = group["bf16_update"] if self.dtype == torch.bfloat16 else "nearest"
+        self.by_rows = group["grad_centralize"] or (group["agc_clip"] > 0 and group["agc_norm"] == "unit")
+        self.vector_dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        self.units = self.local_units = [len(x) if self.by_rows and x.ndim > 1 else 1 for x in self.values]
+        if self.by_rows and self.ranks is not None:
             self.units = [
                 count if piece is None or len(piece.shape) <= 1 else piece.places
                 for count, piece in zip(self.local_units, self.pieces, strict=True)
             ]
+
+    @property
+    def on_host(self) -> bool:
+        """Whether vectors may be read as numbers: they are in host memory and not traced."""
+        return self.device.type == "cpu" and not (self.group["differentiable"] or without_values())
 
     @property
     def numbers(self) -> Tensor | None:
@@ -99,35 +116,32 @@ class Bucket:
 
         return self.cache.tables.get("numbers", flat, self.device, build)[0].view(len(NUMBERS), n)
 
-    @property
-    def vector_dtype(self) -> torch.dtype:
-        """Vectors over tensors are tiny: float64 costs nothing, where the device has it."""
-        return torch.float32 if self.device.type == "mps" else torch.float64
+    def hyperparameters(self, wide: bool = True) -> Group:
+        """The hyperparameters as the tensors' device takes them.
 
-    @property
-    def on_host(self) -> bool:
-        """Whether vectors may be read as numbers: they are in host memory and not traced."""
-        return self.device.type == "cpu" and not (self.group["differentiable"] or without_values())
-
-    @property
-    def rounding(self) -> str:
-        """How results are rounded into the parameters; only bfloat16 has a choice."""
-        return str(self.group["bf16_update"]) if self.dtype == torch.bfloat16 else "nearest"
-
-    @property
-    def by_rows(self) -> bool:
-        """Whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors."""
-        return bool(self.group["grad_centralize"] or (self.group["agc_clip"] > 0 and self.group["agc_norm"] == "unit"))
+        Numbers in which the groups differ are vectors there, shape (N,). A tensor `lr` or `weight_decay` is 0-dim, `lr`
+        on the tensors' device; with `wide` both in the dtype of vectors.
+        """
+        group = self.group
+        if self.device.type != "cpu" and (numbers := self.numbers) is not None:
+            return {**group, **dict(zip(NUMBERS, numbers, strict=True))}
+        single = {x: group[x] for x in ("lr", "weight_decay") if isinstance(group[x], Tensor) and group[x].numel() == 1}
+        if not single:
+            return group
+        single = {name: x.reshape(1).to(self.vector_dtype if wide else x.dtype) for name, x in single.items()}
+        if "lr" in single:
+            single["lr"] = upload("lr", single["lr"], self.device)
+        return {**group, **{name: x.reshape(()) for name, x in single.items()}}
 
     @property
     def numel(self) -> Tensor:
         """Number of real elements of each tensor that this rank counts, shape (N,)."""
         return self.cache.tables.vector("numel", self._counts, self.vector_dtype, self.device)
 
-    def root_numel(self, numel: Tensor) -> Tensor:
-        """The roots of `numel`, which is summed over all ranks, shape (N,); from a table if nothing is split."""
-        if self.ranks is not None or traced():
-            return root_of_count(numel)
+    def root_numel(self, numel: Tensor | None) -> Tensor:
+        """The roots of `numel`, which is summed over ranks, shape (N,); of whole tensors, for None, from a table."""
+        if numel is not None or traced():
+            return root_of_count(self.numel if numel is None else numel)
         counts, dtype = self._counts, self.vector_dtype
 
         def roots() -> list[Tensor]:
@@ -151,9 +165,8 @@ class Bucket:
 
     def repeat(self, by_tensor: Tensor) -> Tensor:
         """One value for each tensor, shape (N,), repeated for each of its units, shape (U,)."""
-        units = self.units
-        counts = self.cache.tables.vector("units", units, torch.int64, self.device)
-        return by_tensor.repeat_interleave(counts, output_size=sum(units))
+        counts = self.cache.tables.vector("units", self.units, torch.int64, self.device)
+        return by_tensor.repeat_interleave(counts, output_size=sum(self.units))
 
     def owned_part(self) -> Bucket:
         """The tensors that have a gradient on this rank."""
@@ -164,38 +177,18 @@ class Bucket:
         kind, every = (self.device, self.dtype, self.ranks, self.cache), list(range(len(self.owned)))
         return Bucket(groups, *kind, params, values, grads, pieces, every)
 
-    def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
-        """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums.
 
-        Args:
-            by_unit: the values.
-            chosen: positions of the tensors to return; None for all.
-        """
-        dtype = accumulation_dtype(self.dtype)
-        parts = by_unit.to(dtype if by_unit.is_complex() else REAL.get(dtype, dtype)).split(self.units)
-        return [
-            spread(parts[i], self.grads[i])
-            if (piece := self.pieces[i]) is None
-            else piece.spread(parts[i], self.grads[i])
-            for i in (range(len(parts)) if chosen is None else chosen)
-        ]
+def spread_units(by_unit: Tensor, units: list[int], tensors: Foreach, pieces: Sequence[Piece | None] = ()) -> Foreach:
+    """One value for each unit, shape (U,), as tensors that broadcast with N tensors of one dtype, in that of sums.
 
-
-class _Columns(NamedTuple):
-    """For each tensor of merged groups in a step: the columns of a bucket, its ranks, and whether it is updated."""
-
-    groups: list[Group]
-    params: list[Tensor]
-    values: Foreach
-    grads: Foreach
-    pieces: list[Piece | None]
-    ranks: list[ProcessGroup | None]
-    updated: list[bool]
-
-    def of(self, chosen: list[int]) -> _Columns:
-        """Some of the tensors."""
-        columns: list[Any] = [[xs[i] for i in chosen] for xs in self]
-        return _Columns(*columns)
+    `units` has the number of units of each tensor, `pieces` the places of those of which other ranks hold parts.
+    """
+    dtype = accumulation_dtype(tensors[0].dtype)
+    parts = by_unit.to(dtype if by_unit.is_complex() else REAL.get(dtype, dtype)).split(units)
+    return [
+        spread(part, x) if piece is None else piece.spread(part, x)
+        for part, x, piece in zip(parts, tensors, pieces or [None] * len(tensors), strict=True)
+    ]
 
 
 def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCache]) -> list[Bucket]:
@@ -209,50 +202,92 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
     """
-    layouts = sharding.layouts([p for group in optimizer.param_groups for p in group["params"]])
+    every, layouts = optimizer.param_groups, {}
+    if dist.is_available() and dist.is_initialized():
+        layouts = sharding.layouts([p for group in every for p in group["params"]])
     buckets: list[Bucket] = []
-    for members in together(optimizer.param_groups, optimizer.defaults):
-        groups: list[Group] = []
-        params: list[Tensor] = []
-        for i in members:
-            params += optimizer.param_groups[i]["params"]
-            groups += [optimizer.param_groups[i]] * (len(params) - len(groups))
-        columns = _split(groups, params, layouts) if layouts else _whole(groups, params)
-        if any([g.is_sparse for g in columns.grads]):  # noqa: C419, a list is faster
-            raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-        for kind, (groups, params, values, grads, pieces, _, updated) in _by_kind(columns).items():
-            owned = [i for i, is_updated in enumerate(updated) if is_updated]
-            cache = caches.setdefault(len(buckets), BucketCache())
-            buckets.append(Bucket(groups, *kind, cache, params, values, grads, pieces, owned))
+    for members in [[0]] if len(every) == 1 else together(every, optimizer.defaults):
+        params = [p for i in members for p in every[i]["params"]]
+        groups = [group for i in members for group in [every[i]] * len(every[i]["params"])]
+        for (device, dtype, ranks), (of_each, *columns) in _by_kind(groups, params, layouts).items():
+            if len(buckets) not in caches:
+                caches[len(buckets)] = BucketCache()
+            buckets.append(Bucket(of_each, device, dtype, ranks, caches[len(buckets)], *columns))
     return buckets
 
 
-def _by_kind(columns: _Columns) -> dict[tuple[torch.device, torch.dtype, ProcessGroup | None], _Columns]:
-    """The tensors by device, dtype and ranks."""
-    devices, dtypes = [p.device for p in columns.params], [p.dtype for p in columns.params]
-    kinds = dict.fromkeys(zip(devices, dtypes, columns.ranks, strict=True))
-    if len(kinds) == 1:
-        return dict.fromkeys(kinds, columns)
-    every = list(zip(devices, dtypes, columns.ranks, strict=True))
-    return {kind: columns.of([i for i, other in enumerate(every) if other == kind]) for kind in kinds}
-
-
-def _whole(groups: list[Group], params: list[Tensor]) -> _Columns:
-    """The tensors that have gradients if this process holds and updates all of them."""
-    grads: list[Any] = [p.grad for p in params]
+def _by_kind(groups: list[Group], params: list[Tensor], layouts: dict[int, Layout]) -> dict[Any, list[Any]]:
+    """The columns of a bucket for the tensors that take part in the step, by device, dtype and ranks."""
+    n = len(params)
+    values, grads, pieces, ranks = params, [p.grad for p in params], [None] * n, [None] * n
+    if layouts:
+        shares: list[Any] = [layouts.get(id(p)) or (p, p.grad, None, None) for p in params]
+        values, grads, pieces, ranks = map(list, zip(*shares, strict=True))
+    columns: list[list[Any]] = [groups, params, values, grads, pieces]
     present = [g is not None for g in grads]
     if not all(present):
-        groups, params, grads = (list(compress(xs, present)) for xs in (groups, params, grads))
-    n = len(params)
-    return _Columns(groups, params, params, grads, [None] * n, [None] * n, [True] * n)
+        columns, ranks = [list(compress(xs, present)) for xs in columns], list(compress(ranks, present))
+    if any([g.is_sparse for g in columns[3]]):  # noqa: C419, a list is faster
+        raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
+    kinds = [(p.device, p.dtype, of_p) for p, of_p in zip(columns[1], ranks, strict=True)]
+    found = {}
+    for kind in dict.fromkeys(kinds):
+        chosen = columns
+        if kinds.count(kind) < len(kinds):
+            chosen = [[x for x, other in zip(xs, kinds, strict=True) if other == kind] for xs in columns]
+        found[kind] = [*chosen, [i for i, p in enumerate(chosen[1]) if not layouts or p.grad is not None]]
+    return found
 
 
-def _split(groups: list[Group], params: list[Tensor], layouts: dict[int, Layout]) -> _Columns:
-    """The tensors that take part in the step if ranks hold pieces of some."""
-    rows: list[Any] = []
-    for group, p in zip(groups, params, strict=True):
-        layout = layouts.get(id(p))
-        value, grad, piece, ranks = layout or (p, p.grad, None, None)
-        if grad is not None:
-            rows.append((group, p, value, grad, piece, ranks, p.grad is not None))
-    return _Columns(*map(list, zip(*rows, strict=True))) if rows else _whole([], [])
+def together(groups: Sequence[Group], names: Iterable[str]) -> list[list[int]]:
+    """The positions of the groups by what they have in common; those that are not merged are alone.
+
+    Groups are merged where calls for each group cost more than elements: on the host, and where Triton updates them.
+
+    Args:
+        groups: of one optimizer.
+        names: of the hyperparameters.
+    """
+    if traced():
+        return [[i] for i in range(len(groups))]
+    common = itemgetter(*(name for name in names if name not in (*NUMBERS, "betas")))
+    by_key: dict[Any, list[int]] = {}
+    for i, group in enumerate(groups):
+        key = (*common(group), *group["betas"], _contiguous(group["params"])) if _can_share(group) else i
+        by_key.setdefault(key, []).append(i)
+    return list(by_key.values())
+
+
+def _contiguous(params: Sequence[Tensor]) -> bool:
+    """Whether the tensors are contiguous: the kernels update a bucket only if they support every layout in it."""
+    try:
+        return all(map(Tensor.is_contiguous, params))
+    except ValueError:  # a lazy module's, without a shape yet
+        return False
+
+
+def _can_share(group: Group) -> bool:
+    """Whether vectors may replace the group's numbers, and no decision depends on the other tensors of the group."""
+    params = group["params"]
+    tensors = isinstance(group["lr"], Tensor) or isinstance(group["weight_decay"], Tensor)
+    if not params or tensors or group["chaos_scope"] != "tensor":
+        return False
+    in_foreach = group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest"
+    return params[0].device.type == "cpu" or (params[0].is_cuda and not in_foreach)
+
+
+def merged(groups: Sequence[Group]) -> Group:
+    """The hyperparameters of N tensors: those of a group, or a copy with vectors, shape (N,), where the groups differ.
+
+    Args:
+        groups: that of each tensor, at least one; those of the same group are adjacent.
+    """
+    first, decay = groups[0], groups[0]["weight_decay"]
+    if isinstance(decay, Tensor) and decay.device.type == "cpu" and not traced():
+        return {**first, "weight_decay": float(decay)}  # such groups are not merged
+    if groups[-1] is first:
+        return first
+    numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}
+    differing = {name: values for name, values in numbers.items() if values.count(values[0]) < len(values)}
+    vectors = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in differing.items()}
+    return {**first, **vectors} if vectors else first

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from psilogic import equations as eq
 from psilogic.gradients import Statistics, measure
-from psilogic.tensors.buckets import Bucket, BucketCache
+from psilogic.tensors.buckets import Bucket, spread_units
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.tensors.memory import flat, is_dense
 from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, fresh, traced
@@ -31,7 +31,7 @@ def supports(tensors: Tensors, by_rows: bool) -> bool:
     return True
 
 
-def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+def finish(work: Work, begun: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
     """Update all tensors, batch after batch, since each operation makes copies of a whole batch."""
     bucket, columns = work.owned, list(work.tensors)
     if bucket.rounding == "kahan":
@@ -39,9 +39,9 @@ def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tenso
     for batch in batches(bucket, columns):
         (params, _, *moments), rest = batch.columns[:4], batch.columns[4:]
         cut_off = rest[0] if rest else None
-        grads = process(batch.bucket, *(None if x is None else x[batch.units] for x in (plan.mean, plan.scale)))
+        grads = process(bucket, batch, *(None if x is None else x[batch.units] for x in (plan.mean, plan.scale)))
         exact = params if bucket.rounding == "nearest" else widen(params, cut_off)
-        adam_(Tensors(exact, as_real(grads), *moments), plan.step.of(batch.tensors), batch.bucket.cache.tables)
+        adam_(Tensors(exact, as_real(grads), *moments), plan.step.of(batch.tensors), batch.tables)
         if bucket.rounding != "nearest":
             narrow_(params, exact, cut_off)
 
@@ -50,16 +50,18 @@ class Batch(NamedTuple):
     """Tensors that are updated together, or a part of one tensor.
 
     Attributes:
-        bucket: their gradients, or a part of one, and how they are processed.
+        grads: their gradients.
         columns: parameters, gradients and states, as real tensors.
         tensors: their positions in the whole bucket.
         units: the positions of their units.
+        tables: tables of this batch.
     """
 
-    bucket: Bucket
+    grads: Foreach
     columns: list[Foreach]
     tensors: slice
     units: slice
+    tables: DeviceTables
 
 
 def batches(bucket: Bucket, columns: list[Foreach]) -> Iterator[Batch]:
@@ -71,7 +73,7 @@ def batches(bucket: Bucket, columns: list[Foreach]) -> Iterator[Batch]:
     numels, alone = list(map(Tensor.numel, bucket.values)), bucket.group["foreach"] is False
     most = max(SMALLEST_BATCH, min(LARGEST_BATCH, sum(numels) // (10 if bucket.dtype.itemsize == 2 else 4)))
     if bucket.ranks is not None or traced() or (sum(numels) <= most and not alone):
-        yield Batch(bucket, columns, slice(0, len(numels)), slice(None))
+        yield Batch(bucket.grads, columns, slice(0, len(numels)), slice(None), bucket.cache.tables)
         return
     unit, position = 0, itertools.count()
     for members in _runs(numels, 0 if alone else most):
@@ -80,9 +82,8 @@ def batches(bucket: Bucket, columns: list[Foreach]) -> Iterator[Batch]:
         for (grads, *cut), own in (
             [run] if numels[members.start] <= most else _pieces(of_run, unit, bucket.by_rows, most)
         ):
-            cache, every = bucket.cache.batches.setdefault(next(position), BucketCache()), range(len(grads))
-            kind = bucket.groups[members], bucket.device, bucket.dtype, None, cache
-            yield Batch(Bucket(*kind, grads, grads, grads, [None] * len(grads), list(every)), cut, members, own)
+            tables = bucket.cache.batches.setdefault(next(position), DeviceTables())
+            yield Batch(grads, cut, members, own, tables)
         unit += units
 
 
@@ -114,36 +115,30 @@ def _pieces(
             yield [[x.unsqueeze(0) if within_row else x] for x in parts], units
 
 
-def process(bucket: Bucket, mean: Tensor | None, scale: Tensor | None) -> Foreach:
-    """scale (g - mean) of the bucket's gradients, this rank's part; `p.grad` is not changed."""
-    grads = bucket.grads
-    if mean is not None:
-        grads = centered(bucket, grads, mean)
-    if scale is not None:
-        grads = scaled_by_rows(bucket, grads, scale) if bucket.by_rows else scaled(grads, scale, bucket.cache.tables)
+def process(bucket: Bucket, batch: Batch, mean: Tensor | None, scale: Tensor | None) -> Foreach:
+    """scale (g - mean) of a batch of a bucket, with values for its units, shape (U,); `p.grad` is not changed.
+
+    The rows of all tensors are treated at once where vectors are not read, as on a GPU, unless ranks hold pieces of
+    them.
+    """
+    grads, tables, pieces = batch.grads, batch.tables, bucket.pieces if bucket.ranks is not None else ()
+    units = bucket.units if pieces else [len(g) if bucket.by_rows and g.ndim > 1 else 1 for g in grads]
+    at_once = not (readable(bucket.values[0]) or traced() or pieces or bucket.dtype.is_complex)
+    if mean is not None and at_once:
+        means = expanded_rows(mean, units, grads, tables)
+        grads = list(torch._foreach_sub(copied(grads, means[0].dtype), means))
+        del means  # their memory is needed again
+    elif mean is not None:
+        grads = [g - m for g, m in zip(grads, spread_units(mean, units, grads, pieces), strict=True)]
+    if scale is not None and bucket.by_rows and at_once:
+        products = expanded_rows(scale, units, grads, tables)
+        torch._foreach_mul_(products, copied(grads, products[0].dtype))
+        grads = products
+    elif scale is not None and bucket.by_rows:
+        grads = [g * s for g, s in zip(grads, spread_units(scale, units, grads, pieces), strict=True)]
+    elif scale is not None:
+        grads = scaled(grads, scale, tables)
     return copied(grads, bucket.dtype)  # half precision is centered and scaled in float32
-
-
-def centered(bucket: Bucket, grads: Foreach, mean: Tensor) -> Foreach:
-    """The bucket's gradients minus the means of their units, shape (U,); half precision is returned in float32."""
-    if not _rows_at_once(bucket, mean):
-        return [g - m for g, m in zip(grads, bucket.spread(mean), strict=True)]
-    means = expanded_rows(mean, bucket.units, grads, bucket.cache.tables)
-    return list(torch._foreach_sub(copied(grads, means[0].dtype), means))
-
-
-def scaled_by_rows(bucket: Bucket, grads: Foreach, scale: Tensor) -> Foreach:
-    """The bucket's gradients times the scales of their units, shape (U,); half precision is returned in float32."""
-    if not _rows_at_once(bucket, scale):
-        return [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
-    products = expanded_rows(scale, bucket.units, grads, bucket.cache.tables)
-    torch._foreach_mul_(products, copied(grads, products[0].dtype))
-    return products
-
-
-def _rows_at_once(bucket: Bucket, by_unit: Tensor) -> bool:
-    """Whether the rows of all tensors are treated at once, as on a GPU; not if ranks hold pieces of them."""
-    return not (readable(by_unit) or traced() or bucket.ranks is not None or bucket.dtype.is_complex)
 
 
 def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
@@ -352,4 +347,4 @@ def stochastically_rounded(x: Tensor) -> Tensor:
     return torch.where(torch.isfinite(x), rounded, x)
 
 
-execution = Execution("foreach", supports, lambda work, pre_step: measure(work.bucket), update_)
+execution = Execution("foreach", supports, lambda work, pre_step: measure(work.bucket), finish)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from psilogic.gradients import Statistics, measure
+from psilogic.tensors.buckets import spread_units
 from psilogic.tensors.memory import alike, dtypes, flat, ordinary
 from psilogic.tensors.norms import Foreach, accumulation_dtype
 from psilogic.updates.types import Execution, Step, Tensors, UpdatePlan, Work
@@ -31,7 +32,7 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
     return len(kinds) == 1 and kinds <= DTYPES and ordinary(columns) and alike(columns, by_rows)
 
 
-def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+def finish(work: Work, begun: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
     """Update the tensors with rows, and the tensors that are one unit each, which are scaled by a number."""
     bucket, tensors, step = work.owned, work.tensors, plan.step
     mean, scale = plan.mean, plan.scale
@@ -45,7 +46,8 @@ def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tenso
         chosen = [i for i, has_rows in enumerate(with_rows) if has_rows == of_rows]
         part = tensors.of(chosen), step.of(chosen)
         if of_rows:
-            adamw_(*part, *(None if x is None else bucket.spread(x, chosen) for x in (mean, scale)))
+            spread = (None if x is None else spread_units(x, bucket.units, bucket.grads) for x in (mean, scale))
+            adamw_(*part, *(x and [x[i] for i in chosen] for x in spread))
         else:  # the mean is 0
             adamw_(*part, None, numbers and [numbers[first_units[i]] for i in chosen])
 
@@ -171,4 +173,4 @@ def _parts(row: tuple[Any, ...], size: int) -> list[tuple[Any, ...]]:
     return list(zip(*(flat(x).split(size) for x in row[:4]), *whole, strict=True))
 
 
-execution = Execution("fused", supports, lambda work, pre_step: measure(work.bucket), update_)
+execution = Execution("fused", supports, lambda work, pre_step: measure(work.bucket), finish)

@@ -16,10 +16,10 @@ from psilogic.tensors.norms import as_real, without_values
 from psilogic.tensors.state import local_states, move_clocks_, states_of
 from psilogic.updates import foreach, fused, native, vectorized_decider
 from psilogic.updates.native import speculative
-from psilogic.updates.types import Decider, Execution, Tensors, Work
+from psilogic.updates.types import Execution, Tensors, Work
 
 
-def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool) -> tuple[list[Work], Decider]:
+def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool) -> tuple[list[Work], Any]:
     """Select the execution of each bucket and the decider of the step.
 
     Args:
@@ -28,18 +28,31 @@ def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scal
         scaled: whether GradScaler leaves unscaling, or the check for overflow, to the step.
 
     Returns:
-        What this process updates of each bucket, and the decider.
+        What this process updates of each bucket, and the module that decides: by torch's operations, or by kernels.
 
     Raises:
         RuntimeError: a group's `fused=True` can never be honored for any of its tensors; no state is started then.
     """
-    for bucket in buckets:
-        warn_of_frozen("lr", bucket.groups[0]["lr"])
+    if torch.cuda.is_initialized():
+        for bucket in buckets:
+            warn_of_frozen("lr", bucket.groups[0]["lr"])
     candidates = [_candidates(bucket) for bucket in buckets]
-    _check_fused(buckets, candidates)
+    if any(bucket.group["fused"] for bucket in buckets):
+        _check_fused(buckets, candidates)
     works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
-    works = _with_speculation(works) if not scaled else works
-    return works, _decider(works)
+    if not scaled:
+        early = [work.execution is native.execution and speculative.admits(work) for work in works]
+        if any(early) and speculative.independent(works, early):
+            works = [
+                replace(work, execution=speculative.execution) if is_early else work
+                for work, is_early in zip(works, early, strict=True)
+            ]
+    if all(work.execution.skips for work in works):
+        from psilogic.updates.triton import on_device  # not at the top, because it needs triton
+
+        if all(map(on_device.admits, works)):
+            return works, on_device
+    return works, vectorized_decider
 
 
 def _candidates(bucket: Bucket) -> list[Execution]:
@@ -79,8 +92,8 @@ def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: li
     """The owned tensors of a bucket with their states, and the execution that updates them."""
     owned = bucket.owned_part()
     states = states_of(every_state, owned, any(execution.skips for execution in admitted))
-    moments = (local_states(owned, states, name) for name in ("exp_avg", "exp_avg_sq"))
-    tensors = Tensors(*map(as_real, (owned.values, owned.grads, *moments)))
+    columns = [owned.values, owned.grads, *(local_states(owned, states, name) for name in ("exp_avg", "exp_avg_sq"))]
+    tensors = Tensors(*(map(as_real, columns) if bucket.dtype.is_complex else columns))
     execution = _pick(owned, tensors, admitted)
     if execution.skips:  # it decides on the device too
         move_clocks_(states, bucket.device)
@@ -117,22 +130,3 @@ def _check_fused(buckets: list[Bucket], candidates: list[list[Execution]]) -> No
                 f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "
                 f"with bf16_update={bucket.group['bf16_update']!r}; pass fused=None"
             )
-
-
-def _with_speculation(works: list[Work]) -> list[Work]:
-    """The works, with speculation where the compiled kernels permit it and it changes the result of no other work."""
-    early = [i for i, work in enumerate(works) if work.execution is native.execution and speculative.admits(work)]
-    others = [work for i, work in enumerate(works) if i not in early]
-    if early and speculative.independent([works[i] for i in early], others):
-        for i in early:
-            works[i] = replace(works[i], execution=speculative.execution)
-    return works
-
-
-def _decider(works: list[Work]) -> Decider:
-    """Triton's kernels if they can decide for all tensors of the step; otherwise torch's operations on vectors."""
-    if not all(work.execution.skips for work in works):
-        return vectorized_decider.decider
-    from psilogic.updates.triton import on_device  # not at the top, because it needs triton
-
-    return on_device.decider if all(map(on_device.admits, works)) else vectorized_decider.decider

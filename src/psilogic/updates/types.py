@@ -8,10 +8,9 @@ from torch import Tensor
 
 from psilogic.decision import Chaos, Decision
 from psilogic.equations import Scalar
-from psilogic.gradients import Rescaling
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.norms import Foreach
-from psilogic.tensors.scalars import State
+from psilogic.tensors.state import State
 
 
 class Tensors(NamedTuple):
@@ -65,12 +64,16 @@ class PreStep(NamedTuple):
     """What is known about a step of N tensors before their gradients are read.
 
     Attributes:
+        group: the hyperparameters as the tensors' device takes them.
+        scalars: those of the states before the step, by name, each of shape (N,).
         steps: the new step counts, on the device of the states' counts, shape (N,).
         t_detector: the number of the detector's update, from 1, on the same device, shape (N,).
         memory: the detector's memory.
         quiet: the step of tensors that do not fire, without quantum decay.
     """
 
+    group: dict[str, Any]
+    scalars: dict[str, Tensor]
     steps: Tensor
     t_detector: Tensor
     memory: Chaos
@@ -86,7 +89,7 @@ class Work:
         owned: those of them that this process updates; the same object when it updates all.
         states: the states of the owned tensors.
         tensors: this rank's parts of the owned tensors and of their moments, as real tensors.
-        execution: measures and updates them.
+        execution: updates them.
     """
 
     bucket: Bucket
@@ -121,32 +124,20 @@ class Execution:
     Attributes:
         name: its name in `PsiLogic.executed`.
         supports: whether it can update some tensors; the flag says whether rows of dimension 0 are units.
-        measure: reads the gradients, and may already apply a part of the update that no decision can change. Its
-            second argument is the result of `Decider.pre_step`. Its result has `to_processing`, with clipping `total`.
-        update_: applies the plan; gets the result of `measure`. If the last argument is above 0 it changes nothing.
-        early: `measure` changes tensors. It runs after all measures that only read, and `update_` before the others'.
-        skips: `update_` checks for GradScaler's overflow on the device; otherwise the host must check before.
-        at_once: `update_` changes all tensors at the same time, so that no two of them may share memory.
+        begin: sums over the gradients, and may already apply a part of the update that no decision can change. Its
+            second argument is the result of the decider's `pre_step`. Its result has `to_processing`, with clipping
+            `total`.
+        finish: applies the plan, or the rest of it; gets the result of `begin`. If the last argument is above 0 it
+            changes nothing.
+        early: `begin` changes tensors. It runs after all that only read, and `finish` before the others'.
+        skips: `finish` checks for GradScaler's overflow on the device; otherwise the host must check before.
+        at_once: `finish` changes all tensors at the same time, so that no two of them may share memory.
     """
 
     name: str
     supports: Callable[[Tensors, bool], bool]
-    measure: Callable[[Work, Any], Any]
-    update_: Callable[[Work, Any, UpdatePlan, Tensor | None], None]
+    begin: Callable[[Work, Any], Any]
+    finish: Callable[[Work, Any, UpdatePlan, Tensor | None], None]
     early: bool = False
     skips: bool = False
     at_once: bool = False
-
-
-class Decider(NamedTuple):
-    """An implementation of the decision: torch's operations on vectors, or kernels on the device.
-
-    Attributes:
-        pre_step: the part of a bucket's step that is known before its gradients are read.
-        decide: makes the plans of all buckets from the results of `pre_step` and of the executions' `measure`. If the
-            last argument but one is above 0, all scalars stay as they are. The last one is True if something
-            observes the decisions.
-    """
-
-    pre_step: Callable[[Work], Any]
-    decide: Callable[[list[Work], list[Any], list[Any], Rescaling, Tensor | None, bool], list[UpdatePlan]]

@@ -9,9 +9,9 @@ from torch import nn
 from trajectories import gradients, set_gradients
 
 from psilogic import PsiLogic
-from psilogic.tensors import metadata_cache
+from psilogic.tensors import memory
 from psilogic.tensors.buckets import collect
-from psilogic.tensors.metadata_cache import MetadataCache
+from psilogic.tensors.memory import MetadataCache
 from psilogic.updates.selection import select
 
 SHAPE = (6, 4)
@@ -47,7 +47,7 @@ CHANGES = {
 @pytest.fixture(params=[True, False], ids=["with guards", "without guards"])
 def with_guard(request, monkeypatch):
     if not request.param:
-        monkeypatch.setattr(metadata_cache, "TensorGuards", None)
+        monkeypatch.setattr(memory, "TensorGuards", None)
     return request.param
 
 
@@ -68,7 +68,7 @@ def pick(optimizer):
 
 
 def test_this_version_of_torch_has_guards():
-    assert metadata_cache.TensorGuards is not None
+    assert memory.TensorGuards is not None
 
 
 @pytest.mark.usefixtures("compiled_kernels")

@@ -2,25 +2,24 @@
 
 from torch import Tensor
 
-from psilogic.gradients import Statistics
-from psilogic.gradients import measure as measure_bucket
+from psilogic.gradients import Statistics, measure
 from psilogic.updates.native import kernels
 from psilogic.updates.types import Execution, PreStep, UpdatePlan, Work
 
 
-def measure(work: Work, pre_step: PreStep | None) -> Statistics:
+def begin(work: Work, pre_step: PreStep | None) -> Statistics:
     """The sums over units; by torch's operations if another process updates some of the tensors."""
     bucket, (params, grads, *_) = work.bucket, work.tensors
     if work.owned is not bucket:
-        return measure_bucket(bucket)
+        return measure(bucket)
     by_agc = params if bucket.group["agc_clip"] > 0 else None
     sums = kernels.unit_statistics(grads, by_agc, bucket.units, bucket.group["grad_centralize"])
-    return Statistics(bucket.numel, *sums)
+    return Statistics(None if bucket.ranks is None else bucket.numel, *sums)
 
 
-def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+def finish(work: Work, begun: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
     """Update parameters and moments in one pass."""
     kernels.update_(work.tensors, plan.step, plan.mean, plan.scale, work.owned.units)
 
 
-execution = Execution("native", kernels.supports, measure, update_, at_once=True)
+execution = Execution("native", kernels.supports, begin, finish, at_once=True)

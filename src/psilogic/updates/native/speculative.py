@@ -2,9 +2,11 @@
 
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from psilogic.decision import likely_to_fire, quiet_quantum_rate
+from psilogic import equations as eq
+from psilogic.decision import by_clocks
 from psilogic.equations import Scalar
 from psilogic.gradients import Processing, decided_by_unit, units_of
 from psilogic.tensors.buckets import Bucket
@@ -12,13 +14,14 @@ from psilogic.tensors.memory import ordinary, places
 from psilogic.tensors.norms import root
 from psilogic.updates.native import kernels
 from psilogic.updates.types import Execution, PreStep, Step, Tensors, UpdatePlan, Work
+from psilogic.updates.vectorized_decider import likely_to_fire
 
 
 class Speculation(NamedTuple):
     """The update of N tensors before their norms were known.
 
     Attributes:
-        processing: the processing of the gradients, also of deferred tensors; mean and scale only if `update_` needs
+        processing: the processing of the gradients, also of deferred tensors; mean and scale only if `finish` needs
             them.
         quiet: the step of tensors that do not fire.
         deferred: for each tensor whether its update waits for the norms.
@@ -41,20 +44,24 @@ def admits(work: Work) -> bool:
     return decided_by_unit(group) and not group["maximize"]
 
 
-def independent(early: list[Work], others: list[Work]) -> bool:
+def independent(works: list[Work], early: list[bool]) -> bool:
     """Whether no parameter that is changed early shares memory with a tensor that is changed or read afterwards.
 
     Such tensors are other parameters, gradients of works that are updated later, and gradients that quantum decay reads
     again.
     """
-    params = [place for work in early for place in places(work.tensors.params)]
-    again = [g for work in early if work.bucket.group["quantum_decay"] > 0 for g in work.tensors.grads]
-    later = [x for work in others for xs in (work.tensors.params, work.tensors.grads) for x in xs]
-    elsewhere = places(again + [x for x in later if ordinary([[x]])])  # those that are changed early are ordinary
+    params: list[int] = []
+    elsewhere: list[int] = []
+    for (mine, grads, *_), bucket, is_early in ((w.tensors, w.bucket, e) for w, e in zip(works, early, strict=True)):
+        if is_early:
+            params += places(mine)
+            elsewhere += places(grads) if bucket.group["quantum_decay"] > 0 else []
+        else:  # tensors that are changed early are ordinary
+            elsewhere += places([x for x in (*mine, *grads) if ordinary([[x]])])
     return len(set(params)) == len(params) and set(params).isdisjoint(elsewhere)
 
 
-def measure(work: Work, pre_step: PreStep) -> Speculation:
+def begin(work: Work, pre_step: PreStep) -> Speculation:
     """Process gradients, apply the quiet step to parameters and moments, and sum, all in the same pass."""
     bucket, group = work.bucket, work.bucket.group
     quiet, deferred = _speculate(group, pre_step)
@@ -63,14 +70,16 @@ def measure(work: Work, pre_step: PreStep) -> Speculation:
         mean, scale, squares = kernels.process_and_update_(work.tensors, quiet, bucket.units, deferred, *how)
     else:
         mean, scale, squares = None, None, kernels.update_(work.tensors, quiet, None, None, bucket.units, deferred)
-    return Speculation(Processing(mean, scale, root(squares), bucket.numel), quiet, deferred)
+    return Speculation(Processing(mean, scale, root(squares), None), quiet, deferred)
 
 
 def _speculate(group: dict[str, Any], pre_step: PreStep) -> tuple[Step, list[bool]]:
     """The quiet step, and which tensors are deferred: likely to fire, or decayed by too much for a correction."""
     quiet, n = pre_step.quiet, len(pre_step.quiet.t)
     if group["quantum_decay"] > 0:
-        rate = quiet_quantum_rate({**group, "lr": quiet.lr}, quiet.t, pre_step.t_detector)
+        w, schedule = by_clocks(group, quiet.t, pre_step.t_detector)
+        fires = torch.zeros_like(quiet.t, dtype=torch.bool)
+        rate = eq.quantum_rate(quiet.lr, group["quantum_decay"] * schedule, w, fires)
         quiet = quiet._replace(quantum_rate=rate)
     strongest = max(_largest(quiet.lr * group[name]) for name in ("weight_decay", "quantum_decay"))
     if strongest >= 0.5:  # too little is left to correct
@@ -88,9 +97,9 @@ def _largest(numbers: Scalar) -> float:
     return float(numbers.max()) if isinstance(numbers, Tensor) else numbers
 
 
-def update_(work: Work, measured: Speculation, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+def finish(work: Work, begun: Speculation, plan: UpdatePlan, found_inf: Tensor | None) -> None:
     """Update the deferred tensors, and cancel in those of the others that fired."""
-    (_, quiet, deferred), step = measured, plan.step
+    (_, quiet, deferred), step = begun, plan.step
     late = [i for i, is_deferred in enumerate(deferred) if is_deferred]
     if late:
         tensors, mean, scale, units = _part(work, plan, late)
@@ -114,4 +123,4 @@ def _part(work: Work, plan: UpdatePlan, chosen: list[int]) -> tuple[Tensors, Ten
     return work.tensors.of(chosen), mean, scale, [units[i] for i in chosen]
 
 
-execution = Execution("native", kernels.supports, measure, update_, early=True, at_once=True)
+execution = Execution("native", kernels.supports, begin, finish, early=True, at_once=True)

@@ -6,29 +6,28 @@ NVIDIA GPU. It has run on one GPU (H200) and in Triton's interpreter, and been c
 
 from torch import Tensor
 
-from psilogic.gradients import Statistics
-from psilogic.gradients import measure as measure_bucket
+from psilogic.gradients import Statistics, measure
 from psilogic.updates.triton import update
 from psilogic.updates.triton.update import UnitSums
 from psilogic.updates.types import Execution, PreStep, UpdatePlan, Work
 
 
-def measure(work: Work, pre_step: PreStep | None) -> Statistics | UnitSums:
+def begin(work: Work, pre_step: PreStep | None) -> Statistics | UnitSums:
     """The sums over units, in one launch; by torch's operations if other ranks update tensors or parts of them."""
     bucket, (params, grads, *_) = work.bucket, work.tensors
     if work.owned is not bucket or bucket.ranks is not None:
-        return measure_bucket(bucket)
+        return measure(bucket)
     by_agc = params if bucket.group["agc_clip"] > 0 else None
     what = grads, by_agc, bucket.units, bucket.group["grad_centralize"], bucket.cache.tables
     if pre_step is None:
         return update.unit_sums(*what)
-    return Statistics(bucket.numel, *update.unit_statistics(*what))
+    return Statistics(None, *update.unit_statistics(*what))
 
 
-def update_(work: Work, measured: Statistics | UnitSums, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+def finish(work: Work, begun: Statistics | UnitSums, plan: UpdatePlan, found_inf: Tensor | None) -> None:
     """Update parameters and moments in one launch."""
     bucket, (mean, scale, step, *_) = work.owned, plan
     update.update_(work.tensors, step, mean, scale, bucket.units, bucket.cache.tables, found_inf)
 
 
-execution = Execution("triton", update.supports, measure, update_, skips=True, at_once=True)
+execution = Execution("triton", update.supports, begin, finish, skips=True, at_once=True)

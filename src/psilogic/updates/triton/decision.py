@@ -32,7 +32,7 @@ def decide(
     Args:
         group: the hyperparameters; the scope of the detector is the tensor, and AGC treats units.
         lr: the learning rate, a number or a tensor on the device; ignored with `numbers`.
-        numbers: `psilogic.tensors.merging.NUMBERS` of each tensor, on the device; None if all are the group's.
+        numbers: `psilogic.tensors.buckets.NUMBERS` of each tensor, on the device; None if all are the group's.
         sums: the sums over the units of the unprocessed gradients.
         scalars: the states' scalars, on the device, each of shape (N,); changed in place.
         rescaling: the common factor of all gradients, on the device.

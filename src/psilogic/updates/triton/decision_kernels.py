@@ -15,9 +15,14 @@ import triton
 import triton.language as tl
 
 from psilogic.gradients import AGC_FLOOR, NOISE
+from psilogic.tensors.buckets import NUMBERS
 from psilogic.updates.triton.update_kernels import _tanh
 
 FLOOR, NOISE_EPS = tl.constexpr(AGC_FLOOR), tl.constexpr(NOISE * torch.finfo(torch.float64).eps)
+LR, DECAY, GAMMA, P_EXT, CANCEL, TAU, CHAOS_TAU = (
+    tl.constexpr(NUMBERS.index(name))
+    for name in ("lr", "weight_decay", "gamma", "p_ext", "max_cancel", "tau_scale", "chaos_tau")
+)
 INF, PI = tl.constexpr(math.inf), tl.constexpr(math.pi)
 FEW, MANY_ROWS, FEW_ROWS, PARTS = tl.constexpr(32), tl.constexpr(256), tl.constexpr(2), tl.constexpr(256)
 """A program processes MANY_ROWS rows of at most FEW parts each, or FEW_ROWS longer rows by PARTS parts at a time."""
@@ -199,11 +204,11 @@ def decide_kernel(
     numel = tl.load(records + 6 * i) * tl.load(records + 6 * i + 1)
     gn = tl.sqrt(squares_after) / tl.sqrt(tl.maximum(numel, 1).to(tl.float64))
 
-    if numbers is not None:  # in the order of `psilogic.tensors.merging.NUMBERS`
+    if numbers is not None:
         numbers += i
-        lr, weight_decay, gamma = tl.load(numbers), tl.load(numbers + n), tl.load(numbers + 2 * n)
-        p_ext, max_cancel = tl.load(numbers + 3 * n), tl.load(numbers + 4 * n)
-        tau = tl.load(numbers + (5 if ADAPTIVE else 6) * n)
+        lr, weight_decay = tl.load(numbers + LR * n), tl.load(numbers + DECAY * n)
+        gamma, p_ext = tl.load(numbers + GAMMA * n), tl.load(numbers + P_EXT * n)
+        max_cancel, tau = tl.load(numbers + CANCEL * n), tl.load(numbers + (TAU if ADAPTIVE else CHAOS_TAU) * n)
     elif lr_pointer is not None:
         lr = tl.load(lr_pointer)
     one = tl.full((), 1.0, tl.float64)

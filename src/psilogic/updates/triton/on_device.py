@@ -6,12 +6,10 @@ A step is then three launches for each bucket, one more with global clipping, an
 from torch import Tensor
 
 from psilogic.gradients import Rescaling, decided_by_unit
-from psilogic.tensors.device_tables import upload
-from psilogic.tensors.merging import NUMBERS
-from psilogic.tensors.state import memory_names
+from psilogic.tensors.state import CLOCKS, memory_names
 from psilogic.updates.triton import decision
 from psilogic.updates.triton.update import UnitSums
-from psilogic.updates.types import Decider, Step, UpdatePlan, Work
+from psilogic.updates.types import Step, UpdatePlan, Work
 
 
 def admits(work: Work) -> bool:
@@ -19,7 +17,7 @@ def admits(work: Work) -> bool:
     bucket, group = work.bucket, work.bucket.group
     if work.owned is not bucket or bucket.ranks is not None or group["chaos_scope"] != "tensor":
         return False
-    names = ("step", "chaos_start", *memory_names(bucket))
+    names = (*CLOCKS, *memory_names(group))
     return decided_by_unit(group) and all(work.states[0][name].device == bucket.device for name in names)
 
 
@@ -42,19 +40,11 @@ def decide(
 def _plan(work: Work, sums: UnitSums, rescaling: Rescaling, found_inf: Tensor | None) -> UpdatePlan:
     """Decide for the tensors of one bucket."""
     bucket, group, device = work.bucket, work.bucket.group, work.bucket.device
-    numbers, lr = bucket.numbers, group["lr"]
-    if numbers is not None:
-        lr = numbers[NUMBERS.index("lr")]
-    elif isinstance(lr, Tensor):
-        lr = upload("lr", lr.reshape(1), device)
+    lr = bucket.hyperparameters(wide=False)["lr"]
     if found_inf is not None:
         found_inf = found_inf.to(device, non_blocking=True)
-    names = ("step", "chaos_start", *memory_names(bucket))
-    scalars = {name: bucket.cache.scalars.read(work.states, name) for name in names}
-    t, mean, scale, decided = decision.decide(group, lr, numbers, sums, scalars, rescaling.to(device), found_inf)
+    scalars = bucket.cache.scalars.read(work.states, (*CLOCKS, *memory_names(group)))
+    t, mean, scale, decided = decision.decide(group, lr, bucket.numbers, sums, scalars, rescaling.to(device), found_inf)
     step = Step(t, decided.decay, decided.quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
     del scalars["chaos_start"]
     return UpdatePlan(mean, scale, step, scalars, decided)
-
-
-decider = Decider(pre_step, decide)
