@@ -39,7 +39,7 @@ SHOWN_LINES = 40
 GRACE = 30.0
 """Seconds that a program has to write its checkpoint and to end after SIGTERM."""
 LOOK = 1.0
-"""Seconds between two looks at what a running program has reported."""
+"""Least seconds between two looks at what a running program has reported."""
 
 
 class ProgramFailed(Exception):
@@ -143,9 +143,12 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
     waiting = threading.Thread(target=process.wait, daemon=True)  # `Popen.wait` with a timeout would poll
     waiting.start()
     try:
+        pause = LOOK
         while waiting.is_alive():
-            waiting.join(LOOK)
+            waiting.join(pause)
+            began = time.monotonic()
             look()
+            pause = max(LOOK, 100 * (time.monotonic() - began))  # a long file is read less often
     except Paused:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -158,7 +161,8 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
     if process.returncode:
         code = process.returncode
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        raise ProgramFailed(f"the program ended with {how}; the end of {folder / OUTPUT}:\n{_end_of(folder / OUTPUT)}")
+        ended = f"the program ended with {how}; the end of its output, which is {OUTPUT} in its folder"
+        raise ProgramFailed(f"{ended}:\n{_end_of(folder / OUTPUT)}")
 
 
 def _environment(folder: Path, place: Place, options: ProgramOptions) -> dict[str, str]:
