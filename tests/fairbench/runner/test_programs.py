@@ -34,6 +34,7 @@ from fairbench.training.trial import trial
 EXAMPLES = Path(__file__).parents[3] / "examples" / "programs"
 
 
+@pytest.mark.slow
 def test_a_program_on_the_command_line_gets_verdicts_an_audit_and_a_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_program(tmp_path)
@@ -65,7 +66,7 @@ def test_wrong_options_of_a_program(words, message, capsys):
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        (PLAIN, ""),
+        pytest.param(PLAIN, "", marks=pytest.mark.slow),
         ("report(step=steps, val_loss=1.0, test_loss=1.0)", "reports the same for seeds 1 and 2; pass {seed} to it"),
         (PLAIN.replace("step=steps", "step=20"), "2 steps with AdamW: it reported step 20, and its trial has 2"),
         ("raise SystemExit('no data here')", "2 steps with AdamW: the program ended with exit code 1"),
@@ -198,6 +199,7 @@ def gpt(monkeypatch):
     return replace(arena, training=training), replace(program, training=training)
 
 
+@pytest.mark.slow
 def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
     arena, program = (
         run(spec, Place(), lambda step, loss: None) for run, spec in zip((trial, program_trial), gpt, strict=True)
