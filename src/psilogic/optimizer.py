@@ -35,9 +35,10 @@ class PsiLogic(Observable):
         \theta \leftarrow \theta (1 - lr \cdot q_t \cdot w (1 - s) \tanh|g|) \\
         \theta \leftarrow \theta - lr \cdot \hat m / (\sqrt{\hat v} + eps)
 
-    With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. The state has
-    three scalars per tensor more than AdamW's (four with ``chaos_signal="relative"``). Adam's moments have the
-    parameter's dtype, as in torch.
+    The defaults do nothing before step 500 that ``torch.optim.AdamW`` does not; from step 625 on they cancel in full
+    (`chaos_warmup`). With ``gamma=0`` and ``quantum_decay=0`` every step is AdamW's. `psilogic.reference` has the rule
+    for one tensor. The state has three scalars per tensor more than AdamW's (four with ``chaos_signal="relative"``).
+    Adam's moments have the parameter's dtype, as in torch.
     If `torch.amp.GradScaler` found an overflow, the step changes nothing.
     Norms, AGC and centralization treat whole tensors, also if ranks hold pieces of them (DTensor).
     When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
@@ -76,14 +77,12 @@ class PsiLogic(Observable):
         maximize: maximize the objective.
         foreach: True uses torch's foreach operations on all tensors at once, False on one tensor after the other (less
             memory); None leaves the choice to `fused`, which has priority.
-        fused: None uses, on a CPU, psilogic's compiled kernels if it was installed with them, otherwise torch's fused
-            kernel, and on an NVIDIA GPU Triton's kernels; all round less often than foreach. If Triton cannot compile,
-            there is a warning and foreach is used. False uses foreach. True also announces to `torch.amp.GradScaler`
-            that the step unscales by itself, as torch's optimizers do. With True it is an error in the first step if
-            devices, dtypes and options of a group admit nothing fused. If a step brings a tensor that is not supported
-            (a gradient in another layout, for example), foreach updates the tensors of its dtype and device in that
-            step: those of its group, and of groups that are updated with it.
-            `executed` counts the tensors of the last step by execution: "native", "fused", "triton" or "foreach".
+        fused: None runs psilogic's compiled kernels on a CPU (torch's fused kernel where they were not compiled),
+            Triton's kernels on an NVIDIA GPU (foreach, after a warning, where it cannot compile), and foreach on any
+            other device. `executed` counts the tensors of the last step by execution. False uses foreach. True
+            announces to `torch.amp.GradScaler` that the step unscales by itself, and is an error in the first step
+            if devices, dtypes and options of a group admit nothing fused. Tensors in a layout that is not supported
+            are updated by foreach in that step, with all of their dtype and device that are updated together.
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
             all groups.

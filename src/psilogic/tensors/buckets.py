@@ -170,8 +170,6 @@ class Bucket:
 
     def owned_part(self) -> Bucket:
         """The tensors that have a gradient on this rank."""
-        if len(self.owned) == len(self.params):
-            return self
         params, values, grads = ([xs[i] for i in self.owned] for xs in (self.params, self.values, self.grads))
         groups, pieces = [self.groups[i] for i in self.owned] or self.groups[:1], [self.pieces[i] for i in self.owned]
         kind, every = (self.device, self.dtype, self.ranks, self.cache), list(range(len(self.owned)))

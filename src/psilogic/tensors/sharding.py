@@ -247,9 +247,12 @@ def _placed(bucket: Bucket, sums: Sequence[Tensor | None]) -> list[Tensor]:
 
 
 def _all_reduced(vectors: list[Tensor], ranks: ProcessGroup) -> list[Tensor]:
-    """Each vector's sum over the ranks, in a single all-reduce."""
+    """Each vector's sum over the ranks, in a single all-reduce: where they have a backend, as NCCL on a GPU only."""
     real = [torch.view_as_real(vector).flatten() if vector.is_complex() else vector for vector in vectors]
     buffer = torch.cat([vector.to(real[-1]) for vector in real])
+    devices = [device.type for device in getattr(ranks, "_device_types", ())]
+    if devices and buffer.device.type not in devices:  # with CPU offload
+        buffer = buffer.to(devices[0])
     dist.all_reduce(buffer, group=ranks)
     parts = zip(vectors, buffer.split([len(vector) for vector in real]), strict=True)
     return [

@@ -90,7 +90,7 @@ def _triton(bucket: Bucket) -> list[Execution]:
 
 def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: list[Execution]) -> Work:
     """The owned tensors of a bucket with their states, and the execution that updates them."""
-    owned = bucket.owned_part()
+    owned = bucket if len(bucket.owned) == len(bucket.params) else bucket.owned_part()
     states = states_of(every_state, owned, any(execution.skips for execution in admitted))
     columns = [owned.values, owned.grads, *(local_states(owned, states, name) for name in ("exp_avg", "exp_avg_sq"))]
     tensors = Tensors(*(map(as_real, columns) if bucket.dtype.is_complex else columns))

@@ -1,5 +1,8 @@
 """Sharded parameters follow the trajectory of whole ones: parameters and state, every third step."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 import torch
 from sharded_cases import (
@@ -15,6 +18,8 @@ from sharded_cases import (
     without_gradients,
 )
 from sharded_layouts import SCHEMES
+
+from psilogic.tensors import sharding
 
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
@@ -145,6 +150,17 @@ def test_collectives_beyond_those_of_adamw(processes, name, option, most) -> Non
 
 def test_an_optimizer_of_one_process_uses_no_collective(processes) -> None:
     assert processes.run(2, alone) == [{}, {}]
+
+
+def test_sums_move_to_where_their_ranks_can_add_them(monkeypatch) -> None:
+    """As with CPU offload under NCCL, which has no backend for the CPU."""
+    reduced = []
+    monkeypatch.setattr(sharding.dist, "all_reduce", lambda buffer, group: reduced.append(buffer.device.type))
+    for device in ("cpu", "meta"):
+        ranks = SimpleNamespace(_device_types=[torch.device(device)])
+        with nullcontext() if device == "cpu" else pytest.raises(NotImplementedError, match="meta"):  # has no values
+            sharding._all_reduced([torch.ones(2)], ranks)
+    assert reduced == ["cpu", "meta"]
 
 
 # Errors.

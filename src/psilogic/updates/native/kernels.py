@@ -150,7 +150,7 @@ def _run(
     # The kernel needs contiguous vectors, which must live until it has returned.
     lr = torch.as_tensor(step.lr, dtype=torch.float64, device="cpu").expand(len(units))
     vectors = [None if x is None else x.contiguous() for x in (step.t, lr, *vectors)]
-    kernel(*_common(tensors.params), _table(integers, vectors), *step.betas, step.eps, agc_clip)
+    _call(kernel, tensors.params, integers, vectors, *step.betas, step.eps, agc_clip)
 
 
 def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:
@@ -158,16 +158,18 @@ def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tens
     squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
     sums = torch.zeros_like(squares) if with_sums else None
     integers = [addresses(tensors), array("q", map(Tensor.numel, tensors)), array("q", units)]
-    kernels.row_sums(*_common(tensors), _table(integers, [squares, sums]))
+    _call(kernels.row_sums, tensors, integers, [squares, sums])
     return squares, sums
 
 
-def _common(tensors: Foreach) -> tuple[int, int, int]:
-    """The first arguments of every kernel: the size of an element (it defines the dtype), threads, tensors."""
-    return tensors[0].itemsize, torch.get_num_threads(), len(tensors)
+def _call(
+    kernel: Any, tensors: Foreach, integers: Sequence["array[int]"], vectors: Sequence[Tensor | None], *numbers: float
+) -> None:
+    """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arrays' addresses.
 
-
-def _table(integers: Sequence["array[int]"], vectors: Sequence[Tensor | None]) -> bytes:
-    """The addresses of a kernel's arrays, 0 for those that are None; the arrays must outlive the call."""
-    addresses = [numbers.buffer_info()[0] if numbers else 0 for numbers in integers]
-    return array("q", [*addresses, *(0 if x is None else x.data_ptr() for x in vectors)]).tobytes()
+    An address is 0 for an array that is None.
+    """
+    addresses = [x.buffer_info()[0] if x else 0 for x in integers]
+    addresses += [0 if x is None else x.data_ptr() for x in vectors]
+    table = array("q", addresses).tobytes()
+    kernel(tensors[0].itemsize, torch.get_num_threads(), len(tensors), table, *numbers)
