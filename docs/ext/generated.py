@@ -21,6 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 from fairbench.analysis.audit import AUDIT_CHECKS
 from fairbench.analysis.published.replication import ValueRow, VerdictRow
 from fairbench.analysis.two_studies import TwoArms
+from fairbench.arenas.program import ProgramOptions
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.cli.parser import parser
 from fairbench.optimizers.registry import OPTIMIZERS
@@ -48,6 +49,7 @@ TABLES: Mapping[str, type] = {
     "[final]": Final,
     "[training]": Training,
     "[arenas.NAME]": ArenaPlan,
+    "[arenas.NAME] with a training program": ProgramOptions,
     "[optimizers.NAME]": OptimizerPlan,
     "[ladder.ARENA]": Ladder,
 }
@@ -59,7 +61,7 @@ COMPARED: Mapping[str, type] = {
     "comparison_paper_cost.csv": CostRow,
 }
 """The files of `fairbench compare A B` and `fairbench compare DIR paper`."""
-SET_BY_FAIRBENCH = {"name", "facts", "cell"}
+SET_BY_FAIRBENCH = {"name", "facts", "cell", "size"}
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "table"}
 PRESETS: Mapping[type[Preset], Any] = {PsiLogicNLP: NLP, PsiLogicGPT: GPT, PsiLogicViT: VIT}
 
