@@ -1,9 +1,8 @@
-"""What a trial of a training program costs beside the program: CPU and wall time of fairbench's processes, per trial.
+"""What fairbench adds to the wall time of a training program in each trial, in milliseconds.
 
 .venv/bin/python benchmarks/program_overhead.py [--csv docs/results/benchmarks/program_overhead.csv]
 
-The program writes its results and ends. It runs alone and as a trial, in alternation; the rows are medians. CPU time of
-all descendants is counted as they end, so that of the program is subtracted by the runs alone.
+The program, which takes 20 steps of next to no work, runs alone and as a trial, in alternation; the values are medians.
 """
 
 import argparse
