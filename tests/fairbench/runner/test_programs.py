@@ -83,19 +83,24 @@ def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, cap
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
 def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills):
     seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
-    chance, studies = random.Random(seed), {}
-    for name in ("calm", "disturbed"):
+    chance, left = random.Random(seed), kills
+    kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "SIGUSR1", "Ctrl-C")
+
+    def study(name):
         (tmp_path / name).mkdir()
         write_program(tmp_path / name, RESUMING.replace("0.004", "0.03"))
-        studies[name] = Disturbed(tmp_path / name, chance, words=("run", "--suite", "mine.toml"))
-    studies["calm"].end()
-    study = studies["disturbed"]
-    kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "SIGUSR1", "Ctrl-C")
-    while len(study.done) < kills and study.keep_running(chance.choice((1, 2)), chance.uniform(2, 8)):
-        study.disturb(chance.choice(kinds))
-    study.end()
-    assert results(study.out) == results(studies["calm"].out), f"SOAK_SEED={seed}"
-    assert tables(study.out) == tables(studies["calm"].out), f"SOAK_SEED={seed}"
+        return Disturbed(tmp_path / name, chance, words=("run", "--suite", "mine.toml"))
+
+    calm = study("calm")
+    calm.end()
+    while left > 0:
+        disturbed = study(f"{left} left")
+        while left > 0 and disturbed.keep_running(chance.choice((1, 2)), chance.uniform(2, 6)):
+            disturbed.disturb(chance.choice(kinds))
+            left -= 1
+        disturbed.end()
+        assert results(disturbed.out) == results(calm.out), f"SOAK_SEED={seed}: {disturbed.done}"
+        assert tables(disturbed.out) == tables(calm.out), f"SOAK_SEED={seed}: {disturbed.done}"
 
 
 def test_outside_of_a_study_nothing_is_loaded_and_nothing_written(tmp_path):
