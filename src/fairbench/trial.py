@@ -17,15 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions
 from fairbench.common.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
 
     from fairbench.training.evidence import EvidenceLog
-
-RESULTS = "metrics.jsonl"
-"""The file of the trial's folder to which `log` and `result` write."""
 
 
 def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
@@ -38,8 +36,8 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     >>> trial.active, trial.steps
     (False, 100)
     """
-    if found := os.environ.get("FAIRBENCH_TRIAL"):
-        about = json.loads((Path(found) / "trial.json").read_text())
+    if found := os.environ.get(FOLDER):
+        about = json.loads((Path(found) / ABOUT).read_text())
         return Trial(Path(found), about["training"]["steps"], about["seed"], about)
     return Trial(Path(folder), steps, seed)
 
@@ -159,5 +157,5 @@ class Trial:
             if name.partition("/")[0] not in ("train", "val", "test"):
                 raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
         if self._rank == 0:
-            with (self.folder / RESULTS).open("a") as file:
+            with (self.folder / ProgramOptions.results).open("a") as file:
                 file.write(json.dumps({"step": int(step), **numbers}) + "\n")

@@ -16,6 +16,10 @@ from fairbench.common.errors import UsageError, nearest
 
 TASK = "fairbench.arenas.program:Program"
 """The task of every arena with a program."""
+FOLDER = "FAIRBENCH_TRIAL"
+"""The variable that names the trial's folder for the program and all that it starts."""
+ABOUT = "trial.json"
+"""The file of that folder that describes the trial."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 HASH_DIGITS = 16
 

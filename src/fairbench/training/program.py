@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import resource
 import signal
@@ -17,22 +18,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from fairbench.arenas.program import ProgramOptions, code_of, command
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.processes import end_marked
 from fairbench.common.terminal import say
-from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
+from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.environment import environment
 from fairbench.training.place import Checkpointing, Place
 from fairbench.training.program_results import Reported, WrongResults, curve, read_reported
 from fairbench.training.trainer import Progress
 
-FOLDER = "FAIRBENCH_TRIAL"
-"""The variable that names the trial's folder for the program and all that it starts."""
-ABOUT, OUTPUT, ATTEMPTS = "trial.json", "output.txt", "attempts.json"
-"""Files of that folder: the trial, what the program printed, and the sizes of its results when each attempt began."""
+OUTPUT, ATTEMPTS = "output.txt", "attempts.json"
+"""Files of a trial's folder: what the program printed, and the sizes of its results when each attempt began."""
 EVIDENCE = "evidence-*.json"
 """What each rank has shown."""
 SHOWN_LINES = 40
@@ -242,9 +241,8 @@ def _record(
         final = {"val": _at_end("val", evaluations, steps, options)}
         if spec.stage == "final":
             final["test"] = _at_end(tested, reported.metrics(tested, metrics), steps, options)
-    else:
-        evaluations = {step: row for step, row in evaluations.items() if all(map(_is_finite, row.values()))}
-    losses = {step: {"loss": x} for step, x in reported.values.get("train/loss", {}).items() if _is_finite(x)}
+    evaluations = {step: row for step, row in evaluations.items() if all(map(math.isfinite, row.values()))}
+    losses = {step: {"loss": x} for step, x in reported.values.get("train/loss", {}).items() if math.isfinite(x)}
     result = Result(
         steps=steps if status == "finished" else max(last, 1),
         final=final,
@@ -255,7 +253,7 @@ def _record(
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     phases = Seconds(0.0, 0.0, 0.0, seconds, 0.0, 0.0, total=seconds)
-    details = Details(curve(losses, steps) if losses else Series(), curve(evaluations, steps), evidence.mechanism)
+    details = Details(curve(losses, steps), curve(evaluations, steps), evidence.mechanism)
     return WholeRecord(
         id=spec.id,
         stage=spec.stage,
@@ -265,10 +263,6 @@ def _record(
         environment=environment(place.device),
         details=details,
     )
-
-
-def _is_finite(value: float) -> bool:
-    return abs(value) < float("inf")
 
 
 def _at_end(

@@ -138,16 +138,17 @@ def _parts(file: Path, folder: Path, attempts: Sequence[Sizes], ended: bool) -> 
         content = file.read_bytes()
         begins = [x for sizes in attempts if (x := sizes.get(name, 0)) <= len(content)] or [0]
         bounds = [*begins, len(content)]
-        line, read = 1, _csv if file.suffix == ".csv" else _json_lines
+        names = content.partition(b"\n")[0].decode(errors="replace") if file.suffix == ".csv" else ""
+        line = 1
         for begin, end in pairwise(bounds):
             text = content[begin:end].decode(errors="replace")
             if end < len(content) or not ended:
                 text = text[: text.rfind("\n") + 1]
-            yield read(name, text, line, content)
+            yield _csv(name, text, line, names) if names else _json_lines(name, text, line)
             line += content[begin:end].count(b"\n")
 
 
-def _json_lines(name: str, text: str, first: int, _: bytes) -> Iterator[Row]:
+def _json_lines(name: str, text: str, first: int) -> Iterator[Row]:
     for number, line in enumerate(text.splitlines(), first):
         where = f"{name}, line {number}"
         if not line.strip():
@@ -163,9 +164,9 @@ def _json_lines(name: str, text: str, first: int, _: bytes) -> Iterator[Row]:
         yield where, row
 
 
-def _csv(name: str, text: str, first: int, content: bytes) -> Iterator[Row]:
+def _csv(name: str, text: str, first: int, names: str) -> Iterator[Row]:
     """Rows by the names in the first line of the file; an attempt that appends may write these again."""
-    header = next(csv.reader(content.decode(errors="replace").splitlines()), [])
+    header = next(csv.reader([names]))
     for number, row in enumerate(csv.reader(text.splitlines()), first):
         if row and row != header:
             if len(row) != len(header):

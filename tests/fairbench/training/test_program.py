@@ -13,12 +13,13 @@ import pytest
 from disturbed import below
 from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 
+from fairbench.arenas.program import FOLDER
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.processes import end_marked
 from fairbench.runner.devices import places_of_programs
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Checkpointing, Place
-from fairbench.training.program import FOLDER, ProgramFailed, program_trial
+from fairbench.training.program import ProgramFailed, program_trial
 from fairbench.training.program_results import WrongResults
 
 RESULT = "report(step=steps, val_loss=1.0, test_loss=1.0)\n"
