@@ -12,7 +12,7 @@ project = "psilogic and fairbench"
 author = "The PsiLogic maintainers"
 extensions = [
     "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon",
-    "api", "contents", "generated", "mathml", "repository_links", "table_values",
+    "api", "contents", "generated", "mathml", "repository_links",
 ]  # fmt: skip
 exclude_patterns = ["ext"]
 nitpicky = True

@@ -1,0 +1,148 @@
+"""Write the pages that show results: README.md and every page that has a template, as `verdicts.md.in`.
+
+.venv/bin/python docs/render.py
+
+A template names a value, a claim or a table of `docs/results/FOLDER/values.toml`, which has a query for each:
+
+    In gpt the difference is {{ mini.gain_in_gpt }} nats.
+    Of 57 comparisons {{ ablation.none_decided: none is better or worse }}.
+    {{ mini.against_adamw }}
+
+A value is the one cell of its query. The words of a claim are written if its query gives 1; otherwise nothing is
+written, and the claim is named. A table has a line below it: when, at which commit and on what it was measured.
+
+Queries are SQL of SQLite 3.39 or newer. Their tables are the CSV files of the folder, by name; empty cells are NULL,
+TRUE and FALSE are 1 and 0.
+"""
+
+import csv
+import json
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from fairbench.analysis.statistics.significance import paired_t
+from fairbench.common import formatting
+from fairbench.common.toml import tomllib
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs/results"
+NAMED = re.compile(r"\{\{ (\w+)\.(\w+)(?:: ([^}]+))? \}\}")
+NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
+"""As Python writes numbers; the commits 0012345 and 12e3456 are none."""
+WRITERS = ("exact", "interval", "number", "p_value", "percent", "rate")
+"""Functions of fairbench that write numbers."""
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+class Paired:
+    """The aggregate `paired(a, b)`: the difference of two arms, paired by seed, with its 95% interval."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[float, float]] = []
+
+    def step(self, a: float, b: float) -> None:
+        """Add the values of a seed."""
+        self.pairs.append((a, b))
+
+    def finalize(self) -> str:
+        """The result."""
+        test = paired_t(*zip(*self.pairs, strict=True))
+        return formatting.interval(test.difference, test.ci_low, test.ci_high)
+
+
+def typed(text: str) -> str | float | None:
+    """A cell of a CSV file as a value of SQL."""
+    if text in ("TRUE", "FALSE"):
+        return text == "TRUE"
+    if number := NUMERAL.fullmatch(text):
+        return float(text) if number[1] else int(text)
+    return text or None
+
+
+@cache
+def database(folder: Path) -> sqlite3.Connection:
+    """The CSV files of a folder as tables, with functions that write numbers."""
+    connection = sqlite3.connect(":memory:")
+    for name in WRITERS:
+        connection.create_function(name, -1, getattr(formatting, name))
+    connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
+    connection.create_aggregate("paired", 2, Paired)
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(newline="") as file:
+            names, *rows = csv.reader(file)
+        columns = ", ".join(f"[{name}]" for name in names)
+        connection.execute(f"create table [{path.stem}] ({columns})")
+        values = ([typed(cell) for cell in row] for row in rows)
+        connection.executemany(f"insert into [{path.stem}] values ({', '.join('?' * len(names))})", values)
+    return connection
+
+
+@cache
+def declared(folder: Path) -> Mapping[str, Mapping[str, str]]:
+    """The queries of a folder by kind, "values", "claims" or "tables", and name."""
+    return {"values": {}, "claims": {}, "tables": {}, **tomllib.loads((folder / "values.toml").read_text())}
+
+
+def shown(folder: Path, name: str, words: str | None) -> str:
+    """What the page has in place of a name.
+
+    Raises:
+        ValueError: there is no such name, its query fails or has not one value, or the claim is not true.
+    """
+    place, kinds = f"{folder.name}.{name}", declared(folder)
+    kind = next((kind for kind, queries in kinds.items() if name in queries), None)
+    if kind is None or (kind == "claims") != (words is not None):
+        raise ValueError(
+            f"{place}: values.toml has {f'it in {kind}' if kind else 'no such name'}; words go with claims"
+        )
+    query = kinds[kind][name]
+    try:
+        cursor = database(folder).execute(query)
+    except sqlite3.Error as error:
+        raise ValueError(f"{place}: {error} in: {query}") from None
+    rows = cursor.fetchall()
+    if kind == "tables":
+        return "\n".join(table_lines([column[0] for column in cursor.description], rows, measured(folder, query)))
+    if len(rows) != 1 or len(rows[0]) != 1 or rows[0][0] is None or (words and rows[0][0] != 1):
+        raise ValueError(f"{place}: {rows} instead of {'1, so the claim is false' if words else 'one value'}: {query}")
+    return words or str(rows[0][0])
+
+
+def table_lines(head: list[str], rows: list[tuple[object, ...]], source: str) -> Iterator[str]:
+    """A table in Markdown, and where it was measured."""
+    for line in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(formatting.NONE if x is None else str(x) for x in line)} |"
+    if source:
+        yield from ("", f"<sub>{source}</sub>")
+
+
+def measured(folder: Path, query: str) -> str:
+    """When, at which commit and on what a table was measured: by a study's `config.json`, otherwise by `measured.csv`."""
+    if (config := folder / "config.json").exists():
+        plan = json.loads(config.read_text())["plans"][-1]
+        environment = plan["study"]["environment"]
+        commit = environment["git"][:7] + environment["git"][40:]  # with "+changes", if it has them
+        return f"Measured on {plan['declared'][:10]}, commit {commit}, {environment['device']}."
+    with (folder / "measured.csv").open() as file:
+        used = [row for row in csv.DictReader(file) if re.search(rf"\b{Path(row['file']).stem}\b", query)]
+    return " ".join(f"Measured on {row['date']}, commit {row['commit']}, {row['machine']}." for row in used[:1])
+
+
+def rendered(template: str, results: Path = RESULTS) -> str:
+    """A template with values, claims and tables in place of their names."""
+    return NAMED.sub(lambda found: shown(results / found[1], found[2], found[3]), template)
+
+
+def pages() -> dict[Path, Path]:
+    """The page of each template."""
+    templates = (ROOT / "README.md.in", *sorted((ROOT / "docs").rglob("*.md.in")))
+    return {template: template.with_suffix("") for template in templates}
+
+
+if __name__ == "__main__":
+    written = {page: rendered(template.read_text()) for template, page in pages().items()}
+    for page, text in written.items():
+        page.write_text(text)
