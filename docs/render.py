@@ -95,9 +95,8 @@ def shown(folder: Path, name: str, words: str | None) -> str:
     place, kinds = f"{folder.name}.{name}", declared(folder)
     kind = next((kind for kind, queries in kinds.items() if name in queries), None)
     if kind is None or (kind == "claims") != (words is not None):
-        raise ValueError(
-            f"{place}: values.toml has {f'it in {kind}' if kind else 'no such name'}; words go with claims"
-        )
+        found = f"it in {kind}" if kind else "no such name"
+        raise ValueError(f"{place}: values.toml has {found}; words go with claims")
     query = kinds[kind][name]
     try:
         cursor = database(folder).execute(query)
@@ -120,7 +119,7 @@ def table_lines(head: list[str], rows: list[tuple[object, ...]], source: str) ->
 
 
 def measured(folder: Path, query: str) -> str:
-    """When, at which commit and on what a table was measured: by a study's `config.json`, otherwise by `measured.csv`."""
+    """When, at which commit and on what a table was measured, by a study's `config.json` or by `measured.csv`."""
     if (config := folder / "config.json").exists():
         plan = json.loads(config.read_text())["plans"][-1]
         environment = plan["study"]["environment"]

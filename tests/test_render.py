@@ -44,13 +44,8 @@ def test_no_number_and_no_verdict_is_typed(template):
 
 def test_every_name_is_on_a_page():
     used = {(found[1], found[2]) for template in TEMPLATES for found in NAMED.finditer(template.read_text())}
-    names = {
-        (x.parent.name, name)
-        for x in RESULTS.glob("*/values.toml")
-        for of in declared(x.parent).values()
-        for name in of
-    }
-    assert names == used
+    folders = [path.parent for path in RESULTS.glob("*/values.toml")]
+    assert {(folder.name, name) for folder in folders for kind in declared(folder).values() for name in kind} == used
 
 
 @pytest.fixture
