@@ -75,7 +75,8 @@ def command() -> Lines:
         yield from (f"## {each.prog}", "", escaped(about[:1].upper() + about[1:]), "")
         yield from ("```text", each.format_usage().strip(), "```")
         for group in each._action_groups:
-            rows = [_option(action) for action in group._group_actions if action.dest != "help"]
+            actions = [action for action in group._group_actions if action.help != argparse.SUPPRESS]
+            rows = [_option(action) for action in actions if action.dest != "help"]
             if rows:
                 yield from (table((escaped(group.title or ""), "meaning"), rows))
         yield from ("Example:", "", "```text", example.removeprefix("example: "), "```", "")

@@ -33,6 +33,7 @@ def test_an_added_optimizer_does_not_change_the_suite():
 def test_selected_optimizers_and_an_added_one():
     suite = chosen("--optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
     assert (list(suite.optimizers), suite.reference) == (["AdamW", "Mine"], "Mine")
+    assert chosen("--only-optimizers", "AdamW") == chosen("--optimizers", "AdamW")  # an earlier spelling
 
 
 def test_hyperparameters_are_added_to_those_of_the_suite():
