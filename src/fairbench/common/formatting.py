@@ -142,6 +142,24 @@ def column_of_means(pairs: Sequence[tuple[float | None, float | None]]) -> list[
     return [text(*pair) for pair in pairs]
 
 
+def column_of_numbers(values: Sequence[float | None]) -> list[str]:
+    """Numbers with one number of decimals, with which the median has three digits.
+
+    A number that would be 0 so, or that needs an exponent, is written as if it were alone.
+    """
+    from statistics import median
+
+    known = [abs(value) for value in values if value and isfinite(value)]
+    places = max(2 - _exponent(median(known)), 0) if known else 0
+    write = _decimals(places, 0)
+
+    def text(value: float | None) -> str:
+        alone = value is None or not isfinite(value) or abs(value) >= 1e7
+        return three(value) if alone or (value and _first_decimal(abs(value)) > places) else write(value)
+
+    return [text(value) for value in values]
+
+
 def _first_decimal(value: float) -> int:
     """The decimals with which a value is not 0."""
     return -_exponent(value)

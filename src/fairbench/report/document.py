@@ -45,7 +45,7 @@ class Output(Generic[SourceT]):
         finding: a topic in a few words, and a statement about it, which may be empty.
         texts: paragraphs below the table.
         folded: summaries of texts as they are, such as tracebacks, that are shown when asked for.
-        open_up_to: the most rows with which the table on the page is open from the start.
+        open_up_to: the most rows with which the table on the page is open from the start; its figure is if it is not 0.
         in_terminal: whether a terminal shows the table.
     """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from fairbench.common.formatting import interval
+from fairbench.common.formatting import column_of_numbers, interval
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -70,10 +70,24 @@ class Column:
     narrow: bool = True
     more: Mapping[str, Callable[[Row], float | None]] = field(default_factory=dict)
 
-    def cell(self, row: Row) -> Cell:
-        """The cell of a row."""
+    def cells(self, rows: Sequence[Row]) -> list[Cell]:
+        """The cell of each row."""
+        return [self._cell(row, self.show(row)) for row in rows]
+
+    def _cell(self, row: Row, text: str | Emphasized) -> Cell:
         more = tuple(number(row) for number in self.more.values())
-        return Cell(self.show(row), self.value(row) if self.value else None, more)
+        return Cell(text, self.value(row) if self.value else None, more)
+
+
+@dataclass(frozen=True)
+class NumberColumn(Column):
+    """A column of numbers of one kind, which have the same number of decimals."""
+
+    def cells(self, rows: Sequence[Row]) -> list[Cell]:
+        """The cell of each row."""
+        assert self.value
+        texts = column_of_numbers([self.value(row) for row in rows])
+        return [self._cell(row, text) for row, text in zip(rows, texts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,11 @@ def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
     return Column(title, lambda row: form(getattr(row, attribute)), lambda row: getattr(row, attribute))
 
 
+def aligned(title: str, attribute: str) -> Column:
+    """A column of an attribute that is a number or None, with the same number of decimals in all rows."""
+    return NumberColumn(title, str, attrgetter(attribute))
+
+
 def integers(title: str, attribute: str) -> Column:
     """A column of whole numbers."""
     return numbers(title, attribute, str)
@@ -131,4 +150,5 @@ ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
 
 def table_view(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> TableView:
     """The table with a row for each object."""
-    return TableView(name, caption, columns, [[column.cell(row) for column in columns] for row in rows])
+    given = list(rows)
+    return TableView(name, caption, columns, [*zip(*(column.cells(given) for column in columns), strict=True)])

@@ -20,7 +20,7 @@ from fairbench.report.render.latex import to_latex
 from fairbench.report.study import draw_figures, study_report
 
 SECTIONS = [
-    *("Verdicts", "Audit", "Results", "Learning curves", "Learning rates", "Causes", "Did the mechanism act?", "Cost"),
+    *("Verdicts", "Learning curves", "Learning rates", "Audit", "Results", "Causes", "Did the mechanism act?", "Cost"),
     *("Budget and treatment", "Unfinished trials", "What was run"),
 ]
 ELEMENTS = {
@@ -47,6 +47,14 @@ def test_sections_stand_in_this_order(page):
     assert first == (1, f"FairBench: fabricated: PsiLogic against AdamW, Lion, {HOSTILE}")
     assert sections == [(2, title) for title in SECTIONS]
     assert len([x for x in page.headings if x[0] == 3]) >= len(page.tables) - 1 > 15
+
+
+def test_curves_and_rates_are_open_and_arenas_lead_to_their_curves(page):
+    opened = [set(given) for tag, given in page.elements if tag == "details"]
+    assert opened[:5].count({"open"}) >= 3  # Table 1, the learning curves, the learning rates
+    panels = {f"#{name}" for name in page.ids if re.fullmatch(r"learning_curves-\d+", name)}
+    assert panels
+    assert panels == {link for link in page.links if re.fullmatch(r"#learning_curves-\d+", link)}
 
 
 def test_empty_sections_are_absent():

@@ -207,7 +207,7 @@ for (let i = 0; i < 40; i++) grid.append(first.cloneNode(true));
 const scroller = document.querySelector('#table-verdicts .scroll'), top = (e) => e.getBoundingClientRect().top;
 const above = ['.verdicts tbody td', '.start svg'].map((name) => innerHeight - top(document.querySelector(name)));
 scroller.scrollTop = 500;
-return [...above, top(scroller.querySelector('th')) - top(scroller), document.querySelector('#audit').offsetTop]
+return [...above, top(scroller.querySelector('th')) - top(scroller), document.querySelector('#curves').offsetTop]
 """
 
 
@@ -289,8 +289,12 @@ def test_it_is_read_without_script(real):
         seen = "return [...document.querySelectorAll(arguments[0])].map((element) => element.checkVisibility())"
         assert real.execute_script("return document.querySelectorAll('th button').length") == 0, "no script ran"
         assert not any(real.execute_script(seen, "aside, figure .tools"))
-        assert all(real.execute_script(seen, "h2, h3, .summary, dd, #table-verdicts td, #table-audit td"))
-        assert not any(real.execute_script(seen, "#table-metrics td, #curves svg, search"))
+        assert all(
+            real.execute_script(
+                seen, "h2, .summary, dd, #table-verdicts td, #table-audit td, #figure-learning_curves svg"
+            )
+        )
+        assert not any(real.execute_script(seen, "#table-metrics td, #figure-training_loss svg, search"))
         real.get(f"{real.page}#table-metrics")
         assert all(real.execute_script(seen, "#table-metrics td"))
         real.get(f"{real.page}#figure-learning_curves")

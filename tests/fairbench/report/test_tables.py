@@ -25,8 +25,7 @@ from fairbench.common.formatting import column_of_means, exact, interval, mean_a
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.render.latex import ESCAPED, escape, to_latex
-from fairbench.report.sections.results import main_table
-from fairbench.report.sections.verdicts import VerdictText
+from fairbench.report.sections.verdicts import VerdictText, main_table
 from fairbench.report.study import study_report
 from fairbench.report.view import Cell, Column, TableView, page_only
 from fairbench.suites.loader import load_suite

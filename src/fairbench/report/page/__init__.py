@@ -46,6 +46,7 @@ def render_page(document: Document[Any]) -> str:
         tables=tables,
         figures=figures,
         panels={name: list(zip(inline(figure), figure.parts, strict=True)) for name, figure in figures.items()},
+        curves=_curves(figures),
         sections=[section for section in document.sections if _is_shown(section, document, figures)],
         styles=document.styles,
     )
@@ -62,6 +63,12 @@ def write_document(document: Document[Any], directory: Path) -> list[Path]:
         write_atomically(directory / document.page_name, render_page(document))
         document.files.append(directory / document.page_name)
     return document.files
+
+
+def _curves(figures: Mapping[str, Drawing]) -> dict[str, str]:
+    """The anchor of each arena's learning curves."""
+    drawn = figures.get("learning_curves")
+    return {part.arena: f"learning_curves-{i}" for i, part in enumerate(drawn.parts if drawn else ())}
 
 
 def _is_shown(section: Section[Any], document: Document[Any], figures: Mapping[str, Drawing]) -> bool:

@@ -15,10 +15,10 @@ from fairbench.report.sections.verdicts import AUDIT, VERDICT_SECTION
 
 SECTIONS: tuple[Section[Analyses], ...] = (
     VERDICT_SECTION,
-    AUDIT,
-    RESULTS,
     CURVES,
     RATES,
+    AUDIT,
+    RESULTS,
     SPEEDUP,
     CAUSES,
     MECHANISM,

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
-from fairbench.common.formatting import exact, interval, percent, three
+from fairbench.common.formatting import exact, interval, percent
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.intervals import draw_causes, draw_shocks
-from fairbench.report.view import ARM, Column, integers, intervals, numbers, words
+from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, words
 
 
 def causes(analyses: Analyses) -> str:
@@ -70,7 +70,7 @@ CAUSES = Section[Analyses](
                 *ARM,
                 integers("Seeds", "n"),
                 integers("Diverged", "diverged"),
-                numbers("Excess loss, sum", "excess", three),
+                aligned("Excess loss, sum", "excess"),
                 numbers("Steps to recover", "recovery", exact),
                 numbers("Shocks overcome", "recovered", percent),
                 intervals("Lost", "lost", "lost_low", "lost_high"),

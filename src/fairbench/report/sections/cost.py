@@ -3,10 +3,10 @@
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import Cost, costs
 from fairbench.analysis.curves import equal_times
-from fairbench.common.formatting import number, three
+from fairbench.common.formatting import number
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.step_time import draw_step_time
-from fairbench.report.view import ARM, integers, numbers, page_only, words
+from fairbench.report.view import ARM, aligned, integers, numbers, page_only, words
 
 PHASES = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
 
@@ -47,12 +47,12 @@ COST = Section[Analyses](
             (
                 *ARM,
                 *page_only(words("Source", "source"), integers("Trials", "trials")),
-                numbers("Training step, ms", "train_ms", three),
-                *(numbers(f"{title}, ms", f"{phase}_ms", three) for title, phase in PHASES),
+                aligned("Training step, ms", "train_ms"),
+                *(aligned(f"{title}, ms", f"{phase}_ms") for title, phase in PHASES),
                 *page_only(
-                    numbers("Evaluation, s", "eval_s", three),
-                    numbers("Trial, s", "trial_s", three),
-                    numbers("All trials, s", "total_s", three),
+                    aligned("Evaluation, s", "eval_s"),
+                    aligned("Trial, s", "trial_s"),
+                    aligned("All trials, s", "total_s"),
                 ),
                 numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
             ),
@@ -67,7 +67,7 @@ COST = Section[Analyses](
             (
                 *ARM,
                 words("Metric", "metric"),
-                numbers("Training time, s", "seconds", three),
+                aligned("Training time, s", "seconds"),
                 numbers("Steps by then", "steps", "{:.0f}".format),
                 numbers("Value then", "value", number),
                 numbers("Value at its end", "final", number),

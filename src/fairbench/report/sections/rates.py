@@ -18,7 +18,10 @@ from fairbench.suites.search import Setting, are_numbers
 CURVES = Section[Analyses](
     "curves",
     "Learning curves",
-    (Output("learning_curves", figure=draw_learning_curves), Output("training_loss", figure=draw_training_loss)),
+    (
+        Output("learning_curves", figure=draw_learning_curves, open_up_to=1),
+        Output("training_loss", figure=draw_training_loss),
+    ),
 )
 
 
@@ -75,7 +78,7 @@ RATES = Section[Analyses](
     "rates",
     "Learning rates",
     (
-        Output("lr_sensitivity", figure=draw_lr_sensitivity),
+        Output("lr_sensitivity", figure=draw_lr_sensitivity, open_up_to=1),
         Output(
             "learning_rates",
             "Selected rates",

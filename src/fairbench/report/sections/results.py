@@ -1,6 +1,6 @@
-"""The results: Table 1, every comparison with its statistics, ranks, schedules, and every metric."""
+"""The results: every comparison with its statistics, ranks, schedules, and every metric."""
 
-from collections.abc import Sequence
+from itertools import groupby
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.leaderboard import DECIDED, Standing, leaderboard
@@ -14,68 +14,14 @@ from fairbench.report.sections.verdicts import TEST_NAMES, VerdictText, naming
 from fairbench.report.view import (
     ARM,
     Column,
-    Emphasized,
-    TableView,
+    aligned,
     integers,
     intervals,
     numbers,
     page_only,
-    table_view,
     words,
 )
-from fairbench.suites.schema import Suite
 from fairbench.suites.stages import TESTS
-
-
-class MeanText(Emphasized):
-    """The mean of an optimizer, a win if the verdict on it is better in each of its comparisons."""
-
-    def __init__(self, text: str, optimizer: str, comparisons: Sequence[Comparison]) -> None:
-        won = [c.is_win if c.optimizer == optimizer else c.verdict == "worse" for c in comparisons]
-        super().__init__(text, bool(won) and all(won))
-
-    def latex(self, source: str) -> str:
-        """The text, in which the mean may be bold: a bold deviation would say nothing."""
-        mean, *deviation = source.partition("~")
-        return super().latex(mean) + "".join(deviation)
-
-
-def main_table(analyses: Analyses) -> TableView:
-    """Table 1 of a paper: the primary metric of every optimizer in every arena."""
-    suite = analyses.suite
-    found = {(a.arena, a.optimizer): a for a in analyses.of(aggregates) if a.metric == suite.arenas[a.arena].metric}
-    compared: dict[tuple[str, str], list[Comparison]] = {}
-    for c in analyses.comparisons:
-        for name in (c.optimizer, c.baseline):
-            compared.setdefault((c.arena, name), []).append(c)
-
-    def column(arena: str) -> Column:
-        of_arena = {name: found[arena, name] for name in suite.optimizers}
-        texts = column_of_means([(a.mean, a.std) for a in of_arena.values()])
-        shown = {name: f"{_lost(of_arena[name])}{text}" for name, text in zip(of_arena, texts, strict=True)}
-
-        def mean(optimizer: str) -> MeanText:
-            return MeanText(shown[optimizer], optimizer, compared.get((arena, optimizer), ()))
-
-        deviation = {"std": lambda optimizer: of_arena[optimizer].std}
-        return Column(_metric(suite, arena), mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
-
-    caption = (
-        f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
-        "is that an optimizer is better than each with which it is compared."
-    )
-    if any(map(_lost, found.values())):
-        caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
-    columns = Column("Optimizer", str), *map(column, suite.compared_arenas)
-    return table_view("main", caption, columns, suite.optimizers)
-
-
-def _metric(suite: Suite, arena: str) -> str:
-    return f"{arena}: {suite.arenas[arena].metric}\N{NO-BREAK SPACE}{'↓' if suite.direction(arena) == 'min' else '↑'}"
-
-
-def _lost(a: Aggregate) -> str:
-    return "†" if a.diverged or a.failed or a.missing else ""
 
 
 def _pair_columns(analyses: Analyses) -> tuple[Column, ...]:
@@ -109,7 +55,7 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
         intervals("Gain", "gain"),
         *page_only(
             numbers("Margin", "margin", exact),
-            numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
+            aligned("Hedges’ g", "hedges_g"),
             numbers(f"{decides.capitalize()} p", "p", p_value),
         ),
         numbers("Holm p", "p_holm", p_value),
@@ -135,15 +81,15 @@ def _comparison_caption(analyses: Analyses) -> str:
 
 
 def _leaderboard_columns(analyses: Analyses) -> tuple[Column, ...]:
-    faster = numbers("Speed-up", "speedup", three), *page_only(numbers("Faster in", "faster", exact))
+    faster = aligned("Speed-up", "speedup"), *page_only(numbers("Faster in", "faster", exact))
     return (
         words("Optimizer", "optimizer"),
-        numbers("Mean rank", "mean_rank", three),
+        aligned("Mean rank", "mean_rank"),
         *page_only(words("Groups", "groups")),
         *(numbers(verdict.capitalize(), verdict, exact) for verdict in DECIDED),
         *page_only(numbers("Undecided", "undecided", exact)),
-        numbers("Step time", "step_ratio", three),
-        numbers("Training time", "train_ratio", three),
+        aligned("Step time", "step_ratio"),
+        aligned("Training time", "train_ratio"),
         *(faster if any(x.faster is not None for x in analyses.of(leaderboard)) else ()),
         *page_only(Column("State", _state), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
     )
@@ -172,13 +118,15 @@ def _state(standing: Standing) -> str:
 
 
 def _metric_columns(analyses: Analyses) -> tuple[Column, ...]:
-    arenas = analyses.suite.arenas
+    arenas, texts = analyses.suite.arenas, dict[int, str]()
+    for _, alike in groupby(_by_metric(analyses), lambda a: (a.arena, a.metric)):
+        rows = [*alike]
+        texts |= zip(map(id, rows), column_of_means([(a.mean, a.std) for a in rows]), strict=True)
     return (
         words("Arena", "arena"),
         Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
         words("Optimizer", "optimizer"),
-        Column("Mean", lambda a: measured(a.mean, a.std), lambda a: a.mean),
-        numbers("Std", "std", lambda std: number(std, 2)),
+        Column("Mean ± std", lambda a: texts[id(a)], lambda a: a.mean, more={"std": lambda a: a.std}),
         integers("Finished", "n"),
         integers("Diverged", "diverged"),
         *page_only(integers("Failed", "failed"), integers("Missing", "missing")),
@@ -195,7 +143,6 @@ RESULTS = Section[Analyses](
     "results",
     "Results",
     (
-        Output("main", "Table 1", view=main_table, open_up_to=8),
         Output(
             "comparisons",
             "Every comparison",

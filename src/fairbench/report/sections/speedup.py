@@ -6,7 +6,7 @@ from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.common.formatting import NONE, exact, interval, p_value, percent, plural, some, three
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
-from fairbench.report.view import ARM, Column, integers, intervals, numbers, page_only, words
+from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, page_only, words
 
 
 def speed_up(analyses: Analyses) -> str:
@@ -98,7 +98,7 @@ SPEEDUP = Section[Analyses](
             (
                 *ARM,
                 Column("Speed-up [95% CI]", _ratio_text, lambda row: row.speedup, more=ENDS),
-                *page_only(numbers("Smallest", "smallest", three), numbers("Largest", "largest", three)),
+                *page_only(aligned("Smallest", "smallest"), aligned("Largest", "largest")),
                 intervals("Trend", "trend", "trend_low", "trend_high"),
                 numbers("Holm p", "p_holm", p_value),
                 words("Trend over size", "verdict"),

@@ -1,4 +1,4 @@
-"""The verdicts as a grid and in sentences, and the flags of the audit."""
+"""The verdicts as a grid and in sentences, Table 1, and the flags of the audit."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,12 +8,14 @@ from markupsafe import Markup
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
+from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.checks import Flag
-from fairbench.common.formatting import interval, p_value, plural, some
+from fairbench.common.formatting import column_of_means, interval, p_value, plural, some
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.intervals import draw_leaderboard
 from fairbench.report.table import Audit, names_of
 from fairbench.report.view import Column, Emphasized, Row, TableView, table_view, words
+from fairbench.suites.schema import Suite
 
 ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
 """The verdicts as a sorted grid has them."""
@@ -65,6 +67,14 @@ class GridText(Emphasized):
         return source.replace("better", super().latex("better"), 1)
 
 
+class Folded(Emphasized):
+    """A text of which the page shows one line until it is asked for the whole."""
+
+    def __html__(self) -> str:
+        """A fold whose summary is the text."""
+        return Markup('<details class="line"><summary>{}</summary></details>').format(str(self))
+
+
 def verdict_grid(analyses: Analyses) -> TableView:
     """The verdicts by arena and pair; the rows are the arenas or the pairs, whichever are more.
 
@@ -103,6 +113,57 @@ def grid_column(title: str, of: Callable[[Row], Comparison], show: Callable[[Row
         return lambda row: getattr(of(row), attribute)
 
     return Column(title, show, more={name: number(attribute) for name, attribute in NUMBERS.items()})
+
+
+class MeanText(Emphasized):
+    """The mean of an optimizer, a win if the verdict on it is better in each of its comparisons."""
+
+    def __init__(self, text: str, optimizer: str, comparisons: Sequence[Comparison]) -> None:
+        won = [c.is_win if c.optimizer == optimizer else c.verdict == "worse" for c in comparisons]
+        super().__init__(text, bool(won) and all(won))
+
+    def latex(self, source: str) -> str:
+        """The text, in which the mean may be bold: a bold deviation would say nothing."""
+        mean, *deviation = source.partition("~")
+        return super().latex(mean) + "".join(deviation)
+
+
+def main_table(analyses: Analyses) -> TableView:
+    """Table 1 of a paper: the primary metric of every optimizer in every arena."""
+    suite = analyses.suite
+    found = {(a.arena, a.optimizer): a for a in analyses.of(aggregates) if a.metric == suite.arenas[a.arena].metric}
+    compared: dict[tuple[str, str], list[Comparison]] = {}
+    for c in analyses.comparisons:
+        for name in (c.optimizer, c.baseline):
+            compared.setdefault((c.arena, name), []).append(c)
+
+    def column(arena: str) -> Column:
+        of_arena = {name: found[arena, name] for name in suite.optimizers}
+        texts = column_of_means([(a.mean, a.std) for a in of_arena.values()])
+        shown = {name: f"{_lost(of_arena[name])}{text}" for name, text in zip(of_arena, texts, strict=True)}
+
+        def mean(optimizer: str) -> MeanText:
+            return MeanText(shown[optimizer], optimizer, compared.get((arena, optimizer), ()))
+
+        deviation = {"std": lambda optimizer: of_arena[optimizer].std}
+        return Column(_metric(suite, arena), mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
+
+    caption = (
+        f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
+        "is that an optimizer is better than each with which it is compared."
+    )
+    if any(map(_lost, found.values())):
+        caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
+    columns = Column("Optimizer", str), *map(column, suite.compared_arenas)
+    return table_view("main", caption, columns, suite.optimizers)
+
+
+def _metric(suite: Suite, arena: str) -> str:
+    return f"{arena}: {suite.arenas[arena].metric}\N{NO-BREAK SPACE}{'↓' if suite.direction(arena) == 'min' else '↑'}"
+
+
+def _lost(a: Aggregate) -> str:
+    return "†" if a.diverged or a.failed or a.missing else ""
 
 
 def _frozen(analyses: Analyses) -> str:
@@ -158,6 +219,7 @@ VERDICT_SECTION = Section[Analyses](
     (
         Output("frozen", finding=("Frozen plan", _frozen)),
         Output("verdicts", "Verdicts", view=verdict_grid, finding=("Verdicts", _counts)),
+        Output("main", "Table 1", view=main_table, open_up_to=8),
         Output("leaderboard", figure=draw_leaderboard),
         Output("meaning", finding=("Meaning of the verdicts", _meaning)),
         Output("correction", finding=("Before correction", _lost_to_correction)),
@@ -166,7 +228,9 @@ VERDICT_SECTION = Section[Analyses](
 )
 
 FLAG_COLUMNS = (
-    *(words(title.capitalize(), title) for title in ("name", "severity", "evidence")),
+    words("Name", "name"),
+    words("Severity", "severity"),
+    Column("Evidence", lambda flag: Folded(flag.evidence, is_win=False)),
     Column("Advice", lambda flag: flag.advice.replace("`", "")),
 )
 
