@@ -122,8 +122,9 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--lr-grid", metavar="LOW:HIGH:N", help=grid)
     add_setting(add, f"a key of the suite file, as training.clip_norm=0 or arenas.vit.steps=100, or {OPTION}")
     add("--compile", action="store_true", help="compile models and optimizer steps")
-    add("--images", metavar="DIR", help="images for the arenas that read images: DIR/class/*.png, resized to 32 x 32")
-    add("--text", metavar="DIR", help="text for the arenas that read text: a file, or DIR/*.txt")
+    images = "images for the arenas that read images: DIR/class/*.png or DIR/train/class/*.png, resized to 32 x 32"
+    add("--images", metavar="DIR", help=images)
+    add("--text", metavar="DIR", help="text for the arenas that read text: a file, DIR/*.txt or DIR/*.jsonl")
 
     add = command.add_argument_group("where").add_argument
     add("-o", "--output-dir", type=Path, metavar="DIR", help="directory of the study (default: results/<suite>)")

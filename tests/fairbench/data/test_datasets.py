@@ -11,7 +11,7 @@ from collections import Counter
 import archives
 import numpy as np
 import pytest
-from archives import CLASSES, hub_folder, write_cifar_hub
+from archives import CLASSES, END, hub_folder, write_cifar_hub
 from PIL import Image
 from tokenizers import Tokenizer, pre_tokenizers
 
@@ -20,6 +20,8 @@ from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import configs_of, dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.formats import delimited_text
+from fairbench.data.formats.raw import SPLITS
+from fairbench.data.formats.source_files import ASIDE
 from fairbench.data.loading import load_source
 from fairbench.data.preparation import tokenizer
 from fairbench.data.preparation.locate import PrepareOptions
@@ -236,8 +238,8 @@ def test_each_story_is_in_one_split(tmp_path, monkeypatch):
     assert train == [story for story in STORIES if story in train]
     assert val != STORIES[10:21]
     assert data.manifest["counts"]["dropped"] == {
-        "train": {"empty": 2, "repeated": 2, "also in test": 11},
-        "test": {"empty": 1, "repeated": 1, "also in test": 0},
+        **{"texts of train, empty": 2, "texts of train, repeated": 2, "texts of train, also in another split": 11},
+        **{"texts of test, empty": 1, "texts of test, repeated": 1, "texts of test, also in another split": 0},
     }
     assert data.manifest["bytes"] == {
         split: sum(len(story.encode()) for story in texts(data, split)) for split in ("train", "val", "test")
@@ -312,8 +314,56 @@ def test_user_text(tmp_path, monkeypatch):
     again = prepared(tmp_path, "text", path="mine")
     assert sum(again.manifest["counts"]["examples"].values()) == 199
     (tmp_path / "one.txt").write_text("too short")
-    with pytest.raises(UsageError, match="too few texts"):
+    with pytest.raises(
+        UsageError, match=r"too few texts for the val split: 1 different ones are there, and 20 or more"
+    ):
         prepared(tmp_path, "text", path="one.txt")
+
+
+def as_json(stories):
+    return "\n".join(json.dumps({"id": i, "text": story}) for i, story in enumerate(stories))
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ({"train.txt": END.join(STORIES[:150]), "valid.txt": END.join(STORIES[140:])}, (133, 60, 7)),
+        ({"a/wiki.train.raw": END.join(STORIES[:150]), "a/wiki.test.raw": END.join(STORIES[150:])}, (135, 15, 50)),
+        ({"train-0.jsonl": as_json(STORIES[:90]), "train-1.jsonl": as_json(STORIES[90:])}, (180, 10, 10)),
+        ({"stories.txt": as_json(STORIES)}, (180, 10, 10)),
+        ({"all.json": json.dumps([{"story": story, "n": {}} for story in STORIES])}, (180, 10, 10)),
+        ({"all.csv": "n,text\n" + "".join(f'1,"{story}"\n' for story in STORIES)}, (180, 10, 10)),
+        (
+            {"train.txt": "a", "test.txt": "b", "readme.txt": "c"},
+            r"has test and train, .* but readme is none",
+        ),
+        (
+            {"a.txt": "a", "b.json": "[]"},
+            r"contains 1 .txt files and 1 .json files; give a folder with the texts alone",
+        ),
+        (
+            {"a.jsonl": '{"body": "x", "id": "1"}'},
+            r"a.jsonl, record 1 has the fields body, id; exactly one of text, story",
+        ),
+        ({"a.jsonl": '{"text": "x"}\n{"text'}, r"a.jsonl is damaged after record 1 \(JSONDecodeError"),
+        ({"a.json": '{\n"a": 1}'}, r"a.json is no list of records"),
+    ],
+)
+def test_user_text_in_splits_and_records(tmp_path, contents, expected):
+    for name, content in {**contents, "notes.md": "", ".hidden.txt": END.join(STORIES)}.items():
+        (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / name).write_text(content)
+    if isinstance(expected, str):
+        with pytest.raises(UsageError, match=expected):
+            prepared(tmp_path, "text", path=str(tmp_path / "mine"))
+        return
+    data = prepared(tmp_path, "text", path=str(tmp_path / "mine"))
+    found = {split: texts(data, split) for split in SPLITS}
+    assert tuple(map(len, found.values())) == expected
+    assert sorted(story for split in found.values() for story in split) == sorted(STORIES)
+    assert data.manifest["counts"]["dropped"][ASIDE] == 1
+    if "valid.txt" in contents:
+        assert found["val"] == STORIES[140:]
 
 
 @pytest.fixture
@@ -329,10 +379,13 @@ def pictures(tmp_path):
 def test_user_images(tmp_path, pictures, capsys):
     (pictures / "cat" / "notes.txt").touch()
     (pictures / "outside.png").touch()
+    for copy in ("cat/._00.png", "cat/.ipynb_checkpoints/00-checkpoint.png", "__MACOSX/cat/00.png"):
+        (pictures / copy).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(pictures / "cat" / "00.png", pictures / copy)
     data = prepared(tmp_path, "images", path=str(pictures), size=20)
     cut = [(pixels[:, 5:25], label) for pixels, label in archives.noise(40, 2, (20, 30), 0)]
     assert examples(data, "train", "val", "test") == truth(cut)
-    dropped = {"files that are no images": 1, "files in no class folder": 1}
+    dropped = {"files that are no images": 1, "images in no class folder": 1, ASIDE: 3}
     assert data.manifest["counts"] == {"examples": {"train": 32, "val": 4, "test": 4}, "dropped": dropped}
     assert data.manifest["classes"] == ["cat", "dog"]
 
@@ -346,7 +399,8 @@ def test_user_images(tmp_path, pictures, capsys):
     assert (files(again), again.fingerprint) == (files(data), data.fingerprint)
     assert again.manifest["counts"]["dropped"] == {**dropped, "repeated": 21}
     shown = capsys.readouterr().out
-    assert "  left out, files in no class folder: 1\n  left out, repeated: 21\n" in shown
+    assert f"  left out, images in no class folder: 1\n  left out, {ASIDE}: 3\n  left out, repeated: 21\n" in shown
+    assert "train 32, val 4, test 4; classes: cat, dog\n" in shown
 
     (pictures / "outside.png").unlink()
     for path in pictures.glob("*/*.png"):
@@ -357,6 +411,48 @@ def test_user_images(tmp_path, pictures, capsys):
     assert without.manifest["counts"]["examples"] == {"train": 32, "val": 4, "test": 4}
     assert not without.manifest["classes"]
     assert "train_labels" not in without.manifest["arrays"]
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        ("train/cat train/dog val/cat val/dog test/cat test/dog", {"train": 20, "val": 20, "test": 20}),
+        ("pics/Training/cat pics/Training/dog pics/Testing/cat pics/Testing/dog", {"train": 18, "val": 2, "test": 20}),
+        ("a_train/a_train/cat a_train/a_train/dog a_valid/a_valid/dog", {"train": 18, "val": 10, "test": 2}),
+        ("cat/train cat/test dog/train dog/test dog/dev", {"train": 20, "val": 10, "test": 20}),
+        ("train/cat train/dog", {"train": 16, "val": 2, "test": 2}),
+        ("train car bus", ["bus", "car", "train"]),
+        ("train test", []),
+        ("train/cat train/dog unlabelled", "mine/train is a split by name, and unlabelled is none; give"),
+        ("train/cat train/dog test/cat more", "has test and train, which are splits .* but more is none"),
+        ("val/cat val/dog test/cat", "but nothing to train on; add a folder or file named train"),
+        ("train/cat train/dog val/cat valid/dog", "has two folders of one split: train, val, valid; join or rename"),
+        ("train/cat train/dog test/fish", "test has the class folder 'fish', and train has none of that name"),
+        ("train/cat train/dog test", "images of test are in no class folders, as those of train are; sort them"),
+        ("train/cat test/cat", "has one class folder, 'cat'; .* for images without labels move the images out of it"),
+    ],
+)
+def test_layouts_of_user_images(tmp_path, folders, expected):
+    """Those of torchvision, imagefolder and Kaggle; ten images in each folder, the first one in all."""
+    folders = folders.split()
+    for i, (pixels, label) in enumerate(archives.noise(10 * len(folders), len(folders), (8, 8), 0)):
+        path = tmp_path / "mine" / folders[label] / f"{i:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(archives.encoded(pixels, "PNG"))
+    if isinstance(expected, str):
+        with pytest.raises(UsageError, match=expected):
+            prepared(tmp_path, "images", path=str(tmp_path / "mine"), size=8)
+        return
+    if isinstance(expected, dict):  # a copy in train of an image of another split is left out
+        shutil.copy(path, tmp_path / "mine" / max(x for x in folders if "rain" in x) / "copy.png")
+    data = prepared(tmp_path, "images", path=str(tmp_path / "mine"), size=8)
+    assert data.manifest["classes"] == (["cat", "dog"] if isinstance(expected, dict) else expected)
+    if isinstance(expected, dict):
+        assert data.manifest["counts"]["examples"] == expected
+        assert data.manifest["counts"]["dropped"]["repeated"] == 1
+    if "val/dog" in folders:
+        inside = {archives.decoded(x.read_bytes()).tobytes() for x in (tmp_path / "mine" / "val").rglob("*.png")}
+        assert {image.tobytes() for image in data.array("val")} == inside
 
 
 def alone(pictures):
@@ -376,7 +472,7 @@ def unreadable_name(pictures):
     ("spoil", "complaint"),
     [
         (alone, r"mine has one class folder, 'cat'; .* for images without labels give path = '.*mine/cat'"),
-        (lambda folder: (folder / "bird").mkdir(), r"the class folder .*mine/bird contains no images; .* or remove it"),
+        (lambda folder: (folder / "bird").mkdir(), r"the folder .*mine/bird contains no images; .* or remove it"),
         (unreadable_name, r"the name of '.*/caf\\udce9.png' is not UTF-8; rename it"),
         (few, r"class 'cat' has 6 different training images; a split in tenths needs at least 10"),
         (

@@ -1,4 +1,4 @@
-"""A user's images: a folder with a folder per class, or a folder of images without labels."""
+"""A user's images: a folder with a folder per class, in split folders or not, or a folder of images without labels."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -10,57 +10,120 @@ from PIL import Image
 
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.image_decoding import PHOTOGRAPH, decode_image, decoding_steps
-from fairbench.data.formats.raw import Images, ImageSplit, RawImage
-from fairbench.data.formats.source_files import SourceFiles, files_in
+from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, RawImage
+from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, is_aside
+from fairbench.data.formats.split_names import named_splits, split_of
+
+Places = dict[Path, tuple[str, ...]]
+"""Images, each with the names of the folders that it is in."""
+Labelled = list[tuple[Path, int]]
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The images, cropped to squares and resized, labelled by their folders if there are any; each only once.
 
-    The splits val and test get a tenth of each class each.
+    Split folders, above the class folders or in each of them, are kept; a missing val or test gets a tenth of each
+    class of train.
 
     Raises:
-        UsageError: there is no image, no image in a class folder, or only one class folder.
+        UsageError: there is no image, no image in a folder, only one class folder, or the layout may mean two things.
     """
     folder, size = source.files[0].path, options["size"]
     if not folder.is_dir():
         raise UsageError(
             f"option path of images must be a folder of images or of class folders, but {folder} is a file"
         )
-    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    known = Image.registered_extensions()
-    labelled, others = [], 0
-    for label, within in enumerate([folder / name for name in classes] or [folder]):
-        for path in files_in(within):
-            if path.suffix.lower() in known:
-                labelled.append((path, label))
-            else:
-                others += 1
-    if not labelled:
+    files, known = files_in(folder), Image.registered_extensions()
+    images = {path: path.relative_to(folder).parts[:-1] for path in files if path.suffix.lower() in known}
+    if not images:
         raise UsageError(f"{folder} contains no images, and no class folders with images")
-    if len(classes) == 1:
-        raise UsageError(
-            f"{folder} has one class folder, {classes[0]!r}; add those of other classes, or for images without labels "
-            f"give path = {str(folder / classes[0])!r}"
-        )
-    if empty := [name for i, name in enumerate(classes) if i not in {label for _, label in labelled}]:
-        raise UsageError(f"the class folder {folder / empty[0]} contains no images; add images to it, or remove it")
-    outside = sum(path.is_file() for path in folder.iterdir()) if classes else 0
+    splits = _by_split(_unpacked(images), folder)
+    _refuse_empty(folder, images, 1 + (len(splits) > 1))
+    classes = sorted({names[0] for names in splits["train"].values() if names})
+    _refuse_doubtful(folder, splits, classes)
+    labelled = {
+        split: [
+            (path, classes.index(names[0]) if classes else 0) for path, names in places.items() if names or not classes
+        ]
+        for split, places in splits.items()
+    }
+    outside = len(images) - sum(map(len, labelled.values()))
     return Images(
         (3, size, size),
-        {"train": ImageSplit(len(labelled), partial(_decoded, labelled, size))},
+        {split: ImageSplit(len(rows), partial(_decoded, labelled, split, size)) for split, rows in labelled.items()},
         tuple(classes),
-        carved=("val", "test"),
-        processing=f"{decoding_steps(0, size)}; of equal images only the first",
-        dropped={"files that are no images": others, "files in no class folder": outside},
+        carved=tuple(split for split in SPLITS if split not in labelled),
+        processing=f"{decoding_steps(0, size)}; of equal images only the first, those of test and val before train's",
+        dropped={
+            "files that are no images": len(files) - len(images),
+            "images in no class folder": outside,
+            ASIDE: len(files_in(folder, aside=True)),
+        },
     )
 
 
-def _decoded(labelled: list[tuple[Path, int]], size: int) -> Iterator[RawImage]:
-    """Pixels and label of each image, of equal ones only the first: copies would be in two splits."""
+def _unpacked(places: Places) -> Places:
+    """The images without folders around all of them, as archives unpack to; the innermost stays."""
+    while len({names[:1] for names in places.values()}) == 1 and all(names[1:] for names in places.values()):
+        places = {path: names[1:] for path, names in places.items()}
+    return places
+
+
+def _by_split(places: Places, folder: Path) -> dict[str, Places]:
+    """The images of each split in their class folders; all are of train if no folders are split folders."""
+    for level in (0, 1):
+        if splits := named_splits({names[level] for names in places.values() if names[level:]}, folder):
+            found: dict[str, Places] = {}
+            for path, names in places.items():
+                if names[level:]:
+                    found.setdefault(splits[names[level]], {})[path] = (*names[:level], *names[level + 1 :])
+            if len(found) < len(splits):
+                raise UsageError(f"{folder} has two folders of one split: {', '.join(splits)}; join or rename them")
+            return {split: _unpacked(within) for split, within in found.items()}
+    return {"train": places}
+
+
+def _refuse_empty(folder: Path, images: Places, levels: int) -> None:
+    """Raise UsageError for a folder in the upper levels that contains no image."""
+    full = {above for image in images for above in image.parents}
+    for path in sorted(x for level in range(levels) for x in folder.glob("/".join("*" * (level + 1)))):
+        if path.is_dir() and path not in full and not is_aside(path.relative_to(folder)):
+            raise UsageError(f"the folder {path} contains no images; add images to it, or remove it")
+
+
+def _refuse_doubtful(folder: Path, splits: Mapping[str, Places], classes: list[str]) -> None:
+    """Raise UsageError if the classes are not certain, or differ between splits."""
+    within = {names for names in splits["train"].values() if names}
+    if len(splits) == 1 and (named := [x for x in classes if split_of(x) and (x,) not in within]):
+        raise UsageError(
+            f"{folder / named[0]} is a split by name, and {', '.join(x for x in classes if x != named[0])} is none; "
+            "give it alone, or rename one"
+        )
+    if len(classes) == 1:
+        other = "move the images out of it" if len(splits) > 1 else f"give path = {str(folder / classes[0])!r}"
+        raise UsageError(
+            f"{folder} has one class folder, {classes[0]!r}; add those of other classes, or for images without labels "
+            f"{other}"
+        )
+    for split, places in splits.items():
+        if alien := {names[0] for names in places.values() if names}.difference(classes):
+            raise UsageError(f"{folder}: {split} has the class folder {min(alien)!r}, and train has none of that name")
+        if classes and not any(places.values()):
+            raise UsageError(
+                f"{folder}: the images of {split} are in no class folders, as those of train are; sort them into such "
+                f"folders, or move them away: {split} is then a part of train"
+            )
+
+
+def _decoded(labelled: Mapping[str, Labelled], split: str, size: int) -> Iterator[RawImage]:
+    """Pixels and label of each image of a split; of equal ones only the first, in test before val before train."""
     seen: set[bytes] = set()
-    for path, label in labelled:
-        pixels = decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH)
-        if (content := hashlib.sha256(pixels.tobytes()).digest()) not in seen:
-            seen.add(content)
-            yield RawImage(pixels, label, str(path))
+    for each in reversed(SPLITS):
+        for path, label in labelled.get(each, ()):
+            pixels = decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH)
+            if (content := hashlib.sha256(pixels.tobytes()).digest()) not in seen:
+                seen.add(content)
+                if each == split:
+                    yield RawImage(pixels, label, str(path))
+        if each == split:
+            return

@@ -76,16 +76,17 @@ def _separated(path: Path, longest: int) -> Iterator[bytes]:
         while chunk := file.read(CHUNK):
             *texts, rest = (rest + chunk).split(SEPARATOR)
             for text in texts:
-                yield from _pieces(text, longest)
+                yield from cut_text(text, longest)
             # The next chunk may begin with the rest of a separator, so the last text may be longer.
             *pieces, rest = _cut(rest, longest, longest + len(SEPARATOR))
             for piece in pieces:
                 yield piece.strip()
     if rest.strip():
-        yield from _pieces(rest, longest)
+        yield from cut_text(rest, longest)
 
 
-def _pieces(text: bytes, longest: int) -> Iterator[bytes]:
+def cut_text(text: bytes, longest: int) -> Iterator[bytes]:
+    """The text in pieces of at most `longest` bytes, each cut after its last line end, without white space around."""
     return (piece.strip() for piece in _cut(text, longest, longest))
 
 

@@ -65,14 +65,16 @@ class Texts:
     """Texts: stories, documents.
 
     Attributes:
-        splits: the official splits by name; each call yields all texts, UTF-8, without surrounding white space. Without
-            a "test" split, one is carved out of "train".
+        splits: the official splits by name; each call yields all texts, UTF-8, without surrounding white space. A
+            missing "test" or "val" is carved out of "train".
         size: bytes of all texts, or a little more.
         processing: of the texts, in words.
         vocabulary: largest number of tokens: the bytes, the end of a text, and merges.
+        dropped: number of files left out, by reason.
     """
 
     splits: Mapping[str, Callable[[], Iterator[bytes]]]
     size: int
     processing: str
     vocabulary: int
+    dropped: Mapping[str, int] = field(default_factory=dict)

@@ -63,14 +63,26 @@ class SourceFiles:
         return [file.path for file in self.files if file.split == split]
 
 
-def files_in(folder: Path) -> list[Path]:
-    """The files in a folder and all folders in it, in the order of their paths; links to folders are followed."""
+ASIDE = "hidden files, those of systems and notebooks, and links to nothing"
+"""What is in a user's folders and no data, as `.ipynb_checkpoints` and a Mac's `._` files."""
+
+
+def is_aside(path: Path) -> bool:
+    """Whether a relative path is hidden, or is of a system's own folder."""
+    return any(name.startswith(".") or name in ("__MACOSX", "@eaDir", "Thumbs.db") for name in path.parts)
+
+
+def files_in(folder: Path, aside: bool = False) -> list[Path]:
+    """The files in a folder and all folders in it, in the order of their paths; links to folders are followed.
+
+    Those that are `ASIDE` are left out; with `aside`, only they are returned.
+    """
     files: list[Path] = []
     for name, folders, names in os.walk(folder, followlinks=True):
         here = Path(name)
         folders[:] = [x for x in folders if not here.resolve().is_relative_to((here / x).resolve())]  # no circles
-        files += [path for path in map(here.joinpath, names) if path.is_file()]
-    return sorted(files)
+        files += map(here.joinpath, names)
+    return sorted(x for x in files if (is_aside(x.relative_to(folder)) or not x.is_file()) == aside)
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
 from fairbench.common.hashing import digest
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
-from fairbench.data.formats.raw import Images, Texts
+from fairbench.data.formats.raw import SPLITS, Images, Texts
 from fairbench.data.formats.source_files import SourceFiles, sha256_of, size_of, verify_file
 from fairbench.data.preparation import write_images, write_texts
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, is_verifiable
@@ -133,7 +134,12 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
     staging = StagingFolder(target, digest(origin))
     raw: Images | Texts = own or dataset.read(source, config.options)
     made, facts = write_images.write(raw, staging) if isinstance(raw, Images) else write_texts.write(raw, staging)
+    counts = facts["counts"]
+    for reason in filter(counts["dropped"].get, counts["dropped"]):
+        say(f"  left out, {reason}: {counts['dropped'][reason]}")
     if staging.reused:
         say(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
     staging.publish(made, MANIFEST, sealed({**origin, **facts, "arrays": staging.described(made)}))
-    say(f"{config.label}: prepared in {target}")
+    examples = ", ".join(f"{split} {counts['examples'][split]:,}" for split in SPLITS)
+    classes = f"; classes: {some(raw.classes)}" if isinstance(raw, Images) and raw.classes else ""
+    say(f"{config.label}: prepared in {target}: {examples}{classes}")

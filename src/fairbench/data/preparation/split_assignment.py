@@ -1,7 +1,7 @@
 """The split of each example: by a hash of its content, so that every source of a dataset gives the same splits."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,61 +80,67 @@ class TextRoles:
 
     Attributes:
         roles: by official split, for each text the index of its split in `SPLITS`, or `DROPPED`.
-        dropped: number of texts left out, by official split and reason.
+        dropped: number of texts left out, by reason.
     """
 
     roles: dict[str, NDArray[np.int8]]
-    dropped: dict[str, dict[str, int]]
+    dropped: dict[str, int]
 
 
 def assign(surveys: Mapping[str, Survey]) -> TextRoles:
     """Assign texts to splits: each distinct text once, to one split.
 
     Args:
-        surveys: of "train" and, if there is an official one, of "test".
+        surveys: of "train", and of "val" and "test" if there are official ones.
 
     Raises:
         UsageError: there are too few texts.
     """
     roles: dict[str, NDArray[np.int8]] = {}
-    dropped = {}
-    tested = np.empty(0, np.uint64)
-    for split in ("test", "train"):
+    dropped: dict[str, int] = {}
+    taken = np.empty(0, np.uint64)
+    for split in reversed(SPLITS):
         if split in surveys:
             keys, empty = surveys[split].keys, surveys[split].sizes == 0
             first = np.zeros(len(keys), bool)
             first[np.unique(keys, return_index=True)[1]] = True
-            in_test = np.isin(keys, tested)
-            kept = ~empty & first & ~in_test
-            reasons = {"empty": empty, "also in test": ~empty & in_test, "repeated": ~empty & ~in_test & ~first}
-            dropped[split] = {reason: int(rows.sum()) for reason, rows in reasons.items()}
+            shared = np.isin(keys, taken)
+            kept = ~empty & first & ~shared
+            reasons = {"empty": empty, "also in another split": ~empty & shared, "repeated": ~empty & ~shared & ~first}
+            dropped |= {f"texts of {split}, {reason}": int(rows.sum()) for reason, rows in reasons.items()}
             roles[split] = np.where(kept, SPLITS.index(split), DROPPED).astype(np.int8)
-            tested = keys[kept]
+            taken = np.concatenate([taken, keys[kept]])
     _carve_texts(roles, surveys["train"].keys)
     for i, split in enumerate(SPLITS):
         if not any((role == i).any() for role in roles.values()):
-            raise UsageError(f"too few texts: none is left for the {split} split ({dropped} were left out)")
+            different = int((roles.get(split, roles["train"]) != DROPPED).sum())
+            of_train = TEXT_TEST if "test" not in surveys else ONE_IN if "val" not in surveys else 1
+            needed = 1 if split in surveys and split != "train" else of_train
+            raise UsageError(
+                f"too few texts for the {split} split: {different} different ones are there, and {needed} or more are "
+                "needed. <|endoftext|> separates texts, and line ends do not; or each is a file or record of its own"
+            )
     return TextRoles(roles, dropped)
 
 
 def _carve_texts(roles: dict[str, NDArray[np.int8]], keys: Keys) -> None:
-    """Carve val, and test if none is official, out of train: the texts with the smallest keys."""
+    """Carve val and test, unless they are official, out of train: the texts with the smallest keys."""
     rows = np.flatnonzero(roles["train"] == SPLITS.index("train"))
     rows = rows[np.argsort(keys[rows])]
+    tests = int((roles["test"] != DROPPED).sum()) if "test" in roles else len(rows) // TEXT_TEST
     if "test" not in roles:
-        tests = len(rows) // TEXT_TEST
         roles["train"][rows[:tests]] = SPLITS.index("test")
         rows = rows[tests:]
-    else:
-        tests = int((roles["test"] != DROPPED).sum())
-    roles["train"][rows[: min(tests, len(rows) // ONE_IN)]] = SPLITS.index("val")
+    if "val" not in roles:
+        roles["train"][rows[: min(tests, len(rows) // ONE_IN)]] = SPLITS.index("val")
 
 
-def text_rule(official_test: bool) -> str:
-    """The rule of `assign`, in words."""
-    test = "test is the official one" if official_test else f"test is one in {TEXT_TEST} of the texts"
+def text_rule(official: Collection[str]) -> str:
+    """The rule of `assign` with these official splits, in words."""
+    test = "test is the official one" if "test" in official else f"test is one in {TEXT_TEST} of the texts of train"
+    few = f"val has as many texts as test, at most one in {ONE_IN} of the rest of train"
     return (
-        "empty and repeated texts are left out, as are texts of train that are also in test; "
-        f"{test}; val has as many texts as test, at most one in {ONE_IN} of the rest of train; "
+        "empty and repeated texts are left out, as are texts of val that are also in test, and those of train that are "
+        f"in either; {test}; {'val is the official one' if 'val' in official else few}; "
         "the texts that are taken out of train have the smallest keyed BLAKE2b hashes (8 bytes)"
     )

@@ -40,8 +40,6 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
             contents[split] = staging.array(staged.names[-1])[rows]
     repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
     dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
-    for reason in filter(dropped.get, dropped):
-        say(f"  left out, {reason}: {dropped[reason]}")
     shared = _shared(contents)
     for pair, count in shared.items():
         say(f"  kept, images of {pair}: {count}")
@@ -78,8 +76,6 @@ class _Staged:
 
 def _stage(images: Images, staged: _Staged) -> None:
     split = images.splits[staged.official]
-    if not split.count:
-        raise UsageError(f"the official {staged.official} split is empty")
     paths = [staged.staging.path(name) for name in staged.names]
     with (
         GrowingArray(paths[0], PIXEL, images.shape) as pixels,
@@ -100,6 +96,8 @@ def _stage(images: Images, staged: _Staged) -> None:
             keys.append(np.array([key(label.to_bytes(8, "little"), content)], KEY))
             contents.append(np.array([key(content)], KEY))
             advance(1)
+        if not pixels.count:
+            raise UsageError(f"the {staged.official} split is empty, or all its images are in another split, too")
 
 
 def _write(staged: _Staged, rows: Rows, names: list[str]) -> None:

@@ -56,11 +56,11 @@ class _Writer:
             "counts": {
                 "examples": self._total(lambda survey: np.ones_like(survey.sizes)),
                 "tokens": {split: len(self._staging.array(f"{split}.npy")) for split in SPLITS},
-                "dropped": self._decided.dropped,
+                "dropped": {**self._texts.dropped, **self._decided.dropped},
             },
             "bytes": self._total(lambda survey: survey.sizes),
             "texts": self._texts.processing,
-            "split_rule": text_rule("test" in self._texts.splits),
+            "split_rule": text_rule(self._texts.splits.keys()),
             "seed": SEED,
             "tokenizer": tokenizer,
         }
