@@ -156,6 +156,11 @@ class Trial:
         for name in numbers:
             if name.partition("/")[0] not in ("train", "val", "test"):
                 raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
+        options = self.about["arena"]["model"]
+        if options["results"] != ProgramOptions.results:
+            remedy = f"leave results out of the suite, which has {options['results']!r}"
+            raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
         if self._rank == 0:
+            row = {options["keys"].get(key, key): value for key, value in ({"step": int(step)} | numbers).items()}
             with (self.folder / ProgramOptions.results).open("a") as file:
-                file.write(json.dumps({"step": int(step), **numbers}) + "\n")
+                file.write(json.dumps(row) + "\n")

@@ -216,3 +216,24 @@ def test_more_gpus_than_there_are(here, kind, message):
     write_program(here, keys="gpus = 8")
     with pytest.raises(UsageError, match=f"arenas.mine.gpus is 8, and {message}"):
         places_of_programs(load_suite("mine.toml"), [Place(kind)])
+
+
+LOGS = """
+import fairbench.trial
+trial = fairbench.trial.current()
+trial.log(steps, train_loss=loss_after(steps))
+trial.result(val={"loss": 2.0}, test={"loss": 3.0})
+"""
+
+
+def test_what_trial_log_writes_has_the_names_of_the_suite(here):
+    write_program(here, LOGS, COMMAND.replace(" -S", ""), keys='keys = { step = "iteration", "val/loss" = "eval" }')
+    record = run(program_spec())
+    assert record.result.final == {"val": {"loss": 2.0}, "test": {"loss": 3.0}}
+    assert list(record.details.loss_curve.steps) == [20]
+
+
+def test_trial_log_in_a_suite_with_other_results(here):
+    write_program(here, LOGS, COMMAND.replace(" -S", ""), keys='results = "*.csv"')
+    with pytest.raises(ProgramFailed, match=r"trial.log writes metrics.jsonl: leave results out of the suite"):
+        run(program_spec())
