@@ -228,3 +228,13 @@ def test_a_trial_that_several_studies_have_is_explained_by_its_file(user, capsys
     assert main(["explain", next(Path("results/mini/trials").glob("*.json")).stem]) == 2
     assert "full/trials" in (said := capsys.readouterr().err)
     assert said.endswith("give one of these files\n")
+
+
+def test_an_attempt_of_an_agent_is_frozen_and_has_its_own_seeds_and_alpha(user):
+    attempt = fairbench.open("results/attempt-1")
+    (row,) = attempt.verdicts()
+    assert (row.optimizer, row.baseline, row.seeds) == ("Attempt1", "AdamW", 5)
+    config = json.loads(Path("results/attempt-1/config.json").read_text())
+    assert config["plans"][-1]["study"]["suite"]["alpha"] == 0.005
+    specs = [stored(path)["spec"] for path in Path("results/attempt-1/trials").glob("*.json")]
+    assert {spec["seed"] for spec in specs if spec["stage"] == "final"} == {*range(21, 26)}

@@ -1,4 +1,4 @@
-"""`--json` prints the keys that docs/json.md has, with the exit code of the command."""
+"""`--json` prints the keys that docs/agents.md has, with the exit code of the command."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from fairbench.cli.parser import parser
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
-PAGE = Path(__file__).parents[3] / "docs/json.md"
+PAGE = Path(__file__).parents[3] / "docs/agents.md"
 KEYS = {
     command: re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", keys))
     for command, keys in re.findall(r"^\| `([\w ]+)` \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE)
