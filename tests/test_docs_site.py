@@ -113,7 +113,7 @@ def test_suite_keys_arguments_optimizers_and_flags_are_on_their_pages(site):
     pages = {path.stem: Page(path) for path in (site / "reference").glob("*.html")}
     keys = {key for suite in (ROOT / "src/fairbench/suites").glob("*.toml") for key in set_keys(suite.read_text())}
     assert keys - pages["suite-keys"].codes == set()
-    assert set(inspect.signature(PsiLogic).parameters) <= pages["hyperparameters"].codes
+    assert set(inspect.signature(PsiLogic).parameters) <= pages["psilogic"].codes
     assert {anchor(name) for name in OPTIMIZERS} <= pages["optimizers"].anchors
     assert {anchor(check.name) for check in AUDIT_CHECKS} <= pages["audit-flags"].anchors
 
@@ -122,7 +122,7 @@ def test_every_environment_variable_of_the_source_is_on_its_page():
     source = "".join(path.read_text() for path in (ROOT / "src/fairbench").rglob("*.py"))
     used = set(re.findall(r"environ(?:\.get\(|\.setdefault\(|\[)\"(\w+)\"", source)) | ONE_THREAD.keys()
     used |= set(re.findall(r"\bSLURM_[A-Z_]+", source)) | {"HF_HUB_OFFLINE"}
-    assert used - set(re.findall(r"`(\w+)`", (ROOT / "docs/reference/environment.md").read_text())) == set()
+    assert used - set(re.findall(r"`(\w+)`", (ROOT / "docs/reference/command.md").read_text())) == set()
     assert len(used) > 10
 
 

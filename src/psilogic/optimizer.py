@@ -101,7 +101,7 @@ class PsiLogic(Observable):
         >>> optimizer
         PsiLogic(lr=0.001, weight_decay=0.01, total_steps=10000, 2 tensors of 18 elements)
 
-    Reference: the PsiLogic paper, section 3; `docs/update-rule.md` defines the details that the paper leaves open.
+    Reference: the PsiLogic paper, section 3; `docs/psilogic.md` defines the details that the paper leaves open.
     """
 
     @refusing(check_order)

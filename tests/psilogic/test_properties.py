@@ -57,7 +57,7 @@ def script(magnitudes, seed, shapes=SHAPES):
 
 
 def assert_shrunk(before, after, quantum_decay=0.0):
-    """No element grew; undoing a quantum decay may round up by one unit in the last place (docs/update-rule.md)."""
+    """No element grew; undoing a quantum decay may round up by one unit in the last place (docs/psilogic.md)."""
     for old, new in zip(before, after, strict=True):
         bound = torch.nextafter(old.abs(), torch.full_like(old, torch.inf)) if quantum_decay > 0 else old.abs()
         assert ((new * old >= 0) | (new.abs() <= REMAINDER)).all(), "changed its sign"
