@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fairbench.arenas.base import Arena
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import plural
 from fairbench.data.formats.raw import SPLITS
 from fairbench.data.splits import Data, Split
 
@@ -19,24 +20,68 @@ def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labe
     Raises:
         UsageError: the data are no `Data`, have no labels although `labelled` demands them, or change between calls.
     """
-    data = arena.open_data(options, data_root)
+    where = _name(arena, "load_data")
+    try:
+        data = arena.open_data(options, data_root)
+    except UsageError as error:
+        raise error if "source" in options else UsageError(f"{where}: {error}") from error
     if "source" in options:
         if labelled and not data.train.targets.numel():
             reason = "has no labels; put the images of each class into a separate folder"
             raise UsageError(f"data = {dict(options)} {reason}")
         return data
     if not isinstance(data, Data) or not all(data.splits.get(name) for name in SPLITS):
-        raise UsageError(f"{_name(arena, 'load_data')} must return Data with examples in each of {', '.join(SPLITS)}")
+        got = "" if isinstance(data, Data) else f", got {type(data).__name__}: end it with return Data.of(train=..."
+        raise UsageError(f"{where} must return Data with examples in each of {', '.join(SPLITS)}{got}")
     for name, split in data.splits.items():
         if split.targets.numel() and len(split.targets) != len(split):
-            raise UsageError(
-                f"{_name(arena, 'load_data')}: {name} has {len(split)} inputs and {len(split.targets)} targets"
-            )
+            raise UsageError(f"{where}: {name} has {len(split)} inputs and {len(split.targets)} targets")
+        _refuse_not_finite(f"{where}: {name} inputs", split.inputs)
+        _refuse_not_finite(f"{where}: {name} targets", split.targets)
     if arena.open_data(options, data_root).fingerprint != data.fingerprint:
-        raise UsageError(
-            f"{_name(arena, 'load_data')} returns different data each time; give its randomness a fixed seed"
-        )
+        raise UsageError(f"{where} returns different data each time; give its randomness a fixed seed")
     return data
+
+
+def _refuse_not_finite(where: str, values: Tensor) -> None:
+    """Raise UsageError, with the place of the first one, if some values are not finite."""
+    if len(wrong := (~values.isfinite()).nonzero()):
+        row, *columns = first = wrong[0].tolist()
+        place = f"{first} is {values[tuple(first)].item()}: row {row + 1}"
+        column = "".join(f", column {i + 1}" for i in columns[:1])
+        raise UsageError(
+            f"{where}{place}{column}, counted from 1. Not finite: {plural(len(wrong), 'value')} in "
+            f"{plural(len(wrong[:, 0].unique()), 'row')}; fill them, or leave out the rows"
+        )
+
+
+def check_outputs(arena: Arena, model: nn.Module, data: Data, metrics: Iterable[str], most: int) -> None:
+    """Check loss and scores for one or two examples of each split: those with its lowest and highest label.
+
+    Raises:
+        UsageError: they are not what they should be.
+    """
+    for name, split in data.splits.items():
+        rows = torch.arange(min(most, 2))
+        if split.targets.numel() and not split.targets.is_floating_point():
+            labels = split.targets.reshape(len(split), -1)
+            rows = torch.stack([labels.amin(1).argmin(), labels.amax(1).argmax()])[:most]
+        batch = data.read(split[rows], None)
+        if name == "train":
+            check_loss(arena, model, batch)
+        check_scores(arena, model, batch, data, metrics)
+
+
+def described(arena: Arena, data: Data) -> str:
+    """What an arena's own data are, for the message on a loss that fails with them."""
+    inputs, targets = data.train.inputs, data.train.targets
+    said = f"{_name(arena, 'load_data')} gives inputs {inputs.dtype} {tuple(inputs.shape)}"
+    if not targets.numel() or targets.is_floating_point():
+        return f"{said}, targets {targets.dtype} {tuple(targets.shape)}"
+    labels = torch.cat([split.targets.flatten() for split in data.splits.values()])
+    low, high, classes = int(labels.min()), int(labels.max()), data.classes
+    wrong = f", but {classes} classes have the labels 0 to {classes - 1}" if classes and high >= classes else ""
+    return f"{said}, labels {targets.dtype} {tuple(targets.shape)} from {low} to {high}{wrong}"
 
 
 def check_loss(arena: Arena, model: nn.Module, batch: Split) -> None:

@@ -3,9 +3,14 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from fairbench.common.errors import UsageError
+from fairbench.data.datasets.registry import SHARED
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,26 @@ Read = Callable[[Split, torch.Generator | None], Split]
 Pair = tuple[Tensor, Tensor]
 
 
+def _split(name: str, pair: Any) -> Split:
+    """A split of a user's data. Raises `UsageError` if it is no pair of tensors."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise UsageError(f"Data.of: {name} must be a pair of tensors (inputs, targets), got {type(pair).__name__}")
+    for part, values in zip(("inputs", "targets"), pair, strict=True):
+        if not isinstance(values, Tensor):
+            raise UsageError(
+                f"Data.of: the {part} of {name} must be a tensor, got {type(values).__name__}; torch.as_tensor makes "
+                "one of numbers, torch.stack one of a Dataset's items; a label that is a word needs a number, from 0"
+            )
+    return Split(*pair)
+
+
+def _shared_rows(splits: Mapping[str, Split]) -> str:
+    """How many inputs of a split are also in an earlier one, for the origin of the data."""
+    rows = {name: [hash(row.tobytes()) for row in split.inputs.numpy()] for name, split in splits.items()}
+    pairs = [(b, a, sum(map(set(rows[a]).__contains__, rows[b]))) for a, b in combinations(rows, 2)]
+    return "".join(f"; rows of {b} {SHARED} {a}: {n}" for b, a, n in pairs if n)
+
+
 def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:
     return batch
 
@@ -87,9 +112,14 @@ class Data:
             val: the same, for the selection of the learning rate.
             test: the same, for the report.
             classes: number of classes; 0 if the targets are no labels.
+
+        Raises:
+            UsageError: a split is no pair of tensors.
         """
-        splits = {"train": Split(*train), "val": Split(*val), "test": Split(*test)}
-        return cls(splits, fingerprint(splits), _as_stored, tuple(splits["train"].inputs.shape[1:]), classes)
+        pairs = {"train": train, "val": val, "test": test}
+        splits = {name: _split(name, pair) for name, pair in pairs.items()}
+        shape, origin = tuple(splits["train"].inputs.shape[1:]), f"embedded{_shared_rows(splits)}"
+        return cls(splits, fingerprint(splits), _as_stored, shape, classes, origin)
 
     @property
     def train(self) -> Split:

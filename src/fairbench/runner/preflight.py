@@ -61,6 +61,9 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
     resolved = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
     study = ResolvedSuite(suite, place.kind, arenas, {}, resolved["environment"])
+    for name, rows in resolved["shared"].items():
+        if rows:
+            say(f"{name}: {rows}")
     whole, probed = {name: arena.batch_size for name, arena in suite.arenas.items()}, resolved["probed"]
     if parts := [f"{name} {probed[name]} of {whole[name]}" for name in whole if probed[name] < whole[name]]:
         say(f"slow here: a step is measured with fewer examples and scaled to the batch: {', '.join(parts)}")
@@ -98,14 +101,14 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     """
     import torch
 
-    from fairbench.arenas.checks import check_loss, check_scores, checked_data
+    from fairbench.arenas.checks import check_outputs, checked_data, described
     from fairbench.arenas.registry import load_arena
     from fairbench.runner.code_identity import arena_code
     from fairbench.training.determinism import one_thread, weights_hash
     from fairbench.training.environment import check_device, environment
 
     check_device(place.device)
-    arenas, seconds, probed = {}, {}, {}
+    arenas, seconds, probed, shared = {}, {}, {}, {}
     first_alike = _first_alike(suite, dict.fromkeys(suite.arenas))
     for name in dict.fromkeys(first_alike.values()):
         plan = suite.arenas[name]
@@ -120,15 +123,17 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             raise UsageError(
                 f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
             )
-        starts = {}
-        with one_thread(), _explained(f"arenas.{name}.model: {dict(plan.model)} is impossible"):
+        shared[name] = data.origin.partition("; ")[2]
+        starts, impossible = {}, f"arenas.{name}.model: {dict(plan.model)} is impossible"
+        with one_thread(), _explained(impossible):
             for seed in (*suite.sweep.seeds, *suite.final.seeds):
                 torch.manual_seed(seed)
                 model = arena.build_model(data, **plan.model)
                 starts[str(seed)] = weights_hash(model)
-            batch = data.read(data.train[: min(plan.batch_size, 2)], None)
-            check_loss(arena, model, batch)
-            check_scores(arena, model, batch, data, suite.facts(name).metrics)
+        own = f"arenas.{name}: {type(arena).__name__}.loss or scores fail with the model {dict(plan.model)}"
+        blamed = impossible if "source" in plan.data else f"{own} and {described(arena, data)}"
+        with one_thread(), _explained(blamed):
+            check_outputs(arena, model, data, suite.facts(name).metrics, plan.batch_size)
             per_example = _seconds_per_example(arena, model.to(place.device), data, suite.training)
             seconds[name] = per_example * max(len(data.splits["val"]), len(data.splits["test"]))
             probed[name] = (
@@ -136,7 +141,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             )
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts))
     measured = _for_all(first_alike, arenas=arenas, evaluation_seconds=seconds, probed=probed)
-    return {**measured, "environment": environment(place.device)}
+    return {**measured, "shared": shared, "environment": environment(place.device)}
 
 
 def _first_alike(suite: Suite, arenas: Mapping[str, Any]) -> dict[str, str]:

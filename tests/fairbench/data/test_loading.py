@@ -55,6 +55,14 @@ def numbers(count):
     return Data({"train": split}, "", lambda batch, generator: batch, (), 0)
 
 
+def test_rows_of_a_table_in_two_splits_are_counted():
+    x, y = torch.arange(40.0).reshape(20, 2), torch.zeros(20)
+    data = Data.of(train=(x[:10], y[:10]), val=(x[8:15], y[8:15]), test=(x[[0, 0, 14, 19]], y[:4]))
+    rows = "rows of val also in train: 2; rows of test also in train: 2; rows of test also in val: 1"
+    assert data.origin == f"embedded; {rows}"
+    assert Data.of(train=(x[:10], y[:10]), val=(x[10:15], y[10:15]), test=(x[15:], y[15:])).origin == "embedded"
+
+
 def test_batches_are_epochs_without_repetition():
     batches = Batches(numbers(10), 3, 6, 5, CPU)
     drawn = [batches.next() for _ in range(6)]

@@ -86,10 +86,10 @@ def test_unverified_data_are_named(tmp_path):
     assert ("AdamW", "archive, not verified") in recorded(tmp_path, "data")
 
 
-def test_images_in_two_splits_are_named():
+def test_examples_in_two_splits_are_named():
     origin = {"gpt": "archive, verified", "vit": "archive, verified; images of test also in train: 3"}
     records = Elsewhere(finals(study()), lambda s: {"data": origin[s.arena.name]})
-    assert flags_of(study(), records)["images in two splits"] == "vit: images of test also in train: 3"
+    assert flags_of(study(), records)["shared examples"] == "vit: images of test also in train: 3"
 
 
 def test_a_sweep_elsewhere_concerns_the_comparison_too():

@@ -100,6 +100,17 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder):
         chosen_suite(options("run", "--arenas", "vit,vit"))
 
 
+RETURN = "return Data.of("
+LOSS = "    def loss(self, model, x, y):\n        return ((model(x) - y) ** 2).mean()"
+LABELLED = """
+    def load_data(self):
+        x, y = torch.linspace(0, 1, 300)[:, None], torch.ones(300).long()
+        y[50] = 3
+        return Data.of(train=(x[:100], y[:100]), val=(x[100:200], y[100:200]), test=(x[200:], y[200:]), classes=3)
+
+    def loss(self, model, x, y):
+        return nn.functional.cross_entropy(model(x).expand(-1, 3), y)
+"""
 WRONG = {
     "sine.toml": [
         ("width = 8", "widht = 8", "line 27: arenas.sine.model.widht: unknown option 'widht'; did you mean 'width'"),
@@ -138,7 +149,13 @@ WRONG = {
             r"NoisySine.derived\(means, data, split\) fails for the val split: TypeError: .* takes 3 positional",
         ),
         ("torch.sin(x)", "torch.sinn(x)", "arenas.sine.data: {'noise': 0.1} is impossible: AttributeError"),
-        ("nn.Linear(1, width)", "nn.Linear(2, width)", "arenas.sine.model: {'width': 8} is impossible: RuntimeError"),
+        ("nn.Linear(1, width)", "nn.Linear(2, width)", "NoisySine.loss or scores fail with the model {'width': 8} and"),
+        (RETURN, f"x[40] = torch.nan; {RETURN}", r"train inputs\[40, 0\] is nan: row 41, column 1, counted from 1"),
+        (RETURN, f"y[1600:] = torch.inf; {RETURN}", r"test targets\[100, 0\] is inf: .* Not finite: 400 values in 400"),
+        (RETURN, "return dict(", "NoisySine.load_data must return Data .* got dict: end it with return Data.of"),
+        ("y[1500:])", "['a', 'b'])", "load_data: Data.of: the targets of test must be a tensor, got list; torch.as_t"),
+        ("(x[:1000], y[:1000])", "torch.utils.data.TensorDataset(x, y)", "train must be a pair .*, got TensorDataset"),
+        (LOSS, LABELLED, r"load_data gives inputs .* from 1 to 3, but 3 classes have the labels 0 to 2: IndexError"),
     ],
 }
 """By file: a text of it, what it is replaced by, and the message."""

@@ -39,7 +39,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     horizon.beyond_horizons,
     search.extra_at_end,
     trials.not_shown,
-    trials.images_in_two_splits,
+    trials.shared_examples,
     trials.modified,
     trials.data_bound,
     trials.shared_device,

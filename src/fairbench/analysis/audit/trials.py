@@ -79,9 +79,9 @@ def unverified_data(case: Analyses) -> str:
     return f"in {', '.join(arenas)} their hash differs from the known one, or none is known." if arenas else ""
 
 
-@check("images in two splits", "note", "Compare optimizers by it; do not take the metrics for those on unseen images.")
-def images_in_two_splits(case: Analyses) -> str:
-    """Images of one split have the same pixels as images of another one."""
+@check("shared examples", "note", "Compare optimizers by it; do not take the metrics for those on unseen examples.")
+def shared_examples(case: Analyses) -> str:
+    """Images or rows of one split are also in another one."""
     origins = {(run.arena, run.environment.get("data", "")) for run in case.results.select(lambda run: True)}
     return merged((arena, origin.partition("; ")[2]) for arena, origin in sorted(origins) if SHARED in origin)
 
