@@ -83,12 +83,6 @@ def command() -> Lines:
         yield from (f"Exit codes: {escaped(codes)}.", "")
 
 
-def exit_codes() -> Lines:
-    """The exit codes of every command."""
-    rows = [(code(each.prog), (each.epilog or "").partition("\nexit codes: ")[2]) for each in _commands(parser())]
-    yield from table(("command", "exit codes"), [(name, escaped(codes)) for name, codes in rows])
-
-
 def _commands(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """The parsers of all commands that have no commands of their own."""
     below = [action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction)]
@@ -264,7 +258,7 @@ def presets() -> Lines:
 PARTS: Mapping[str, Callable[[], Lines]] = {
     function.__name__: function
     for function in (
-        command, exit_codes, suite_keys, shocks, words_of, data_files, record, audit, optimizers, arguments, presets,
+        command, suite_keys, shocks, words_of, data_files, record, audit, optimizers, arguments, presets,
     )
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from fabricated import Records, edited, finals, history, study
+from fabricated import EVERY_PAIR, Records, edited, finals, history, study
 from pages import HOSTILE, Page, everything, latex, rendered
 
 from fairbench.analysis.analyses import Analyses
@@ -55,6 +55,13 @@ def test_curves_and_rates_are_open_and_arenas_lead_to_their_curves(page):
     panels = {f"#{name}" for name in page.ids if re.fullmatch(r"learning_curves-\d+", name)}
     assert panels
     assert panels == {link for link in page.links if re.fullmatch(r"#learning_curves-\d+", link)}
+
+
+def test_a_study_of_one_optimizer_has_table_1():
+    alone = study(("vit",), ("AdamW",), reference="AdamW", compare=EVERY_PAIR)
+    page = Page(rendered(alone, Records(finals(alone, AdamW=[0.5, 0.6, 0.7]))))
+    assert page.tables["main"][1][0] == "AdamW"
+    assert "verdicts" not in page.tables
 
 
 def test_empty_sections_are_absent():
