@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairbench.cli.options import settings
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import say
@@ -31,9 +32,15 @@ def prepare_user_data(suite: Suite, data_root: Path) -> None:
 
 def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
     """The datasets of a suite, or those whose options all have defaults; only those of --dataset, if it is given."""
-    names = options.dataset or ()
+    names = options.dataset or []
     for name in names:
         pick("dataset", name, PREPARED)
+    if options.set:
+        if options.suite or len(names) != 1:
+            raise UsageError("--set is for the options of one dataset: give --dataset with its name, and no --suite")
+        for key in (given := settings(options)):
+            pick(f"option of {names[0]}", key, PREPARED[names[0]].options)
+        return [dataset_config(names[0], given)]
     if not options.suite:
         return [dataset_config(name) for name in names] or default_configs()
     configs = configs_of(load_suite(options.suite).data_tables)

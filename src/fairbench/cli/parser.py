@@ -221,6 +221,7 @@ def _add_data(commands: Commands[Parser]) -> None:
         command = _add(choices, verb, text, _in(f"data:{do}"), "--suite paper", codes, json=verb == "list")
         command.add_argument("--suite", metavar="S", help="the datasets of this suite (default: every dataset)")
         command.add_argument("--dataset", nargs="+", metavar="D", help="only these")
+        add_setting(command.add_argument, "an option of the one --dataset, as vocabulary=4096; may be repeated")
         root = "folder of all data (default: data)"
         command.add_argument("--data-root", type=Path, metavar="DIR", default=Path("data"), help=root)
         if verb in ("download", "prepare"):

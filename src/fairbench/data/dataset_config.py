@@ -1,5 +1,6 @@
 """A dataset with every option of its preparation, and the folder of its prepared arrays."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -96,10 +97,10 @@ class DatasetConfig:
 
     def command(self, verb: str, data_root: Path, *flags: str) -> str:
         """The `fairbench data` command for this dataset."""
-        default = self.options == {name: option.default for name, option in self.info.options.items()}
-        which = f"--dataset {self.dataset}"
-        which, where = (which, "") if default else (f"--suite SUITE {which}", f", where SUITE reads {self.label}")
-        return " ".join([f"fairbench data {verb} --data-root {shlex.quote(str(data_root))} {which}", *flags]) + where
+        given = {name: value for name, value in self.options.items() if value != self.info.options[name].default}
+        settings = [shlex.quote(f"{name}={json.dumps(value, ensure_ascii=False)}") for name, value in given.items()]
+        words = ["--data-root", shlex.quote(str(data_root)), "--dataset", self.dataset]
+        return " ".join(["fairbench data", verb, *words, *(f"--set {setting}" for setting in settings), *flags])
 
 
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
@@ -113,7 +114,7 @@ def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> Da
     for name, value in complete.items():
         if value is None:
             example = f'data = {{ source = "{dataset}", {name} = ... }}'
-            raise UsageError(f"{dataset} needs the option {name}: use --suite with a suite whose arena has {example}")
+            raise UsageError(f"{dataset} needs the option {name}: use --set, or a suite whose arena has {example}")
         if complaint := declared[name].complaint(value):
             raise UsageError(f"option {name} of {dataset} {complaint}")
     return DatasetConfig(dataset, complete)

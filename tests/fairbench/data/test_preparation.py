@@ -524,11 +524,68 @@ def test_a_run_notices_edited_labels_and_they_are_prepared_again(tmp_path, folde
     check_data(suite, str(tmp_path))
 
 
-def test_options_other_than_the_defaults_are_in_the_command(tmp_path):
+def test_options_other_than_the_defaults_are_in_the_command(tmp_path, monkeypatch, capsys):
+    archives.write_stories(tmp_path, [f"Story {i}." for i in range(40)], ["The end."], "")
+    archives.register(monkeypatch, "tinystories", tmp_path)
+    config = dataset_config("tinystories", {"version": "V1", "vocabulary": 300})
     with pytest.raises(UsageError) as raised:
-        dataset_config("tinystories", {"vocabulary": 4096}).open(tmp_path)
-    command = f"fairbench data download --data-root {tmp_path} --suite SUITE --dataset tinystories"
-    assert f"{command}, where SUITE reads tinystories (version V2, vocabulary 4096)" in str(raised.value)
+        config.open(tmp_path)
+    (command,) = offered(str(raised.value))
+    assert command[-4:] == ["--set", 'version="V1"', "--set", "vocabulary=300"]
+    assert main(command) == 0
+    assert config.open(tmp_path).manifest["verified"]
+    for words, complaint in (
+        (["--dataset", "cifar100", "--set", "size=3"], "unknown option of cifar100 'size' (known: none)"),
+        (["--set", "vocabulary=300"], "--set is for the options of one dataset: give --dataset with its name"),
+    ):
+        assert main(["data", "prepare", *words]) == 2
+        assert complaint in capsys.readouterr().err
+
+
+def test_every_way_out_of_a_wrong_archive_works(tmp_path, archive, capsys):
+    def refused(*words):
+        capsys.readouterr()
+        assert cifar("prepare", tmp_path, *words) == 2
+        shown = capsys.readouterr()
+        return shown.out, shown.err
+
+    def verified():
+        return bool(dataset_config("cifar100").open(tmp_path).manifest["verified"])
+
+    genuine, second = archive.read_bytes(), tmp_path / "cifar100" / archive.name
+    archives.write_tar(archive, {**MEMBERS, "one": b""})
+    assert cifar("prepare", tmp_path, "--unverified") == 0
+    archives.write_tar(archive, {**MEMBERS, "two": b""})  # the old arrays are not those of this archive
+    said, message = refused()
+    assert f"prepared again, since {archive} has changed" in said
+    prepare_it, _ = offered(message.partition("; or accept")[0])
+    archives.write_tar(second, {**MEMBERS, "three": b""})
+    for words in ((), ("--unverified",)):
+        _, message = refused(*words)
+        assert f"{archive} and {second} are there, and none is known to be right; move one away" in message
+    second.write_bytes(genuine)  # where the message says, while a wrong one is in the other place
+    assert main(prepare_it) == 0
+    assert verified()
+
+    second.unlink()
+    archives.write_tar(archive, {})
+    _, message = refused("--again", "--unverified")
+    assert "it is a different archive, or a different version of it; get cifar-100-python.tar.gz from" in message
+    shutil.rmtree(tmp_path / "prepared" / "cifar100")
+    prepare_it, _ = offered(message)
+    second.write_bytes(genuine)
+    assert main(prepare_it) == 0
+    assert verified()
+
+
+def test_shards_of_two_layouts_are_refused(tmp_path, mirror, capsys):
+    train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
+    other = train.with_name("train-00000-of-00002.parquet")
+    shutil.copy(train, other)
+    assert cifar("prepare", tmp_path, "--hub", str(mirror), "--unverified") == 2
+    assert "are not all shards of one layout; delete those of one layout, or all, and run" in capsys.readouterr().err
+    other.unlink()
+    assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 0
 
 
 def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, capsys):

@@ -1,11 +1,14 @@
 """Files of a dataset's repository on the hub, at the commit that fairbench reads."""
 
+import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError, one_line
 from fairbench.common.files import require_disk_space
+from fairbench.common.formatting import some
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.source_files import SourceFile
@@ -39,6 +42,17 @@ def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile]
         complete = {name for name in known if fnmatchcase(name, wanted.name)} or here or {wanted.name}
         missing += sorted(complete - here)
     return files, missing
+
+
+def check_shards(config: DatasetConfig, files: Sequence[SourceFile], remedy: str) -> None:
+    """Raise UsageError if the shards of a split, NUMBER-of-TOTAL, are not exactly those of one layout."""
+    for wanted in config.hub_files:
+        shards = [file for file in files if fnmatchcase(file.name, wanted.name)]
+        matches = [re.search(r"-(\d{5})-of-(\d{5})", file.name) for file in shards]
+        found = sorted((int(match[1]), int(match[2])) for match in matches if match)
+        if found and found != [(i, len(shards)) for i in range(len(shards))]:
+            names = some([str(file.path) for file in shards])
+            raise UsageError(f"{config.dataset}: {names} are not all shards of one layout; {remedy}")
 
 
 def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> None:

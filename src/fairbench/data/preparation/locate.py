@@ -1,12 +1,14 @@
 """The files that a dataset is read from: the authors' archives, otherwise the hub's files, or a user's files."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 from fairbench.data.dataset_config import DatasetConfig
-from fairbench.data.formats.source_files import SourceFile, SourceFiles, size_of, verify_file
+from fairbench.data.formats.source_files import SourceFile, SourceFiles, sha256_of, size_of, verify_file
 from fairbench.data.preparation import hub
 
 
@@ -49,6 +51,9 @@ def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceF
     known = hub.hashes_are_known(config)
     download = config.command("download", root, *(() if known else ("--unverified",)))
     archives = local_archives(config, root)
+    if len({archive.name for archive in archives}) < len(archives):
+        paths = " and ".join(str(archive.path) for archive in archives)
+        raise UsageError(f"{config.dataset}: {paths} are there, and none is known to be right; move one away")
     absent = [archive.name for archive in config.archives if archive.name not in {file.name for file in archives}]
     if archives:
         remedy = f"{by_hand}; or move {archives[0].path} away and run: {download}"
@@ -65,31 +70,41 @@ def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceF
     if missing:
         here = f"no {', '.join(absent)} in {root}, no {some(missing)} in {hub_root / config.info.repository}"
         raise UsageError(f"{config.dataset} is missing: {here}; {by_hand}; or run: {download}")
+    hub.check_shards(config, files, f"delete those of one layout, or all, and run: {download}")
     remedy = f"delete it and run: {download}" if known else f"{by_hand}; or delete it and run: {download}"
     return SourceFiles("hub", tuple(files), remedy, config.info.revision)
 
 
-def is_verifiable(config: DatasetConfig, options: PrepareOptions) -> bool:
-    """Whether files of a dataset are there, or can be downloaded, that all have their known hashes.
-
-    Files of another size are not read.
-    """
+def outdated(config: DatasetConfig, options: PrepareOptions, used: Sequence[Mapping[str, Any]]) -> str:
+    """Why arrays that are not verified and were made of these files are made again; empty if they are not."""
+    archives = local_archives(config, options.data_root)
     try:
         source = find_source_files(config, replace(options, fetch=options.fetch and not options.unverified))
-        return all(
-            file.sha256
-            and (file.header or file.size in (0, size_of(file.path)))
-            and verify_file(file, "", True, lambda size: None)["agrees"]
-            for file in source.files
-        )
     except UsageError:
-        return False
+        if len({archive.name for archive in archives}) < len(archives):
+            raise
+        return ""  # what they were made of is gone
+    if all(map(_is_known, source.files)):
+        return "it is not verified, and files with the known hashes are there"
+    before = {file["name"]: file["sha256"] for file in used}
+    changed = [str(file.path) for file in source.files if sha256_of(file.path) != before.get(file.name)]
+    return f"{some(changed)} {'has' if len(changed) == 1 else 'have'} changed" if changed else ""
+
+
+def _is_known(file: SourceFile) -> bool:
+    """Whether a file has its known hash; a file of another size is not read."""
+    same_size = file.header or file.size in (0, size_of(file.path))
+    return bool(file.sha256 and same_size and verify_file(file, "", True, lambda size: None)["agrees"])
 
 
 def local_archives(config: DatasetConfig, data_root: Path) -> list[SourceFile]:
-    """The archives of a dataset that lie in the data root or in its folder named after the dataset."""
-    files = []
+    """The archives of a dataset that lie in the data root or in its folder named after the dataset.
+
+    Of several copies of one, that with the known hash; all of them if none has it.
+    """
+    files: list[SourceFile] = []
     for file in config.archives:
-        paths = (folder / x for x in (file.name, *file.also) for folder in (data_root, data_root / config.dataset))
-        files += [replace(file, path=path) for path in paths if path.is_file()][:1]
+        paths = [folder / x for x in (file.name, *file.also) for folder in (data_root, data_root / config.dataset)]
+        copies = {path.resolve(): replace(file, path=path) for path in paths if path.is_file()}.values()
+        files += ([*filter(_is_known, copies)][:1] if len(copies) > 1 else []) or copies
     return files

@@ -15,9 +15,9 @@ from fairbench.common.hashing import digest
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import SPLITS, Images, Texts
-from fairbench.data.formats.source_files import SourceFiles, sha256_of, size_of, verify_file
+from fairbench.data.formats.source_files import SourceFiles, size_of, verify_file
 from fairbench.data.preparation import write_images, write_texts
-from fairbench.data.preparation.locate import PrepareOptions, find_source_files, is_verifiable
+from fairbench.data.preparation.locate import PrepareOptions, find_source_files, outdated
 from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.staging import StagingFolder, check_replaceable
 from fairbench.data.prepared import FORMAT, MANIFEST, read_folder, sealed
@@ -90,25 +90,23 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
     try:
         prepared = read_folder(target, config.options)
         prepared.check_content()
-        manifest, path = prepared.manifest, config.user_path
-        if path and path.exists() and sha256_of(path) != manifest["files"][0]["sha256"]:
-            raise UsageError(f"{path} has changed")
-        doubtful = not (manifest["verified"] or path)
-        if doubtful and is_verifiable(config, options):
-            raise UsageError("it is not verified, and files with the known hashes are there")
     except UsageError as error:
-        say(f"{config.label}: prepared again, since {error}")
+        reason, doubtful = str(error), False
+    else:
+        doubtful = not prepared.manifest["verified"]
+        reason = outdated(config, options, prepared.manifest["files"]) if doubtful else ""
+    if reason:
+        say(f"{config.label}: prepared again, since {reason}")
         return False
-    remedy = f", but not verified; {config.by_hand(options.data_root)}" if doubtful else ""
+    remedy = f", but not verified; {config.by_hand(options.data_root)}" if doubtful and not config.user_path else ""
     say(f"{config.label}: is already prepared in {target}{remedy}")
     return True
 
 
 def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: bool) -> None:
     """Verify the files, write the arrays and the manifest, and publish the finished folder."""
-    dataset = importlib.import_module(f"fairbench.data.datasets.{config.info.module}")
     # A user's files have no hash: what is wrong with their folder is said before anything else.
-    own: Images | Texts | None = dataset.read(source, config.options) if source.kind == "own" else None
+    own = _read(config, source) if source.kind == "own" else None
     say(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
     with progress_bar("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
         accepted = unverified or source.kind == "own"
@@ -132,7 +130,7 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
         "versions": {name: metadata.version(name) for name in MAKERS},
     }
     staging = StagingFolder(target, digest(origin))
-    raw: Images | Texts = own or dataset.read(source, config.options)
+    raw = own or _read(config, source)
     made, facts = write_images.write(raw, staging) if isinstance(raw, Images) else write_texts.write(raw, staging)
     counts = facts["counts"]
     for reason in filter(counts["dropped"].get, counts["dropped"]):
@@ -143,3 +141,13 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
     examples = ", ".join(f"{split} {counts['examples'][split]:,}" for split in SPLITS)
     classes = f"; classes: {some(raw.classes)}" if isinstance(raw, Images) and raw.classes else ""
     say(f"{config.label}: prepared in {target}: {examples}{classes}")
+
+
+def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:
+    """The raw examples. Raises `UsageError` if the files are others than the dataset's, with what to do."""
+    dataset = importlib.import_module(f"fairbench.data.datasets.{config.info.module}")
+    try:
+        raw: Images | Texts = dataset.read(source, config.options)
+    except UsageError as error:
+        raise error if source.kind == "own" else UsageError(f"{error}; {source.remedy}") from error
+    return raw
