@@ -85,7 +85,7 @@ def study(
         compare=compare,
         **fields,
     )
-    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in optimizers}
+    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, "", "", {}) for name in optimizers}
     starts = {name: {str(seed): sha(f"{name} {seed}") for seed in (*range(20), *seeds)} for name in arenas}
     met = {name: ResolvedArena("0", {}, starts[name]) for name in arenas}
     return ResolvedSuite(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})

@@ -63,9 +63,8 @@ def user_optimizer(
         ((own, plan),) = named_optimizers([optimizer], known).items()
         return UserOptimizer(name or own, plan)
     if not callable(optimizer) or not hasattr(optimizer, "__qualname__"):
-        raise UsageError(
-            f"an optimizer is a name, 'module:Class', 'path/to/file.py:Class' or a class; got {optimizer!r}"
-        )
+        named = "or what a file names, as 'path/to/file.py:Name', which may be a partial"
+        raise UsageError(f"an optimizer is a name, a class, a function, {named}; got {optimizer!r}")
     own = optimizer.__qualname__
     plan = OptimizerPlan(factory=f"{optimizer.__module__}:{own}")
     if is_in_main(optimizer):

@@ -149,6 +149,7 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     add("--trial-timeout", type=seconds, metavar="S", help=limit)
     checkpoints = "seconds between a trial's checkpoints (default: the suite's, or 300); 0: only when it is stopped"
     add("--checkpoint-every", type=seconds, metavar="S", help=checkpoints)
+    add("--fail-fast", action="store_true", help="stop at the first failed trial; the same command continues later")
     add("--timing", action="store_true", help="at the end, time the steps of all optimizers, interleaved")
     add("--tensorboard", action="store_true", help="write event files into DIR/tensorboard during the run")
     add("--offline", action="store_true", help="never use the network")

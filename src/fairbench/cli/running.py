@@ -144,6 +144,7 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
         checkpoint_every=every,
         timing=options.timing,
         allow_mixed=options.allow_mixed,
+        fail_fast=options.fail_fast,
         ray=options.ray,
     )
 

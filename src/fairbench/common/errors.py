@@ -1,10 +1,16 @@
 """Errors that the user can fix: shown as one message, exit code 2."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+import os
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 ValueT = TypeVar("ValueT")
+LIBRARIES = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<")
+"""The beginnings of the names of files whose code is not a user's."""
 
 
 class Preempted(BaseException):
@@ -47,8 +53,24 @@ class CallFailed(UsageError):
 
 
 def one_line(error: BaseException) -> str:
-    """Kind and message of an error of a library, which may have many lines, in at most 300 characters."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    """Kind and message of an error, which may have many lines, in at most 300 characters, and the user's line."""
+    message, place = " ".join(str(error).split())[:300], raised_at(error)
+    return f"{type(error).__name__}{message and ': '}{message}{place and f' ({place})'}"
+
+
+def attempted(make: Callable[[], ValueT], instead: Callable[[str], ValueT]) -> ValueT:
+    """What a function returns; if numbers are beyond what it can compute with, what `instead` makes of the reason."""
+    try:
+        return make()
+    except (ArithmeticError, ValueError) as error:
+        return instead(one_line(error))
+
+
+def raised_at(error: BaseException) -> str:
+    """File, line and text of the last line of a user's code that an error passed; empty without one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [x for x in frames if not x.filename.startswith(LIBRARIES) and "-packages" not in x.filename]
+    return f"{os.path.relpath(own[-1].filename)}, line {own[-1].lineno}: {own[-1].line}" if own else ""
 
 
 def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:

@@ -26,19 +26,28 @@ def load(reference: str, what: str) -> Any:
     Raises:
         UsageError: the module, file or name does not exist, or cannot be imported.
     """
+    name, module = module_and_name(reference, what)[1], module_of(reference, what)
+    if not hasattr(module, name):
+        raise unknown(f"name in {reference.rpartition(':')[0]}", name, _defined(module))
+    return getattr(module, name)
+
+
+def module_of(reference: str, what: str) -> ModuleType:
+    """Import the module that a reference names; arguments and errors are those of `load`."""
     place, name = module_and_name(reference, what)
     try:
-        module = _import_file(place, f"{what} {reference!r}") if place.endswith(".py") else _import_module(place)
+        return _import_file(place, f"{what} {reference!r}") if place.endswith(".py") else _import_module(place)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:  # user code may raise anything
         reason = f"{type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError) and error.name in LIBRARIES:
             reason += f"; {how_to_install('zoo')}"
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            parts = PurePath(place).with_suffix("").parts
+            dotted, where = (".".join(parts), "") if parts[1:] else (f"{Path.cwd().name}.{parts[0]}", ", from above")
+            reason += f"; name the module of its package, as {dotted}:{name}{where}"
         raise UsageError(f"{what} {reference!r}: cannot import {place!r}: {reason}") from error
-    if not hasattr(module, name):
-        raise unknown(f"name in {place}", name, _defined(module))
-    return getattr(module, name)
 
 
 def module_and_name(reference: str, what: str) -> tuple[str, str]:

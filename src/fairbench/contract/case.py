@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +17,7 @@ from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.search import search_for
+from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 
@@ -89,32 +89,32 @@ class Case:
             trainer.train_one_step()
         return trainer
 
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimizer at the best rate, for another model."""
-        optimizer = build_optimizer(self.spec(self.best.lr).optimizer, model)
-        if "modes" in self.optimizer.needs:
-            optimizer.train()  # type: ignore[attr-defined]
-        return optimizer
+    @property
+    def needs(self) -> OptimizerNeeds:
+        """What the loop of a new training does for the optimizer."""
+        return OptimizerNeeds(self.optimizer.needs, self.spec(self.best.lr).training)
 
-    def closure(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """The closure that computes a loss and its gradients, as this optimizer needs them."""
 
-        def closure() -> Tensor:
-            optimizer.zero_grad()
-            value = loss()
-            value.backward(create_graph="create_graph" in self.optimizer.needs)
-            return value
+class SmallTraining:
+    """A training of another model than that of the task, at the best rate; its steps are those of a `Trainer`."""
 
-        return closure
+    def __init__(self, case: Case, model: nn.Module, loss: Callable[[], Tensor]) -> None:
+        self.optimizer, self.needs = build_optimizer(case.spec(case.best.lr).optimizer, model), case.needs
+        self._loss, self._step = loss, self.needs.step_of(self.optimizer)
+        self.needs.switch(self.optimizer, "train")
 
-    def step(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> float:
-        """Take one step of an optimizer from `build`; returns the seconds of the optimizer's own step."""
-        closure = self.closure(optimizer, loss)
-        closures = [closure] if "closure" in self.optimizer.needs else []
-        if not closures:
-            closure()
+    def gradients(self, clipped: bool = True) -> Tensor:
+        """Compute loss and gradients, as this optimizer needs them."""
+        self.optimizer.zero_grad()
+        value = self._loss()
+        value.backward(create_graph=self.needs.create_graph)
+        return value.detach()
+
+    def step(self) -> float:
+        """Take one step; returns the seconds without those of the first gradients."""
+        self.gradients()
         began = time.perf_counter()
-        optimizer.step(*closures)  # type: ignore[arg-type]
+        self.needs.step(self.optimizer, self._step, self.gradients)
         return time.perf_counter() - began
 
 
@@ -181,9 +181,3 @@ def tensors(value: Any) -> Iterator[Tensor]:
 def moves(old: Iterable[Tensor], new: Iterable[Tensor]) -> list[float]:
     """The L2 distance that each tensor moves."""
     return [float((a - b).double().norm()) for a, b in zip(old, new, strict=True)]
-
-
-def error_text(error: BaseException) -> str:
-    """An exception in one line."""
-    text = f": {error}" if str(error) else ""
-    return shorten(f"it raises {type(error).__name__}{text}", 160, placeholder=" ...")

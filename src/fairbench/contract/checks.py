@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 from fairbench.common.checks import Check, Flag
+from fairbench.common.errors import one_line
 from fairbench.contract import BROKEN, cost, global_settings, gradients, groups, learning, repeating
-from fairbench.contract.case import Case, error_text
+from fairbench.contract.case import Case
 
 CONTRACT_CHECKS: tuple[Check[Case], ...] = (
     learning.trains,
     learning.every_tensor,
+    learning.unused_parts,
     learning.lr_schedule,
     groups.parameter_groups,
     repeating.resumes,
@@ -21,6 +23,7 @@ CONTRACT_CHECKS: tuple[Check[Case], ...] = (
     gradients.sparse_gradients,
     gradients.bfloat16_weights,
     gradients.closure,
+    learning.arguments,
     cost.state,
     cost.long_training,
 )
@@ -35,6 +38,6 @@ def checked(check: Check[Case], case: Case) -> Flag:
         flag = check.flag(case)
         return replace(flag, advice="") if flag.severity == "note" else flag
     except Exception as error:
-        return Flag(check.name, check.severity, error_text(error), check.advice)
+        return Flag(check.name, check.severity, f"it raises {one_line(error)}", check.advice)
     except BaseException as error:  # as SystemExit
-        return Flag(check.name, "fail", error_text(error), BROKEN)
+        return Flag(check.name, "fail", f"it raises {one_line(error)}", BROKEN)

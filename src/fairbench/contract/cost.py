@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fairbench.common.checks import Severity, check
-from fairbench.contract.case import Case, ShortTraining, case_of, small_model, tensors
+from fairbench.contract.case import Case, ShortTraining, SmallTraining, case_of, small_model, tensors
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.training.trainer import Trainer
 
@@ -44,10 +44,10 @@ def state(case: Case) -> tuple[Severity, str]:
 def long_training(case: Case) -> tuple[Severity, str]:
     """Neither the memory nor the time of a step grows."""
     model, loss = small_model()
-    optimizer = case.build(model)
+    training = SmallTraining(case, model, loss)
     seconds, held = [0.0] * LONG, [0] * LONG
     for step in range(LONG):
-        seconds[step] = case.step(optimizer, loss)
+        seconds[step] = training.step()
         if step >= LONG // 2:
             held[step] = held_bytes()
     early, late = held[LONG // 2 :][:WINDOW], held[-WINDOW:]

@@ -5,14 +5,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from fairbench.common.checks import Severity, check
-from fairbench.contract.case import Case, around_step, tensors, weights
+from fairbench.contract.case import Case, SmallTraining, around_step, tensors, weights
 
 
 @check("gradients untouched", "warn", "work on a copy: p.grad may be accumulated, logged or clipped after the step")
 def gradients_untouched(case: Case) -> tuple[Severity, str]:
     """A step does not change p.grad."""
-    if "closure" in case.optimizer.needs:
-        return "note", "not tried: its closure computes them several times"
+    if case.needs.recomputes:
+        return "note", "not tried: it has them computed several times"
     trainer = case.training(1)
 
     def gradients() -> list[Tensor]:
@@ -29,8 +29,8 @@ def gradients_untouched(case: Case) -> tuple[Severity, str]:
 @check("missing gradients", "fail", "skip a parameter whose p.grad is None, and create its state at its first gradient")
 def missing_gradients(case: Case) -> tuple[Severity, str]:
     """A parameter without a gradient does not move, and is trained once it has one."""
-    if "closure" in case.optimizer.needs:
-        return "note", "not tried: its closure computes all gradients"
+    if case.needs.recomputes:
+        return "note", "not tried: it has all gradients computed again"
     trainer = case.training(0)
     idle = trainer.params[0]
 
@@ -69,8 +69,8 @@ def zero_gradients(case: Case) -> tuple[Severity, str]:
 def sparse_gradients(case: Case) -> tuple[Severity, str]:
     """Whether the optimizer takes the gradients of nn.Embedding(sparse=True)."""
     model = nn.Embedding(8, 4, sparse=True)
-    optimizer, old = case.build(model), model.weight.detach().clone()
-    case.step(optimizer, lambda: model(torch.tensor([1, 2])).sum())
+    old = model.weight.detach().clone()
+    SmallTraining(case, model, lambda: model(torch.tensor([1, 2])).sum()).step()
     moved = (model.weight != old).any(1).nonzero().flatten().tolist()
     return "pass", f"it takes them; with gradients in rows 1 and 2 of 0 to 7 it moves {moved}"
 
@@ -79,12 +79,15 @@ def sparse_gradients(case: Case) -> tuple[Severity, str]:
 def bfloat16_weights(case: Case) -> tuple[Severity, str]:
     """Weights in bfloat16 are trained."""
     model = nn.Linear(8, 4).bfloat16()
-    optimizer, old = case.build(model), model.weight.detach().clone()
+    old = model.weight.detach().clone()
+    training = SmallTraining(case, model, lambda: model(torch.eye(8, dtype=torch.bfloat16)).float().square().sum())
     for _ in range(5):
-        case.step(optimizer, lambda: model(torch.eye(8, dtype=torch.bfloat16)).float().square().sum())
+        training.step()
     if not torch.isfinite(model.weight).all():
         return "warn", "they are not finite after 5 steps"
-    dtypes = sorted({str(x.dtype).removeprefix("torch.") for x in tensors([*optimizer.state.values()]) if x.dim()})
+    dtypes = sorted(
+        {str(x.dtype).removeprefix("torch.") for x in tensors([*training.optimizer.state.values()]) if x.dim()}
+    )
     moved = "are trained" if not torch.equal(model.weight, old) else "do not move in 5 steps: the steps round to zero"
     return "pass", f"they {moved}; the state is in {', '.join(dtypes) or 'plain numbers'}"
 
@@ -98,14 +101,16 @@ def closure(case: Case) -> tuple[Severity, str]:
     """A step takes a closure, as torch's optimizers do, and returns its loss."""
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
-    optimizer, losses = case.build(model), []
+    losses: list[Tensor] = []
 
     def loss() -> Tensor:
         losses.append(cross_entropy(model(torch.eye(4)), torch.tensor([0, 1, 0, 1])))
         return losses[-1]
 
-    returned = optimizer.step(case.closure(optimizer, loss))  # type: ignore[arg-type]
-    if not losses:
+    training = SmallTraining(case, model, loss)
+    training.gradients()
+    returned = training.optimizer.step(training.gradients)  # type: ignore[arg-type]
+    if len(losses) == 1:
         return "warn", "step(closure) does not call the closure"
     if returned is None:
         return "warn", "step(closure) returns None and not the loss"

@@ -3,7 +3,8 @@
 from torch import Tensor, nn
 
 from fairbench.common.checks import Severity, check
-from fairbench.contract.case import Case, error_text, moves, weights
+from fairbench.common.errors import one_line
+from fairbench.contract.case import Case, moves, weights
 from fairbench.contract.learning import idle
 from fairbench.training.trainer import Trainer
 
@@ -25,7 +26,7 @@ def parameter_groups(case: Case) -> tuple[Severity, str]:
     try:
         trainer = case.training(0, HALVES)
     except (ValueError, NotImplementedError) as error:  # as torch's LBFGS
-        return "note", f"not tried: {error_text(error)}"
+        return "note", f"not tried: it raises {one_line(error)}"
     groups = trainer.optimizer.param_groups
     if len(groups) == 1:
         return "note", "it has only one group"

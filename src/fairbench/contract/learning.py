@@ -1,10 +1,13 @@
 """Whether the loss falls, whether every tensor is trained, and whether a learning rate has its usual meaning."""
 
 from math import hypot
+from textwrap import shorten
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
+from fairbench.optimizers.resolve import facts_of
 from fairbench.training.trainer import Trainer
+from fairbench.training.unused import marks, unused
 
 LEAST_FALL = 0.05
 """Relative fall of the loss that a short training must reach."""
@@ -65,6 +68,35 @@ def _moves_at(case: Case, factor: float) -> list[list[float]]:
         trainer.train_one_step()
         result.append(moves(old, weights(trainer)))
     return result
+
+
+@check("arguments", "note", "")
+def arguments(case: Case) -> tuple[Severity, str]:
+    """What the constructor gets, and how to change it."""
+    spec, needs = case.spec(case.best.lr).optimizer, case.optimizer.needs
+    named = "pairs of a name and a parameter" if "named_parameters" in needs else "the parameters"
+    first = "the model" if "model" in needs else f"groups of {spec.groups}" if spec.groups else named
+    options = ", ".join(f"{key} = {value}" for key, value in sorted(spec.options.items(), key=lambda x: x[0] != "lr"))
+    options = shorten(options, 160, placeholder=" ...")
+    return "note", f"it gets {first} and {options}; --set {spec.name}.KEY=VALUE sets one"
+
+
+@check(
+    "unused parts",
+    "warn",
+    'if a training must call it, say so: needs = ["METHOD every 10 steps"] (docs/bring-your-own-optimizer.md)',
+)
+def unused_parts(case: Case) -> tuple[Severity, str]:
+    """Every state changes, and each public method is called."""
+    trainer = case.training(1)
+    first = marks(trainer.optimizer)
+    for _ in range(1, case.steps):
+        trainer.train_one_step()
+    known = facts_of(case.optimizer.factory) is not None
+    found = [] if known else unused(trainer.optimizer, trainer.needs.methods, first, case.steps)
+    if not found:
+        return "pass", "every state changes, and each public method is called"
+    return "warn" if found[0].startswith("state") else "note", ", ".join(found)
 
 
 @check("lr schedule", "fail", "multiply every change of a weight, decay included, by group['lr']; do not assign to it")

@@ -6,6 +6,7 @@ import torch
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
+from fairbench.optimizers.resolve import build_optimizer
 from fairbench.training.checkpoint import content_digest
 from fairbench.training.determinism import generator_states, weights_hash
 from fairbench.training.resume_check import resume_check
@@ -51,7 +52,7 @@ def random_states() -> dict[str, str]:
 def global_random_state(case: Case) -> tuple[Severity, str]:
     """Neither the constructor nor step() changes a global random generator."""
     model, before = torch.nn.Linear(2, 2), random_states()
-    case.build(model)
+    build_optimizer(case.spec(case.best.lr).optimizer, model)
     changes = [("its constructor", before, random_states())]
     trainer = case.training(0)
     changes += [(f"step {step}", *around_step(trainer, random_states)) for step in range(1, SOME_STEPS + 1)]

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from fairbench.common.checks import Flag
-from fairbench.common.errors import CallFailed, UsageError
+from fairbench.common.errors import CallFailed, UsageError, one_line
 from fairbench.contract import BROKEN
-from fairbench.optimizers.resolve import known_modules
+from fairbench.optimizers.resolve import known_modules, way_out
 from fairbench.optimizers.spec import OptimizerPlan
 
 CallEach = Callable[..., Iterator[tuple[str, Any]]]
@@ -24,10 +24,6 @@ TRAINING_LIMIT = 120.0
 """Seconds that the trainings may take."""
 CHECK_LIMIT = 20.0
 """Seconds that a check may take, in addition to three times those of loading the libraries and training."""
-NO_STEP = (
-    "fix this first; if the optimizer needs a closure, or gradients with a graph, state that as its `needs` in a suite "
-    "file (--suite)"
-)
 
 
 def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]:
@@ -85,19 +81,24 @@ def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
     Raises:
         UsageError: the optimizer does not exist, or has no such hyperparameter.
     """
-    from fairbench.contract.case import case_of, error_text, train_at
+    from fairbench.contract.case import case_of, train_at
     from fairbench.contract.global_settings import count_forks
     from fairbench.contract.learning import trains
     from fairbench.training.determinism import one_thread
 
     count_forks()
     with one_thread():
-        case = case_of(name, plan)
+        case, is_built = case_of(name, plan), False
         try:
+            case.training(0)
+            is_built = True
             case = replace(case, trainings=[train_at(case, lr) for lr in case.rates])
             flag = trains.flag(case)
         except Exception as error:
-            flag = Flag(trains.name, "fail", error_text(error), NO_STEP)
+            remedy = way_out(name, error, is_built)
+            flag = Flag(
+                trains.name, "fail", f"it raises {one_line(error)}", "; ".join(filter(None, ("fix this first", remedy)))
+            )
     return {"trainings": [asdict(x) for x in case.trainings], "flag": asdict(flag)}
 
 

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from fairbench.common.coercion import check_value, is_json
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import load
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
-from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, WARMUP, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
+from fairbench.optimizers.spec import (
+    BY_PROGRAM,
+    HORIZON,
+    HORIZONS,
+    IF_REQUIRED,
+    WARMUP,
+    OptimizerPlan,
+    OptimizerSpec,
+    ResolvedOptimizer,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -24,8 +34,19 @@ NEEDS = {
     "closure": "step() gets a function that computes loss and gradients again",
     "modes": "its train() and eval() are called before the model is trained and evaluated",
     "constant_lr": "the learning rate is warmed up and then constant",
+    "model": "its constructor gets the model in place of the parameters",
+    "named_parameters": "its constructor gets pairs of a name and a parameter",
 }
-"""What an optimizer may need of the training loop."""
+"""What an optimizer may need of the training loop; further needs name its methods, see `METHODS`."""
+METHODS = {
+    "A then B": "its methods A() and B() take the place of step(), with new gradients before each",
+    "A every 10 steps": "its method A() is called after the first step, and then after every tenth",
+    "A every 10 steps with gradients": "the same, after the gradients are computed again and not clipped",
+}
+"""Needs that name methods of the optimizer."""
+PARTS, CALL = re.compile(r"\w+( then \w+)+"), re.compile(r"(\w+) every ([1-9]\d*) steps( with gradients)?")
+FIRST = {"model": ("model", "module", "net", "network"), "named_parameters": ("named_parameters", "named_params")}
+"""What the first argument of a constructor means by its name; anything else is parameters."""
 SCHEDULES = {
     "cosine": "warm-up and cosine",
     "linear": "warm-up and linear decay",
@@ -120,28 +141,46 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
     facts = _facts(name, plan)
     lr_scale, lr = rates_of(name, plan)
     if plan.factory == BY_PROGRAM:
-        return ResolvedOptimizer(name, BY_PROGRAM, plan.options, plan.arenas, False, "", {}, [], lr_scale, lr)
-    factory = load_factory(facts.factory)
-    defaults, takes = _arguments(name, facts.factory, plan)
+        return ResolvedOptimizer(name, BY_PROGRAM, plan.options, plan.arenas, "", "", {}, [], lr_scale, lr)
+    for need in plan.needs or ():
+        if need not in NEEDS and not names_methods(need):
+            raise unknown("need of the training loop", need, [*NEEDS, *METHODS])
     groups = plan.groups or facts.groups
     if groups:
         load_factory(groups)
+    horizon = _horizon(facts.factory, plan)
+    defaults, takes = _arguments(name, facts.factory, plan, {"lr", horizon, *extra})
     return ResolvedOptimizer(
         name,
         facts.factory,
         options=json.loads(json.dumps({**defaults, **facts.options, **plan.options})),
         arenas=plan.arenas,
-        takes_horizon=HORIZON not in plan.options and _takes(factory, HORIZON),
+        horizon=horizon,
         groups=groups,
         code={},
-        needs=_needs(facts.factory) if plan.needs is None else plan.needs,
+        needs=_needs(facts.factory, groups) if plan.needs is None else plan.needs,
         lr_scale=lr_scale,
         lr=lr,
         lacks=[x for x in extra if lr is None and x != WARMUP and not takes(x)],
     )
 
 
-def _arguments(name: str, factory: str, plan: OptimizerPlan) -> tuple[dict[str, Any], Callable[[str], bool]]:
+def names_methods(need: str) -> bool:
+    """Whether a need has one of the forms of `METHODS`."""
+    return bool(PARTS.fullmatch(need) or CALL.fullmatch(need))
+
+
+def made_by(factory: Any) -> Any:
+    """The class or function behind a factory, which may be a partial, a bound method, or an object that is called."""
+    factory = inspect.unwrap(factory)
+    if isinstance(factory, partial):
+        return made_by(factory.func)
+    return factory if inspect.isclass(factory) or inspect.isroutine(factory) else type(factory).__call__
+
+
+def _arguments(
+    name: str, factory: str, plan: OptimizerPlan, given: Iterable[str]
+) -> tuple[dict[str, Any], Callable[[str], bool]]:
     """The factory's defaults, and whether it takes an argument; it must take the rate and the plan's options."""
     arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
@@ -159,20 +198,65 @@ def _arguments(name: str, factory: str, plan: OptimizerPlan) -> tuple[dict[str, 
         if not takes(option):
             raise unknown(f"hyperparameter of {name}", option, known)
         check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
+    known_values = {*given, *plan.options, *(key for options in plan.arenas.values() for key in options)}
+    for x in arguments:
+        if x.default is x.empty and x.kind in (x.POSITIONAL_OR_KEYWORD, x.KEYWORD_ONLY) and x.name not in known_values:
+            passed = "fairbench passes parameters, lr, and the number of steps as total_steps or num_training_steps"
+            remedy = f"--set {name}.{x.name}=VALUE gives it"
+            raise UsageError(f"optimizers.{name}: {factory} needs its argument {x.name}: {passed}; {remedy}")
     return defaults, takes
 
 
-def _needs(factory: str) -> list[str]:
-    """The registry's needs of a factory; without an entry, those that its class shows."""
+def _horizon(factory: str, plan: OptimizerPlan) -> str:
+    """The argument that gets the number of training steps, also one of a parent class; empty without one."""
+    loaded = load_factory(factory)
+    classes = inspect.getmro(made_by(loaded)) if inspect.isclass(made_by(loaded)) else ()
+    for each in [loaded, *(vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls))]:
+        arguments = inspect.signature(each).parameters
+        for x in arguments.values():
+            usual = x.name == HORIZON or (
+                not facts_of(factory)
+                and (x.name.lower() in HORIZONS or (x.name in IF_REQUIRED and x.default is x.empty))
+            )
+            if usual and x.name not in plan.options and x.name not in getattr(loaded, "keywords", ()):
+                return x.name
+        if not any(x.kind is x.VAR_KEYWORD for x in arguments.values()):
+            break
+    return ""
+
+
+def _needs(factory: str, groups: str) -> list[str]:
+    """The registry's needs of a factory; without an entry, those that its class and its first argument show."""
     if facts := facts_of(factory):
         return list(facts.needs)
-    optimizer, needs = load_factory(factory), []
+    optimizer, needs = made_by(load_factory(factory)), []
     step = getattr(optimizer, "step", None)
     if step and (closure := inspect.signature(step).parameters.get("closure")) and closure.default is closure.empty:
         needs.append("closure")
     if all(callable(getattr(optimizer, mode, None)) for mode in ("train", "eval")):
         needs.append("modes")
-    return needs
+    if all(callable(getattr(optimizer, part, None)) for part in ("first_step", "second_step")):
+        needs.append("first_step then second_step")
+    first = next(iter(inspect.signature(load_factory(factory)).parameters), "")
+    return needs + [need for need, names in FIRST.items() if first in names and not groups]
+
+
+def way_out(name: str, error: BaseException, is_built: bool) -> str:
+    """What changes how a training uses an optimizer that raised an error, in lines to be pasted; empty if unknown.
+
+    Args:
+        is_built: whether it was built before.
+    """
+    option = f"--set 'optimizers.{name}.needs"
+    if not is_built:
+        return (
+            f'fairbench passes a list of parameters, then lr and the options by name; {option}=["model"]\' passes '
+            f'the model first, ["named_parameters"] pairs of a name and a parameter, and --set \'optimizers.{name}.'
+            f'groups="file.py:function"\' what a function makes of the model; --set {name}.OPTION=VALUE sets an option'
+        )
+    words = {"closure": "closure", "grad_fn|does not require grad|(create|retain)_graph": "create_graph"}
+    found = [need for text, need in words.items() if re.search(text, str(error))]
+    return "; ".join(f'{option}=["{need}"]\': {NEEDS[need]}' for need in found)
 
 
 def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
@@ -210,24 +294,15 @@ def schedule(needs: Sequence[str], name: str, min_lr: float) -> str:
     return SCHEDULES[name] + (f" to {min_lr:g} of the peak" if min_lr else "")
 
 
-def _takes(factory: Callable[..., Any], argument: str) -> bool:
-    """Whether a factory has an argument, or passes its keyword arguments to a parent class that has it."""
-    classes = inspect.getmro(factory) if inspect.isclass(factory) else ()
-    for each in [vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls)] or [factory]:
-        arguments = inspect.signature(each).parameters
-        if argument in arguments:
-            return True
-        if not any(x.kind is x.VAR_KEYWORD for x in arguments.values()):
-            return False
-    return False
-
-
 def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.Optimizer:
     """The optimizer of a trial."""
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.options.items()}
     factory = load(spec.factory, "optimizer factory")
-    trainable = [p for p in model.parameters() if p.requires_grad]
-    built = factory(load(spec.groups, "groups")(model) if spec.groups else trainable, **options)
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if "model" in spec.needs or "named_parameters" in spec.needs:
+        built = factory(model if "model" in spec.needs else named, **options)
+    else:
+        built = factory(load(spec.groups, "groups")(model) if spec.groups else [p for _, p in named], **options)
     if not hasattr(built, "param_groups"):
         raise TypeError(f"it returned {built!r}, which is no optimizer; it must return one")
     return built  # type: ignore[no-any-return]

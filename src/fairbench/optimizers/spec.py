@@ -65,6 +65,13 @@ BY_PROGRAM = "program"
 
 HORIZON = "total_steps"
 """The argument that gets the number of training steps, if the optimizer has it and the plan does not set it."""
+HORIZONS = (
+    *("num_training_steps", "total_training_steps", "max_training_steps", "num_train_steps", "max_train_steps"),
+    *("training_steps", "train_steps", "max_steps", "t_max", "total_iters", "total_iterations", "horizon"),
+)
+"""Other names of that argument, in lower case."""
+IF_REQUIRED = ("num_steps", "n_steps", "num_iterations", "max_iterations", "max_iters", "num_iters", "n_iters", "steps")
+"""Names that mean it if the argument has no default."""
 
 WARMUP = "warmup_steps"
 """The one hyperparameter of a search that is an option of the training, not of the optimizer."""
@@ -76,7 +83,7 @@ class ResolvedOptimizer:
 
     Attributes as those of `OptimizerSpec`, and:
         arenas: options that differ in an arena, by its name.
-        takes_horizon: whether it gets the number of training steps, as `total_steps`.
+        horizon: the argument that gets the number of training steps; empty if none does.
         lr_scale: the sweep's rates are multiplied by this.
         lr: a fixed learning rate; None if it is swept.
         lacks: hyperparameters of the sweep that it does not have; it is searched without them.
@@ -86,7 +93,7 @@ class ResolvedOptimizer:
     factory: str
     options: Mapping[str, Any]
     arenas: Mapping[str, Mapping[str, Any]]
-    takes_horizon: bool
+    horizon: str
     groups: str
     code: Mapping[str, str]
     needs: Sequence[str] = field(default_factory=list)
@@ -96,6 +103,6 @@ class ResolvedOptimizer:
 
     def spec(self, arena: str, searched: Mapping[str, Any], steps: int) -> OptimizerSpec:
         """The optimizer of a trial, with the learning rate and any other searched hyperparameter."""
-        horizon = {HORIZON: steps} if self.takes_horizon else {}
+        horizon = {self.horizon: steps} if self.horizon else {}
         options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
         return OptimizerSpec(self.name, self.factory, options, self.groups, self.code, tuple(self.needs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -13,14 +13,14 @@ from rich.text import Text
 
 from fairbench.common.checks import Flag
 from fairbench.common.console import whole
-from fairbench.common.errors import unknown
+from fairbench.common.errors import attempted, unknown
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.style import ArmStyles
 from fairbench.report.render.terminal import flag_lines, rich_table
 from fairbench.report.table import Table, table_of
-from fairbench.report.view import Column, Row, TableView, table_view
+from fairbench.report.view import Cell, Column, Row, TableView, table_view
 
 SourceT = TypeVar("SourceT")
 """What a report is about: the analyses of a study, two studies, or a study and a publication."""
@@ -84,7 +84,14 @@ class Output(Generic[SourceT]):
         return bool(self.columns or self.view)
 
     def table_view(self, source: SourceT) -> TableView:
-        """The table of text."""
+        """The table of text; one that cannot be made says so."""
+        return attempted(lambda: self._table_view(source), self._not_made)
+
+    def _not_made(self, reason: str) -> TableView:
+        said = f"This table cannot be made: {reason}."
+        return TableView(self.name, said, [Column("", str)], [[Cell(said)]])
+
+    def _table_view(self, source: SourceT) -> TableView:
         if self.view:
             return self.view(source)
         caption = self.caption(source) if callable(self.caption) else self.caption
@@ -191,13 +198,14 @@ class Document(Generic[SourceT]):
     @cached_property
     def findings(self) -> list[Finding]:
         """The statements that flags and tables do not make, the most important first."""
-        found = ((topic, of(self.source)) for topic, of in (x.finding for x in self.outputs if x.finding))
-        return [Finding(topic, text) for topic, text in found if text]
+        found = [(topic, partial(of, self.source)) for topic, of in (x.finding for x in self.outputs if x.finding)]
+        said = [(topic, attempted(text, "This cannot be computed: {}.".format)) for topic, text in found]
+        return [Finding(topic, text) for topic, text in said if text]
 
     def data(self) -> Iterator[tuple[str, Table[Any]]]:
         """The name and the table of each data file, one after the other, since all together fill the memory."""
         for output in self.outputs:
-            table = output.table(self.source)
+            table = attempted(partial(output.table, self.source), lambda reason: None)  # the page has the reason
             if table is not None and (output.always or table):
                 yield output.file_name, table
 

@@ -3,15 +3,17 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
+from fairbench.common.errors import attempted
 from fairbench.common.files import Content, remove, write_files
 from fairbench.common.reading import read_text
 from fairbench.report.document import Document
-from fairbench.report.figures.canvas import Drawing, figure_options
+from fairbench.report.figures.canvas import Drawing, figure_options, not_drawn
 from fairbench.report.figures.panel import DrawnPanel
 from fairbench.report.figures.style import styles_of
 from fairbench.report.page import render_page
@@ -126,7 +128,12 @@ def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawi
     with figure_options(*size):
         styles = styles_of(analyses.suite)
         draw = {x.name: x.figure for section in SECTIONS for x in section.outputs if x.figure}
-        drawings = [of(analyses, styles) for of in ([draw[name]] if name else draw.values())]
+
+        def drawing(key: str) -> Drawing | None:
+            drawn = draw[key](analyses, styles)
+            return drawn if drawn and drawn.svg else None  # text and lines are placed only now
+
+        drawings = [attempted(partial(drawing, x), partial(not_drawn, x)) for x in ([name] if name else draw)]
     return [drawing for drawing in drawings if drawing is not None]
 
 

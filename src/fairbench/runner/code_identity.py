@@ -19,6 +19,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fairbench.common.errors import UsageError
+from fairbench.common.imports import module_of
+from fairbench.optimizers.resolve import load_factory, made_by
 
 if TYPE_CHECKING:
     from fairbench.arenas.base import Arena
@@ -72,17 +74,22 @@ def arena_libraries(arena: "Arena") -> set[str]:
     return {_name(module) for module in _referred(sys.modules[type(arena).__module__]) if not _is_users(module)}
 
 
-def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
+def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
     """The code that takes part in a trial because of its optimizer.
 
     Args:
-        factories: the class or function that makes the optimizer, and the one that makes its groups, if any.
+        references: what makes the optimizer, and what makes its groups, if anything, each as `module:Name`.
         before: names of the modules that were loaded before the optimizer.
 
     Raises:
         UsageError: a class or function has no source file.
     """
-    modules = [module for factory in factories for module in _modules_of(factory)]
+    modules = []
+    for reference in references:
+        factory = load_factory(reference)
+        modules += _modules_of(made_by(factory))
+        if made_by(factory) is not inspect.unwrap(factory):  # as a partial, whose arguments are in that module
+            modules.append(module_of(reference, "factory"))
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         of_psilogic = [other for other in _referred(module) if _top(other) == "psilogic"]
@@ -108,7 +115,7 @@ def _modules_of(factory: Any) -> list[ModuleType]:
         UsageError: one has no source file.
     """
     modules = []
-    for each in inspect.getmro(factory) if inspect.isclass(factory) else [inspect.unwrap(factory)]:
+    for each in inspect.getmro(factory) if inspect.isclass(factory) else [factory]:
         module = inspect.getmodule(each)
         is_python = module and _top(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
         if module is None or not (is_python or _file(module)):

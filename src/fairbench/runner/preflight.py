@@ -3,20 +3,20 @@
 Each part runs in a separate process, so that no optimizer sees the state of an arena or of another optimizer.
 """
 
-import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbench.arenas.program import TASK
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, one_line
 from fairbench.common.formatting import plural
-from fairbench.optimizers.resolve import load_factory, resolve_optimizer
-from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan, ResolvedOptimizer
+from fairbench.optimizers.resolve import resolve_optimizer, way_out
+from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.program_preflight import probe_program, resolved_program
 from fairbench.study.measured import Preflight
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
@@ -74,6 +74,9 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
             said = time.monotonic()
         measured[name] = call(optimizer_and_seconds, study, name, plan, place, probed)
     optimizers = {name: ResolvedOptimizer(**x["optimizer"]) for name, x in measured.items()}
+    for name, optimizer in optimizers.items():
+        if optimizer.horizon not in ("", HORIZON):
+            say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
 
     def largest(of: str) -> dict[str, Any]:
         return {arena: max(x[of][arena] for x in measured.values() if arena in x[of]) for arena in suite.arenas}
@@ -214,7 +217,7 @@ def optimizer_and_seconds(
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, restart_reasons = {}, {}, {}
     trained = {arena: study.suite.arenas[arena] for arena, optimizer in study.suite.arms if optimizer == name}
-    own = {x: (resolved.arenas.get(x), resolved.takes_horizon and plan.steps) for x, plan in trained.items()}
+    own = {x: (resolved.arenas.get(x), plan.steps if resolved.horizon else 0) for x, plan in trained.items()}
     first_alike = _first_alike(study.suite, own)
     gpu_free_bytes = 0
     for arena in dict.fromkeys(first_alike.values()):
@@ -222,12 +225,15 @@ def optimizer_and_seconds(
             seconds[arena] = probe_program(alone, arena, place)
             gpu_bytes[arena], restart_reasons[arena] = 0, ""
             continue
-        with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
+        with _explained(
+            f"optimizers.{name}: {resolved.factory} cannot be built", partial(way_out, name, is_built=False)
+        ):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
             spec = trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra)
             scale = spec.arena.batch_size / probed[arena]
             trainer = Trainer(replace(spec, arena=replace(spec.arena, batch_size=probed[arena])), place)
-        with _explained(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
+        cause = f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"
+        with _explained(cause, partial(way_out, name, is_built=True)):
             for _ in range(FIRST_STEPS):
                 seconds[arena] = trainer.timed_step(scale)
             trainer.mechanism.read(FIRST_STEPS)
@@ -237,18 +243,17 @@ def optimizer_and_seconds(
             restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or place.kind == "cpu"))
             del trainer  # its memory is needed for the next one
             restart_reasons[arena] = restart_reason()
-    factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x not in ("", BY_PROGRAM)]
-    code = optimizer_code(map(inspect.unwrap, factories), before)
+    code = optimizer_code([x for x in (resolved.factory, resolved.groups) if x not in ("", BY_PROGRAM)], before)
     measured = _for_all(first_alike, restart_reasons=restart_reasons, seconds=seconds, gpu_bytes=gpu_bytes)
     return {**measured, "optimizer": asdict(replace(resolved, code=code)), "gpu_free_bytes": gpu_free_bytes}
 
 
 @contextmanager
-def _explained(cause: str) -> Iterator[None]:
-    """Turn any exception, and SystemExit, into a UsageError whose message starts with `cause`."""
+def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: "") -> Iterator[None]:
+    """Turn any exception, and SystemExit, into a UsageError from `cause` to a remedy."""
     try:
         yield
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{cause}: {type(error).__name__}: {error}") from error
+        raise UsageError("; ".join(filter(None, (f"{cause}: {one_line(error)}", remedy(error))))) from error

@@ -6,7 +6,6 @@ from typing import Any
 
 from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
 from fairbench.common.errors import UsageError
-from fairbench.optimizers.spec import HORIZON
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord, plain_values
 from fairbench.suites.arena_plan import ArenaPlan
@@ -55,8 +54,8 @@ def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Any, seed
 
     spec = trial_spec(study, arena, name, "final", setting.lr, seed, setting.extra)
     training = replace(spec.training, steps=STEPS, warmup_steps=min(spec.training.warmup_steps, 1), log_every=1)
-    horizon = {HORIZON: STEPS} if study.optimizers[name].takes_horizon else {}
-    options = {**spec.optimizer.options, **horizon}
+    horizon = study.optimizers[name].horizon
+    options = {**spec.optimizer.options, **({horizon: STEPS} if horizon else {})}
     short = replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
     try:
         return program_trial(short, place, lambda step, loss: None)

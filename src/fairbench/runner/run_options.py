@@ -18,6 +18,7 @@ class RunOptions:
             suite's.
         timing: whether to time the optimizers' steps after all other trials.
         allow_mixed: whether trials may run in a different environment from those that have a record.
+        fail_fast: whether the run ends at its first failed trial.
         ray: address of a Ray cluster that runs the trials, "local" to start one on this machine; None for none.
     """
 
@@ -26,6 +27,7 @@ class RunOptions:
     checkpoint_every: float | None = None
     timing: bool = False
     allow_mixed: bool = False
+    fail_fast: bool = False
     ray: str | None = None
 
 

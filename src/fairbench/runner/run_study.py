@@ -74,7 +74,7 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
         restart_notice = preflight.restart_notice()
         for message in damaged_statuses(directory):
             observer.say(message)
-        loop = TrialLoop(preflight.study, store, observer, options.timing)
+        loop = TrialLoop(preflight.study, store, observer, options.timing, options.fail_fast)
         observer.say(admit(loop, store, claims, heartbeat, options.allow_mixed))
         if not loop.complete:
             observer.say(restart_notice)

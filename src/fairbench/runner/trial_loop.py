@@ -87,9 +87,12 @@ class TrialLoop:
 
     Args:
         timing: whether to time the optimizers' steps after all other trials.
+        fail_fast: whether to stop at the first failed trial.
     """
 
-    def __init__(self, study: ResolvedSuite, store: Store, observer: Observer, timing: bool = False) -> None:
+    def __init__(
+        self, study: ResolvedSuite, store: Store, observer: Observer, timing: bool = False, fail_fast: bool = False
+    ) -> None:
         self.study = study
         self._store, self._observer = store, observer
         self.records = KnownRecords(study, store, observer)
@@ -97,6 +100,7 @@ class TrialLoop:
         self._elsewhere = ClaimedElsewhere()
         self._collected: list[Ended] = []
         self._is_waiting = False
+        self._fail_fast, self._failed = fail_fast, ""
         self._plan = plan_digest(study)
         self._schedule = Schedule(study, self.records, timing, partial(seeds_needed, study, self.records))
 
@@ -125,6 +129,10 @@ class TrialLoop:
                     return
                 self._wait(executor)
                 self._keep(claims)
+                if self._failed and self._fail_fast:
+                    self._observer.say(f"stopped at a failed trial, {self._failed}; the same command continues")
+                    self._pause(executor)
+                    return
         except (KeyboardInterrupt, Preempted):
             self._pause(executor)
             raise
@@ -173,6 +181,7 @@ class TrialLoop:
                     record = self.records.whole(spec) or record
                 self._end(claims, spec, record)
                 self._observer.ended(spec, record)
+                self._failed = self._failed or (self._label(spec) if record.status == "failed" else "")
             self._collected.pop(0)
             del self._running[spec.id]
 

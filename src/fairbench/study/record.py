@@ -56,6 +56,7 @@ class MechanismReport(msgspec.Struct, frozen=True, gc=False):
         course: the increase of each quantity since the last reading.
         path_length: of each decay, the distance that it moved the weights, summed over tensors.
         tensors: of each quantity, the total in each tensor.
+        not_finite: of each quantity, the readings that were not finite and count as no increase.
     """
 
     units: dict[str, str]
@@ -63,6 +64,7 @@ class MechanismReport(msgspec.Struct, frozen=True, gc=False):
     course: Series
     path_length: dict[str, float]
     tensors: dict[str, dict[str, float]]
+    not_finite: dict[str, int] = {}
 
 
 class Details(msgspec.Struct, frozen=True, gc=False):
@@ -72,11 +74,13 @@ class Details(msgspec.Struct, frozen=True, gc=False):
         loss_curve: the mean training loss of each window of steps, as "loss", after its last step.
         evaluations: the metrics on the split of selection; an evaluation with a value that is not finite is left out.
         mechanism: None if the optimizer has none, or was not observed.
+        unused: what of the optimizer took no part, see `fairbench.training.unused`.
     """
 
     loss_curve: Series
     evaluations: Series
     mechanism: MechanismReport | None
+    unused: list[str] = []
 
 
 class Hashes(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import unknown
-from fairbench.optimizers.resolve import NEEDS, SCHEDULES
+from fairbench.optimizers.resolve import METHODS, NEEDS, SCHEDULES, names_methods
 from fairbench.suites.schema import RULES, Suite
 from fairbench.suites.stages import SPENDING, TESTS
 
@@ -81,7 +81,7 @@ CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
     "training.precision": ("precision", PRECISIONS),
     "training.schedule": ("schedule", SCHEDULES),
     "optimizers.*.schedule": ("schedule", SCHEDULES),
-    "optimizers.*.needs": ("need of the training loop", NEEDS),
+    "optimizers.*.needs": ("need of the training loop", [*NEEDS, *METHODS]),
 }
 """The kind and the known values of each key that has words."""
 
@@ -93,7 +93,8 @@ def check_values(suite: Suite) -> None:
             allowed.check(path, value)
     for key, (kind, known) in CHOICES.items():
         for path, value in _values(suite, key):
-            check_known(path, kind, [value] if isinstance(value, str) else value or (), known)
+            words = [value] if isinstance(value, str) else value or ()
+            check_known(path, kind, [x for x in words if key != "optimizers.*.needs" or not names_methods(x)], known)
 
 
 def _values(suite: Suite, key: str) -> list[tuple[KeyPath, Any]]:

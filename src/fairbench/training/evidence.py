@@ -22,8 +22,8 @@ from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.program import Evidence
 from fairbench.training.schedules import lr_factor
 
-IN_LOOP = ("closure", "create_graph", "modes")
-"""The needs of an optimizer that the loop of a program must meet."""
+MET = ("constant_lr", "model", "named_parameters")
+"""The needs of an optimizer that the loop of a program need not meet."""
 
 
 class EvidenceLog:
@@ -46,9 +46,9 @@ class EvidenceLog:
     def optimizer(self, model: nn.Module, provides: Sequence[str]) -> torch.optim.Optimizer:
         """The optimizer of the trial, observed in a final trial."""
         for need in self._spec.needs:
-            if need in IN_LOOP and need not in provides:
+            if need not in (*MET, *provides):
                 remedy = f'let the training loop do that, and say so: trial.optimizer(model, provides=["{need}"], ...)'
-                raise UsageError(f"optimizer {self._spec.name} needs that {NEEDS[need]}; {remedy}")
+                raise UsageError(f"optimizer {self._spec.name} needs that {NEEDS.get(need, need)}; {remedy}")
         optimizer = build_optimizer(self._spec, model)
         self._model = model
         if self._watched:

@@ -54,21 +54,36 @@ class MechanismLog:
         self._units: dict[str, str] = {}
         self._increments: list[tuple[int, dict[str, float]]] = []
         self._distances: dict[str, float] = {}
+        self._not_finite: dict[str, int] = {}
 
     def read(self, step: int) -> None:
-        """Record the increments since the last call, and the distance that each decay moved the weights."""
+        """Record the increments since the last call, and the distance that each decay moved the weights.
+
+        A quantity with a total that is not finite, or does not exist yet, has not increased.
+        """
         if self.watch is None:
             return
         lengths = _norms(self._params)
         increments = {}
-        for quantity, (unit, totals) in self.watch.quantities().items():
-            before = self._last.get(quantity, {})
+        try:
+            quantities = self.watch.quantities()
+        except ArithmeticError:  # as 0/0
+            quantities = {
+                name: (unit, {"": math.nan}) for name, unit in (self._units or {"every quantity": ""}).items()
+            }
+        for quantity, (unit, given) in quantities.items():
+            before, totals = self._last.get(quantity, {}), {name: float(total) for name, total in given.items()}
             added = {name: total - before.get(name, 0.0) for name, total in totals.items()}
-            increments[quantity] = sum(added.values())
+            distance = self._distances.get(quantity, 0.0)
             if unit == SHARE:  # of the present norm of each tensor
-                distance = sum(share * lengths[name] for name, share in added.items())
-                self._distances[quantity] = self._distances.get(quantity, 0.0) + distance
+                distance += sum(share * lengths.get(name, math.nan) for name, share in added.items())
+            if not all(map(math.isfinite, (sum(totals.values()), sum(added.values()), distance))):
+                self._not_finite[quantity] = self._not_finite.get(quantity, 0) + 1
+                continue
+            increments[quantity] = sum(added.values())
             self._last[quantity], self._units[quantity] = totals, unit
+            if unit == SHARE:
+                self._distances[quantity] = distance
         self._increments.append((step, increments))
 
     def state_dict(self) -> dict[str, Any]:
@@ -79,6 +94,7 @@ class MechanismLog:
             "units": self._units,
             "increments": self._increments,
             "distances": self._distances,
+            "not_finite": self._not_finite,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -87,6 +103,7 @@ class MechanismLog:
             self.watch.load_state_dict(state["watch"])
         self._last, self._units = state["last"], state["units"]
         self._increments, self._distances = state["increments"], state["distances"]
+        self._not_finite = state["not_finite"]
 
     def recorded(self) -> MechanismReport | None:
         """All readings, as in a record; None without a mechanism. A quantity that a reading lacks did not increase."""
@@ -99,6 +116,7 @@ class MechanismLog:
             course=Series([step for step, _ in self._increments], columns),
             path_length=self._distances,
             tensors={quantity: dict(totals) for quantity, totals in self._last.items()},
+            not_finite=self._not_finite,
         )
 
 

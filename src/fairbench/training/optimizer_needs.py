@@ -4,17 +4,25 @@ The words are those of `fairbench.optimizers.resolve.NEEDS`; the loop knows no o
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairbench.common.errors import UsageError
+from fairbench.optimizers.resolve import CALL, PARTS
 from fairbench.study.trial_spec import TrainingSpec
 
 UNCOMPILED = ("create_graph", "closure")
 """Needs that torch.compile excludes: compiled gradients have no derivative, a compiled step calls no closure."""
+
+
+class Again(Protocol):
+    """A closure: it computes loss and gradients of the step's examples at the current weights."""
+
+    def __call__(self, clipped: bool = True) -> Any: ...
 
 
 class OptimizerNeeds:
@@ -34,13 +42,55 @@ class OptimizerNeeds:
         if self.create_graph:  # torch warns of cycles; the loop breaks them when it sets the gradients to None
             warnings.filterwarnings("ignore", "Using backward")
         self.constant_lr = "constant_lr" in needs
-        self.closure = "closure" in needs
+        self._parts = [part for need in needs if PARTS.fullmatch(need) for part in need.split(" then ")]
+        self._calls = [(call[1], int(call[2]), bool(call[3])) for call in map(CALL.fullmatch, needs) if call]
+        self._closure = "closure" in needs
+        self.recomputes = self._closure or bool(self._parts)
         self._modes = "modes" in needs
-        self._mode = ""
+        self._mode, self._steps, self._compile = "", 0, training.compile
+
+    @property
+    def methods(self) -> set[str]:
+        """The methods of the optimizer that the loop calls, apart from `step`."""
+        modes = ("train", "eval") if self._modes else ()
+        return {*self._parts, *(method for method, _, _ in self._calls), *modes}
 
     def kernels(self) -> AbstractContextManager[None]:
         """The context of the forward pass: fast attention kernels are off if second derivatives are needed."""
         return sdpa_kernel(SDPBackend.MATH) if self.create_graph else nullcontext()
+
+    def step_of(self, optimizer: torch.optim.Optimizer) -> Callable[[Again], None]:
+        """The step of an optimizer, or what takes its place, as a function of the closure."""
+        if self._parts:  # the schedule warns if a step was never called
+            optimizer._opt_called = True  # type: ignore[attr-defined]
+        parts = [getattr(optimizer, part) for part in self._parts]
+        whole: Callable[..., Any] = torch.compile(optimizer.step) if self._compile else optimizer.step
+
+        def step(again: Again) -> None:
+            if not parts:
+                whole(*([again] if self._closure else []))
+            for i, part in enumerate(parts):
+                if i:
+                    again()
+                part()
+
+        return step
+
+    def step(self, optimizer: torch.optim.Optimizer, step: Callable[[Again], None], again: Again) -> None:
+        """Everything that a training does with an optimizer in a step once the gradients are there.
+
+        Args:
+            step: the result of `step_of`.
+            again: the closure.
+        """
+        step(again)
+        for method, every, with_gradients in self._calls:
+            if self._steps % every == 0:
+                if with_gradients:
+                    again(clipped=False)
+                getattr(optimizer, method)()
+        self._steps += 1
+        optimizer.zero_grad()
 
     def switch(self, optimizer: torch.optim.Optimizer, mode: str) -> None:
         """Switch an optimizer that has modes to "train" or "eval": each mode has different weights."""
@@ -48,10 +98,10 @@ class OptimizerNeeds:
             getattr(optimizer, mode)()
             self._mode = mode
 
-    def state_dict(self) -> dict[str, str]:
-        """The mode of the optimizer."""
-        return {"mode": self._mode}
+    def state_dict(self) -> dict[str, Any]:
+        """The mode of the optimizer, and the number of its steps."""
+        return {"mode": self._mode, "steps": self._steps}
 
-    def load_state_dict(self, state: Mapping[str, str]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Set the mode of an optimizer whose state has been loaded."""
-        self._mode = state["mode"]
+        self._mode, self._steps = state["mode"], state["steps"]

@@ -17,7 +17,7 @@ from fairbench.arenas.registry import load_arena
 from fairbench.arenas.shocks.kinds import Shocks
 from fairbench.data.batches import Batches
 from fairbench.data.splits import Data
-from fairbench.optimizers.resolve import build_optimizer
+from fairbench.optimizers.resolve import build_optimizer, facts_of
 from fairbench.optimizers.state import load_optimizer_state, optimizer_state
 from fairbench.study.trial_spec import TrainingSpec, TrialSpec
 from fairbench.training.checkpoint import Checkpoint
@@ -29,6 +29,7 @@ from fairbench.training.phase_timer import clock
 from fairbench.training.place import Place
 from fairbench.training.schedules import lr_factor
 from fairbench.training.unsaved import changed, unsaved
+from fairbench.training.unused import Marks, marks, unused
 
 Progress = Callable[[int, float], None]
 """Called after each window of steps with the number of steps done and the mean training loss of the window."""
@@ -72,8 +73,7 @@ class Trainer:
         self.clipped = torch.zeros((), device=self.device)
         self.gradients = 0
         self.trained = cast(nn.Module, torch.compile(self.model)) if self.plan.compile else self.model
-        step: Callable[..., Any] = self.optimizer.step
-        self.step = torch.compile(step) if self.plan.compile else step
+        self.step = self.needs.step_of(self.optimizer)
 
         self.done = 0
         self.window: list[Tensor] = []
@@ -81,6 +81,7 @@ class Trainer:
         self.evaluations: list[dict[str, Any]] = []
         self.earlier_seconds, self.earlier_peak = 0.0, 0
         self.kept: dict[str, str] = {}  # what the optimizer kept on itself after its first steps
+        self.marks: Marks = {}  # of its state after the first step
 
     def run(self, progress: Progress, checkpoint: Checkpoint | None) -> Literal["finished", "diverged"]:
         """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
@@ -99,6 +100,8 @@ class Trainer:
             self.window += [] if self.shocks.of(self.done).spoils_loss else [loss]
             if self.spec.stage == "timing" and self.done == UNTIMED_STEPS:
                 self.clock = clock(self.device)
+            if self.watched and self.done == 1:
+                self.marks = marks(self.optimizer)
             if logged and self.window and not self.log(progress):
                 return "diverged"
             if checkpoint:
@@ -135,12 +138,13 @@ class Trainer:
                 return False
             return nn.utils.clip_grad_norm_(self.params, self.plan.clip_norm) > self.plan.clip_norm
 
-        def closure() -> Tensor:
+        def closure(clipped: bool = True) -> Tensor:
             """Loss and gradients at the current weights, with the noise and the shock of the first ones."""
             shock.generator.set_state(shock_state)
             self.optimizer.zero_grad()
             loss = gradients()
-            clip()
+            if clipped:
+                clip()
             return loss.detach()
 
         loss = gradients()
@@ -148,8 +152,7 @@ class Trainer:
             self.path_length.begin()
             self.clock.lap("log")
         self.clipped += clip()
-        self.step(*([closure] if self.needs.closure else []))
-        self.optimizer.zero_grad()
+        self.needs.step(self.optimizer, self.step, closure)
         self.schedule.step()
         self.clock.lap("step")
         if sampled:
@@ -212,11 +215,17 @@ class Trainer:
             "seconds": self.seconds(),
             "peak": self.peak(),
             "kept": self.kept,
+            "marks": self.marks,
         }
 
     def unsaved(self) -> dict[str, str]:
         """What the optimizer keeps that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
         return unsaved(self.optimizer, [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch])
+
+    def unused(self) -> list[str]:
+        """What of the optimizer took no part, if a test of fairbench does not know it; empty if it was not watched."""
+        known = facts_of(self.spec.optimizer.factory) or not self.watched
+        return [] if known else unused(self.optimizer, self.needs.methods, self.marks, self.done)
 
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""
@@ -236,6 +245,7 @@ class Trainer:
         self.done, self.window = state["done"], state["window"]
         self.loss_curve, self.evaluations = state["loss_curve"], state["evaluations"]
         self.earlier_seconds, self.earlier_peak, self.kept = state["seconds"], state["peak"], state["kept"]
+        self.marks = state["marks"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
         """Load the result of another trainer's `numeric_state`."""

@@ -102,4 +102,5 @@ def details(trainer: Trainer) -> Details:
         loss_curve=Series(steps, {"loss": losses}),
         evaluations=Series([e["step"] for e in evaluations], metrics),
         mechanism=trainer.mechanism.recorded(),
+        unused=trainer.unused(),
     )

@@ -9,7 +9,8 @@ import pytest
 from fabricated import Records, edited, finals, flags_of, history, study
 from rich.console import Console, Group
 
-from fairbench.analysis.audit import AUDIT_CHECKS
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import AUDIT_CHECKS, audit
 from fairbench.cli.main import main
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.resolve import decay_kind
@@ -135,6 +136,27 @@ def fabricated(sweeps=None, records=Records, **scores):
 
 def test_a_complete_study_of_good_practice_raises_nothing():
     assert fabricated() == {}
+
+
+class Observed(Records):
+    def details(self, spec, outcome, finished):
+        made = super().details(spec, outcome, finished)
+        watched = spec.stage == "final" and spec.optimizer.name == "PsiLogic"
+        report = edited(made.mechanism, "not_finite", {"share": 2}) if watched else made.mechanism
+        return edited(edited(made, "unused", self.unused if watched else []), "mechanism", report)
+
+
+@pytest.mark.parametrize(
+    ("unused", "severity"), [(["state 'h' stays 0", "h() is never called"], "warn"), (["h"], "note")]
+)
+def test_parts_that_took_no_part_and_readings_that_are_not_finite(unused, severity):
+    the_study = study(("vit",), TWO, margin=0.02, settings=3)
+    records = Observed(finals(the_study, PsiLogic=HIGH, AdamW=LOW))
+    records.unused = unused
+    flags = {flag.name: flag for flag in audit(Analyses(history(the_study), records))}
+    assert flags["unused parts"].severity == severity
+    assert flags["unused parts"].evidence == "; ".join(f"vit: PsiLogic {words}" for words in unused)
+    assert flags["mechanism not finite"].evidence == "vit: PsiLogic share in 6 readings"
 
 
 def test_few_seeds_that_cannot_tell():

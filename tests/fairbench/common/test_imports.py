@@ -40,9 +40,22 @@ def test_the_same_path_from_another_working_directory_is_another_file(folder, mo
 
 def test_its_content_takes_part_in_a_trial_under_a_name_that_no_machine_changes(folder):
     before = set(sys.modules)
-    code = optimizer_code([load("user/my-rule.py:Rule", "optimizer factory")], before)
+    code = optimizer_code(["user/my-rule.py:Rule"], before)
     assert set(code) == {"user_my_rule_py", "rule_helper"}
     assert str(folder) not in str(code)
+
+
+def test_an_edit_of_the_arguments_of_a_partial_is_another_optimizer(folder):
+    (folder / "part.py").write_text("from functools import partial\nfrom torch.optim import SGD\nRule = partial(SGD)\n")
+    load("part.py:Rule", "optimizer factory")  # as an arena of the same file does
+    assert {"part_py", "torch"} == set(optimizer_code(["part.py:Rule"], set(sys.modules)))
+
+
+def test_a_relative_import_names_the_module(folder):
+    (folder / "user/rule.py").write_text("from .rule_helper import SCALE as Rule\n")
+    with pytest.raises(UsageError, match=r"name the module of its package, as user\.rule:Rule$"):
+        load("user/rule.py:Rule", "optimizer factory")
+    assert load("user.rule:Rule", "optimizer factory") == 3
 
 
 def test_a_class_of_a_module_is_found_in_the_working_directory(folder):

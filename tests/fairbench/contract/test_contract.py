@@ -214,6 +214,34 @@ class Slows(Signs):
         sum(range(4 * self.steps**2))
 
 
+class Sharp(Signs):
+    """Takes the gradients that are there, and new ones."""
+
+    @torch.no_grad()
+    def step(self, closure):
+        norm = torch.stack([p.grad.norm() for p in self.params() if p.grad is not None]).norm()
+        old = [p.clone() for p in self.params()]
+        for p in self.params():
+            p.add_(p.grad * (0.05 / (norm + 1e-12)))
+        with torch.enable_grad():
+            loss = closure()
+        for p, start in zip(self.params(), old):
+            p.copy_(start - self.param_groups[0]["lr"] * p.grad)
+        return loss
+
+
+class Curved(Signs):
+    """Its authors' loop updates the curvature."""
+
+    def average(self, p):
+        self.state[p].setdefault("curvature", torch.zeros_like(p))
+        return super().average(p)
+
+    def update_curvature(self):
+        for p in self.params():
+            self.state[p]["curvature"].add_(p.grad.square())
+
+
 class Breaks(Signs):
     """Ends, crashes or hangs in different checks, and forks in each."""
 
@@ -279,6 +307,13 @@ def test_a_note_has_no_advice():
         ("FirstDecay", "parameter groups", "fail", "a weight decay of 0.1 in the last of several groups has no effect"),
         ("torch.optim:LBFGS", "parameter groups", "note", "not tried: it raises ValueError: LBFGS doesn't support"),
         ("psilogic:PsiLogic", "parameter groups", "pass", "every group is trained with its own rate and weight decay"),
+        ("Sharp", "sparse gradients", "pass", "it takes them"),
+        ("Sharp", "bfloat16 weights", "pass", "they are trained"),
+        ("Sharp", "closure", "pass", "step(closure) calls the closure and returns its loss"),
+        ("Sharp", "long training", "pass", "neither the memory nor the time"),
+        ("Curved", "unused parts", "warn", "'curvature' stays 0 in 40 steps, update_curvature() is never called"),
+        ("Sharp", "unused parts", "pass", "every state changes"),
+        ("Signs", "arguments", "note", "it gets the parameters and lr = 0.01, "),
         ("Forgets", "resumes", "fail", "it keeps remembered on itself and not in its state"),
         ("Lookahead", "resumes", "fail", " of 40 steps: it keeps remembered on itself"),
         ("Unpicklable", "resumes", "fail", "torch.load(weights_only=True) refuses its state, which holds"),
@@ -333,7 +368,8 @@ def test_an_optimizer_that_breaks_its_process_has_every_row(capsys, monkeypatch)
     rows = {line[6:27].strip(): (line[:4], line[27:].strip()) for line in lines if line[0] != " "}
     assert list(rows) == [check.name for check in CONTRACT_CHECKS]
     assert rows["missing gradients"] == ("fail", "the process ended with code 3 and no result")
-    assert rows["sparse gradients"] == ("fail", "it raises SystemExit: this is the end")
+    end = 'it raises SystemExit: this is the end (wrong.py, line 243: sys.exit("this is the end"))'
+    assert rows["sparse gradients"] == ("fail", end)
     assert rows["zero gradients"] == ("fail", "the process ended with signal 11 and no result")
     assert rows["closure"][0] == "fail"
     assert "no end after 4 s; it was running step, line " in rows["closure"][1]

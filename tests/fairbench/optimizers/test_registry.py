@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.optimizers.resolve import (
+    METHODS,
     NEEDS,
     build_optimizer,
     decay_kind,
@@ -235,6 +237,47 @@ def test_needs_are_those_of_the_plan_or_the_registry_or_the_class(factory, needs
     assert resolve_optimizer("Own", replace(plan, needs=["create_graph"])).needs == ["create_graph"]
 
 
+class Faded(torch.optim.SGD):
+    def __init__(self, params, lr, num_training_steps):
+        super().__init__(params, lr)
+
+
+class Iterated(torch.optim.SGD):
+    """The argument has a default, so that it may be anything."""
+
+    def __init__(self, params, lr, max_iters=5):
+        super().__init__(params, lr)
+
+
+class Named(torch.optim.SGD):
+    def __init__(self, named_parameters, lr):
+        super().__init__([{"params": [p], "name": name} for name, p in named_parameters], lr)
+
+
+class OfModel(torch.optim.SGD):
+    def __init__(self, model, lr):
+        super().__init__(model.parameters(), lr)
+
+
+Given = partial(Faded, num_training_steps=7)
+
+
+@pytest.mark.parametrize(
+    ("name", "horizon", "groups"),
+    [("Faded", "num_training_steps", 1), ("Iterated", "", 1), ("Named", "", 2), ("OfModel", "", 1), ("Given", "", 1)],
+)
+def test_a_constructor_gets_what_its_arguments_mean(name, horizon, groups):
+    resolved = resolve_optimizer("Own", OptimizerPlan(f"{__name__}:{name}"))
+    assert resolved.horizon == horizon
+    built = build_optimizer(resolved.spec("vit", {"lr": 0.1}, 40), nn.Linear(2, 2))
+    assert len(built.param_groups) == groups
+
+
+def test_a_need_is_a_word_or_names_a_method():
+    with pytest.raises(UsageError, match="'update every few steps'; did you mean 'A every 10 steps'"):
+        resolve_optimizer("Own", OptimizerPlan("torch.optim:SGD", needs=["update every few steps"]))
+
+
 PAGE = Path(__file__).parents[3] / "docs/optimizers.md"
 
 
@@ -255,4 +298,4 @@ def test_the_document_has_the_registry():
     start = lines.index(next(line for line in lines if line.startswith("| name |")))
     rows = [line for line in lines[start + 2 :] if line.startswith("|")][: len(OPTIMIZERS)]
     assert rows == [row(name) for name in OPTIMIZERS]
-    assert all(f"| `{need}` | {words} |" in lines for need, words in NEEDS.items())
+    assert all(f"| `{need}` | {words} |" in lines for need, words in {**NEEDS, **METHODS}.items())

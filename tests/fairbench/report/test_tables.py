@@ -314,6 +314,6 @@ def test_treatment(factory, options, treatment):
 
 def test_options_of_the_arena_win_and_are_named():
     plan = OptimizerPlan("", {"weight_decay": 0.1}, {"vit": {"weight_decay": 0.3}, "gpt": {"weight_decay": 0.2}})
-    resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {"weight_decay": 0.1}, plan.arenas, False, "", {})
+    resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {"weight_decay": 0.1}, plan.arenas, "", "", {})
     found = shares({"AdamW": resolved}, {"AdamW": plan})[0]
     assert (found.options, found.decay) == ("weight_decay = 0.3", "0.3, decoupled")

@@ -87,14 +87,14 @@ def store(tmp_path, monkeypatch):
     return store
 
 
-def drive(study, store, executor, ready=lambda: None, timing=False):
+def drive(study, store, executor, ready=lambda: None, timing=False, fail_fast=False):
     """Run a driver after its admission."""
     heartbeat, block = Heartbeat(store.directory), ExitStack()
     observer = block.enter_context(heartbeat)
     claims = block.enter_context(open_claims(store, heartbeat))
     try:
         limits = dict.fromkeys(study.suite.arenas, inf)
-        planned = TrialLoop(study, store, observer, timing)
+        planned = TrialLoop(study, store, observer, timing, fail_fast)
         ready()
         planned.run(claims, executor, limits, lambda spec: True)
     except Killed:
@@ -140,6 +140,18 @@ def test_a_failed_trial_runs_once_in_each_run_of_several_drivers(study, truth, s
         (failed,) = [spec for spec in trials(study, store) if truth(spec).status == "failed"]
         assert Counter(log)[failed.id] == 1
     assert log == [failed.id]
+
+
+def test_fail_fast_ends_at_the_first_failed_trial_and_a_later_run_continues(study, truth, store):
+    truth.sweeps["gpt", "AdamW"] = {0.001: "failed"}
+    executor = Pretending(truth, [])
+    executor.pause = lambda: [PausedTrial(spec.id) for spec in executor.trials]
+    drive(study, store, executor, fail_fast=True)
+    statuses = Counter(record.status for spec in trials(study, store) if (record := store.read(spec, Record)))
+    assert statuses == {"finished": 1, "failed": 1}
+    truth.sweeps.clear()
+    drive(study, store, Pretending(truth, []), fail_fast=True)
+    assert {store.read(spec, Record).status for spec in trials(study, store)} == {"finished"}
 
 
 def test_a_driver_that_is_stopped_keeps_trials_that_ended_meanwhile(study, truth, store):

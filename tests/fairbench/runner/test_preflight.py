@@ -149,7 +149,7 @@ def _is_compiled(module):
 
 
 ODD = """
-import sys, time, torch
+import functools, sys, time, torch
 
 class CannotStep(torch.optim.SGD):
     def step(self, closure=None, *, gradients):
@@ -168,6 +168,30 @@ class Hangs(torch.optim.SGD):
         while True:
             time.sleep(0.01)
 
+class Asserts(torch.optim.SGD):
+    def step(self, closure=None):
+        assert len(self.param_groups) == 2
+
+class Closure(torch.optim.SGD):
+    def step(self, function=None):
+        assert function, "it requires a closure"
+
+class TwoSets(torch.optim.SGD):
+    def __init__(self, params, others, lr):
+        pass
+
+class Misled(torch.optim.SGD):
+    def __init__(self, params, lr):
+        super().__init__(params.parameters(), lr)
+
+Part = functools.partial(torch.optim.AdamW, betas=(0.9, 0.95))
+
+class Maker:
+    def __call__(self, params, lr, total_steps):
+        return torch.optim.SGD(params, lr)
+
+make = Maker()
+
 class Horizon(torch.optim.SGD):
     def __init__(self, params, lr, total_steps):
         super().__init__(params, lr)
@@ -185,12 +209,25 @@ class HandsOn(Horizon):
         ("CannotStep", "optimizers.Own: odd:CannotStep fails in its first steps in arena vit: TypeError"),
         ("WithoutRate", "optimizers.Own: odd:WithoutRate has no argument lr, which the sweep selects"),
         ("Leaves", "optimizers.Own: odd:Leaves cannot be built: SystemExit: 0"),
+        ("Asserts", r"AssertionError \(odd.py, line \d+: assert len\(self.param_groups\) == 2\)"),
+        ("Closure", r"""; --set 'optimizers.Own.needs=\["closure"\]': step\(\) gets a function"""),
+        ("TwoSets", "needs its argument others: fairbench passes parameters.*; --set Own.others=VALUE gives it"),
+        ("Misled", r"""'list' object has no .*--set 'optimizers.Own.needs=\["model"\]' passes the model first"""),
     ],
 )
 def test_an_optimizer_that_cannot_work_is_an_error_before_any_trial(folder, tiny_suite, executor, name, complaint):
     (folder / "odd.py").write_text(ODD)
     with pytest.raises(UsageError, match=complaint):
         run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
+
+
+@pytest.mark.parametrize("name", ["Part", "make"])
+def test_anything_that_can_be_called_makes_an_optimizer(folder, tiny_suite, executor, name):
+    (folder / "odd.py").write_text(ODD)
+    study = run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call).study
+    assert "odd" in study.optimizers["Own"].code
+    assert study.optimizers["Own"].options.get("betas") == ([0.9, 0.95] if name == "Part" else None)
+    assert study.optimizers["Own"].horizon == ("total_steps" if name == "make" else "")
 
 
 def test_a_first_step_without_end_is_an_error(folder, tiny_suite, executor, monkeypatch):

@@ -26,7 +26,7 @@ def study():
     content |= {"reference": "PsiLogic", "compare": {}}
     suite = parse_suite(content, "test")
     code = {"psilogic.optimizer": "0"}
-    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, True, "", code)
+    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, "total_steps", "", code)
     return ResolvedSuite(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
 
 

@@ -59,7 +59,7 @@ def seen(suite):
 
 
 def spec_of(study):
-    resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {}, {}, False, "", {})
+    resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {}, {}, "", "", {})
     return trial_spec(replace(study, optimizers={"AdamW": resolved}), "sine", "AdamW", "final", 1e-3, 1)
 
 

@@ -65,6 +65,74 @@ def test_lbfgs_gets_its_closure(spec_of):
     assert record.gradients_per_step == 1 + len(calls) / STEPS > 3
 
 
+class Curved(torch.optim.SGD):
+    """Divides by a curvature that its authors' loop updates."""
+
+    def update_curvature(self):
+        for p in self.param_groups[0]["params"]:
+            self.state[p]["curvature"] = p.grad.square().sqrt()
+
+    def step(self):
+        super().step()
+        for p in self.param_groups[0]["params"]:
+            if "curvature" in self.state[p]:
+                p.data.sub_(self.state[p]["curvature"], alpha=self.param_groups[0]["lr"])
+
+
+class TwoSteps(torch.optim.SGD):
+    """Climbs by the gradients, and descends by those that it meets there."""
+
+    def first_step(self):
+        self.old = [p.clone() for p in self.param_groups[0]["params"]]
+        for p in self.param_groups[0]["params"]:
+            p.data.add_(p.grad, alpha=0.5)
+
+    def second_step(self):
+        for p, old in zip(self.param_groups[0]["params"], self.old, strict=True):
+            p.data.copy_(old)
+        self.step()
+
+
+@pytest.mark.parametrize(("suffix", "gradients"), [("", 1.0), (" with gradients", 1.5)])
+def test_a_method_is_called_every_few_steps(spec_of, suffix, gradients):
+    plan = OptimizerPlan(f"{__name__}:Curved", needs=[f"update_curvature every 2 steps{suffix}"])
+    spec, taken = spec_of("Own", plan), []
+
+    def step(training, backward):
+        backward()
+        training.optimizer.step()
+        if len(taken) % 2 == 0:
+            if suffix:
+                training.model.zero_grad()
+                training.arena.loss(training.model, *taken_from(backward)).backward()
+            training.optimizer.update_curvature()
+        taken.append(1)
+
+    record = trial(spec).result
+    assert record.hashes.final_weights == weights_hash(by_hand(spec, step).model)
+    assert record.gradients_per_step == gradients
+
+
+def taken_from(backward):
+    """The examples of the step."""
+    return backward.__defaults__[1]
+
+
+def test_two_steps_take_the_place_of_one(spec_of):
+    spec = spec_of("Own", OptimizerPlan(f"{__name__}:TwoSteps"))
+    assert spec.optimizer.needs == ("first_step then second_step",)
+
+    def step(training, backward):
+        backward()
+        training.optimizer.first_step()
+        backward()
+        training.optimizer.second_step()
+
+    record = trial(spec).result
+    assert record.hashes.final_weights == weights_hash(by_hand(spec, step).model)
+    assert record.gradients_per_step == 2
+
+
 def test_every_optimizer_gets_the_same_shocks(spec_of):
     """A closure that is called several times in a step draws random shocks only once."""
     lbfgs = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)

@@ -1,8 +1,11 @@
 """The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
 
+from functools import partial
+
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import assumptions, declaration, horizon, records, search, treatment, trials
 from fairbench.common.checks import SEVERITIES, Check, Flag
+from fairbench.common.errors import attempted
 
 AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     declaration.unknown_plan,
@@ -21,6 +24,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     search.untuned,
     treatment.coupled_decay,
     treatment.inactive_mechanism,
+    treatment.unused_parts,
     trials.diverged,
     records.duplicates,
     horizon.flips_between_horizons,
@@ -35,6 +39,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     assumptions.low_power,
     assumptions.beyond_test,
     treatment.clipped,
+    treatment.not_finite,
     horizon.still_improving,
     horizon.beyond_horizons,
     search.extra_at_end,
@@ -49,5 +54,10 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
 
 def audit(case: Analyses) -> list[Flag]:
     """Every flag that a study raises, by severity, then in the order of `AUDIT_CHECKS`."""
-    raised = [flag for check in AUDIT_CHECKS if (flag := check.flag(case)).severity != "pass"]
+    flags = [attempted(partial(check.flag, case), partial(_not_judged, check)) for check in AUDIT_CHECKS]
+    raised = [flag for flag in flags if flag.severity != "pass"]
     return sorted(raised, key=lambda flag: SEVERITIES.index(flag.severity))
+
+
+def _not_judged(check: Check[Analyses], reason: str) -> Flag:
+    return Flag(check.name, "warn", f"this cannot be judged: {reason}.", "See whether a value is far too large.")

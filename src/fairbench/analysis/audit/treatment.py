@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
-from fairbench.common.checks import check
+from fairbench.common.checks import Severity, check
 from fairbench.common.formatting import merged, percent, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, default_scale, schedule
 
@@ -97,6 +97,28 @@ def coupled_decay(case: Analyses) -> str:
 def inactive_mechanism(case: Analyses) -> str:
     """The mechanism of an optimizer never acted in the final trials of an arena."""
     return merged((m.arena, f"{m.optimizer} {m.state}") for m in case.of(mechanisms) if m.acted == 0)
+
+
+@check("unused parts", "warn", "If its authors' loop calls more than step(), say so by `needs`, and run it again.")
+def unused_parts(case: Analyses) -> tuple[Severity, str]:
+    """State of an optimizer never changed in final trials (warn), or a public method was never called (note)."""
+    found = {
+        (arm.arena, f"{arm.optimizer} {words}"): words.startswith("state")
+        for arm in case.results.arms
+        for words in dict.fromkeys(words for run in arm.final for words in run.details.unused)
+    }
+    return "warn" if any(found.values()) else "note" if found else "pass", merged(found)
+
+
+@check("mechanism not finite", "note", "Return 0 for what does not exist yet; the trials themselves are sound.")
+def not_finite(case: Analyses) -> str:
+    """A quantity of a mechanism was not finite when it was read: that reading counts as no increase."""
+    lost: dict[tuple[str, str], list[int]] = {}
+    for arm in case.results.arms:
+        for report in filter(None, (run.mechanism for run in arm.final)):
+            for quantity, readings in report.not_finite.items():
+                lost.setdefault((arm.arena, f"{arm.optimizer} {quantity}"), []).append(readings)
+    return merged((arena, f"{words} in {sum(readings)} readings") for (arena, words), readings in lost.items())
 
 
 @check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")

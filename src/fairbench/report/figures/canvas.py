@@ -238,6 +238,14 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     return Drawing(name, title, caption, figure, size, parts)
 
 
+def not_drawn(name: str, reason: str) -> Drawing:
+    """What stands in the place of a figure that cannot be drawn."""
+    figure, said = Figure((matplotlib.rcParams["figure.figsize"][0], 1)), f"This figure cannot be drawn: {reason}."
+    FigureCanvasAgg(figure)
+    figure.text(0.02, 0.5, said)
+    return finished(figure, {}, name, name, said)
+
+
 def _fit_text(panel: Panel) -> None:
     """Give a panel ticks that do not overlap, their factor in the axis label, and labels that fit."""
     axes, box = panel.axes, panel.box

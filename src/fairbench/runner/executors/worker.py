@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.errors import Paused
+from fairbench.common.errors import Paused, raised_at
 from fairbench.common.processes import end_marked
 from fairbench.study.record import plain_values
 
@@ -63,7 +63,7 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
         send("paused", str(pause))
     except BaseException as error:  # SystemExit too: it ends the job, not the study
         signal.signal(PAUSE, signal.SIG_IGN)
-        send("raised", type(error).__name__, str(error), traceback.format_exc())
+        send("raised", type(error).__name__, str(error) or raised_at(error), traceback.format_exc())
     printed.flush()
     os._exit(0)  # without exit handlers of the job
 

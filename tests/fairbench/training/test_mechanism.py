@@ -1,0 +1,63 @@
+"""What a mechanism reports, and what of an optimizer takes no part."""
+
+from math import inf, nan
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from fairbench.training.mechanism import SHARE, MechanismLog
+from fairbench.training.unused import marks, unused
+
+
+@pytest.mark.parametrize("unit", ["1", SHARE])
+def test_a_reading_that_is_not_finite_counts_as_no_increase(unit):
+    readings = iter([nan, 0.5, ZeroDivisionError(), inf, torch.tensor(0.75)])
+
+    def quantities():
+        if isinstance(value := next(readings), Exception):
+            raise value
+        return {"share": (unit, {"w": value})}
+
+    optimizer = SimpleNamespace(mechanism=lambda named: SimpleNamespace(quantities=quantities))
+    log = MechanismLog(optimizer, [("w", nn.Parameter(torch.tensor([3.0, 4.0])))])
+    for step in range(1, 6):
+        log.read(step)
+    found = log.recorded()
+    assert (found.totals, found.not_finite) == ({"share": 0.75}, {"share": 3})
+    assert [*found.course.points("share")] == [(1, 0), (2, 0.5), (3, 0), (4, 0), (5, 0.25)]
+    assert found.path_length == ({"share": 3.75} if unit == SHARE else {})
+
+
+class Idle(torch.optim.SGD):
+    """One state is 0, one never changes, one does; one method is called by another one."""
+
+    def step(self):
+        p = self.param_groups[0]["params"][0]
+        state = self.state[p]
+        for name, value in (("zero", 0.0), ("same", 2.0), ("average", 0.0)):
+            state.setdefault(name, torch.full_like(p, value))
+        state["average"] += self.gradient(p)
+
+    def gradient(self, p):
+        return p.grad
+
+    def update_curvature(self):
+        pass
+
+    def update_basis(self):
+        pass
+
+
+def test_state_that_never_changes_and_methods_that_nobody_calls():
+    p = nn.Parameter(torch.ones(3))
+    p.grad, optimizer = torch.ones(3), Idle([p])
+    optimizer.step()
+    first = marks(optimizer)
+    optimizer.step()
+    assert unused(optimizer, {"update_basis"}, first, 2) == [
+        "state 'zero' stays 0 in 2 steps",
+        "state 'same' stays the same in 2 steps",
+        "update_curvature() is never called",
+    ]
