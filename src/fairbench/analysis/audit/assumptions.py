@@ -1,7 +1,7 @@
 """Checks of what the test of a suite assumes of the seeds, and of what it can find with them."""
 
 from collections.abc import Iterator
-from math import exp, log, sqrt
+from math import exp, hypot, log, sqrt
 from statistics import fmean
 
 from scipy import special
@@ -90,4 +90,4 @@ def _spread(c: Comparison) -> float:
     """The standard deviation of the test, see `TESTS`, with Welch's pooled over both arms; 0 for one seed."""
     if c.test == "paired":
         return c.std_difference or 0.0
-    return sqrt(((c.std_optimizer or 0.0) ** 2 + (c.std_baseline or 0.0) ** 2) / 2)
+    return hypot(c.std_optimizer or 0.0, c.std_baseline or 0.0) / sqrt(2)

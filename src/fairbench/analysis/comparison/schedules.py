@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from math import sqrt
+from math import hypot, sqrt
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
@@ -120,10 +120,10 @@ def _test(difference: float, a: Comparison, b: Comparison) -> TTest:
     df = sum(n for n, _ in arms) - len(arms)
     if df < 1:
         return TTest(difference, reason="fewer than 2 seeds, no test")
-    variance = sum((n - 1) * (std or 0.0) ** 2 for n, std in arms) / df
-    if variance == 0:
+    spread = hypot(*(sqrt((n - 1) / df) * (std or 0.0) for n, std in arms))
+    if spread == 0:
         return TTest(difference, reason="no variance in any arm, no test")
-    return t_test(difference, sqrt(variance * sum(1 / n for n, _ in arms)), df)
+    return t_test(difference, spread * sqrt(sum(1 / n for n, _ in arms)), df)
 
 
 def _survives(a: Verdict, b: Verdict) -> str:

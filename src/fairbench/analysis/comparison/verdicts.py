@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isclose
-from statistics import stdev
+from math import isclose, isfinite
 from typing import Literal, get_args
 
 from fairbench.analysis.results import ArmResults, Results, Run
@@ -187,7 +186,7 @@ def of_values(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK
     (other,) = tests.values()
     filled = replace(
         _filled(begun, summarize(a), summarize(b), decides, look),
-        std_difference=stdev(x - y for x, y in zip(a, b, strict=True)) if len(a) > 1 else None,
+        std_difference=summarize([x - y for x, y in zip(a, b, strict=True)]).std if len(a) > 1 else None,
         seed_correlation=seed_correlation(a, b),
         p_other=look.repeated(other.p),
     )
@@ -200,12 +199,12 @@ def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look
     effect = hedges_g(ours, theirs)
     return replace(
         begun,
-        note=test.reason,
+        note="; ".join(filter(None, (begun.note, test.reason))),
         mean_optimizer=ours.mean,
         mean_baseline=theirs.mean,
         gain=test.difference,
-        ci_low=test.ci_low,
-        ci_high=test.ci_high,
+        ci_low=_finite(test.ci_low),
+        ci_high=_finite(test.ci_high),
         hedges_g=None if effect is None else _sign(begun) * effect,
         t=test.t,
         df=test.df,
@@ -214,6 +213,11 @@ def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look
         std_optimizer=ours.std if ours.n > 1 else None,
         std_baseline=theirs.std if theirs.n > 1 else None,
     )
+
+
+def _finite(value: float | None) -> float | None:
+    """A value, None where it exceeds the largest float."""
+    return value if value is not None and isfinite(value) else None
 
 
 def _sign(comparison: Comparison) -> float:
@@ -234,9 +238,9 @@ def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison
     note = f"the same weights in {c.identical_seeds} of {c.seeds} seeds" if c.identical_seeds else c.note
     real = c.p_holm is not None and c.p_holm < alpha and bool(c.gain)
     if c.p_equivalence is not None and c.p_equivalence < alpha:
-        return replace(c, verdict="equivalent", note="real, within the margin" if real else note)
+        return replace(c, verdict="equivalent", note="; ".join(filter(None, (note, "real, within the margin" * real))))
     if real:
-        return replace(c, verdict="better" if (c.gain or 0.0) > 0 else "worse", note="")
+        return replace(c, verdict="better" if (c.gain or 0.0) > 0 else "worse", note=c.note)
     return replace(c, note=note)
 
 

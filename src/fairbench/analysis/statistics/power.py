@@ -14,6 +14,8 @@ MOST_SEEDS = 100_000
 """Upper bound of the search; beyond it the number of seeds is None."""
 FAR = 1000.0
 """Beyond this t, as of two seeds at a strict level, only the noise of the standard deviation counts."""
+FARTHEST = 1e6
+"""The largest noncentrality that is computed; its power is 1 at any t below `FAR`."""
 
 
 def minimum_detectable_effect(n: int, alpha: float, test: str, power: float = POWER) -> float | None:
@@ -115,7 +117,7 @@ def _fewest(margin: float, alpha: float, error: Callable[[int], tuple[float, flo
 
     def detects(n: int) -> bool:
         of_n, df = error(n)
-        return _exceeds(critical_t(alpha / 2, df), df, margin / of_n) >= POWER
+        return _exceeds(critical_t(alpha / 2, df), df, margin / max(of_n, margin / FARTHEST)) >= POWER
 
     needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=detects)
     return needed if needed <= MOST_SEEDS else None

@@ -1,7 +1,8 @@
 """Comparison of two arms: the paired test, Welch's test, equivalence, effect size, and Holm's correction.
 
 Welch's test needs only n, mean and standard deviation of each arm, so it tests published numbers too. No function
-returns nan: an undefined value is None, and `TTest.reason` says why.
+returns nan: an undefined value is None, and `TTest.reason` says why. Values up to 1e300 may be squared, since they are
+first divided by a power of two, which is exact.
 """
 
 import math
@@ -12,8 +13,8 @@ from statistics import correlation, fmean, stdev
 from scipy import special
 
 Values = Sequence[float]
-EQUAL_DIFFERENCES = 1e-12
-"""Differences that vary by less than this share of the values are equal: subtraction rounds."""
+EQUAL = 1e-12
+"""Values that vary by less than this share of their size are equal: computers round."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,14 @@ class Summary:
 
 def summarize(values: Values) -> Summary:
     """The summary of a sample of at least 1 value."""
-    return Summary(len(values), fmean(values), stdev(values) if len(values) > 1 else 0.0)
+    unit = binary_unit(*values)
+    scaled = [x / unit for x in values]
+    return Summary(len(values), unit * fmean(scaled), unit * stdev(scaled) if len(values) > 1 else 0.0)
+
+
+def binary_unit(*values: float) -> float:
+    """The power of two next to the largest value."""
+    return 2.0 ** max(math.frexp(max(map(abs, values)))[1], -1000)
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ def no_test_reason(a: Summary, b: Summary) -> str:
     """Why Welch's test does not exist for two samples; empty when it does."""
     if min(a.n, b.n) < 2:
         return "fewer than 2 seeds, no test"
-    if a.std > 0 or b.std > 0:
+    if max(a.std, b.std) > EQUAL * max(abs(a.mean), abs(b.mean)):
         return ""
     return "all values are equal" if a.mean == b.mean else "no variance in either arm, no test"
 
@@ -95,7 +103,8 @@ def welch(a: Summary, b: Summary, *, level: float = 0.05) -> TTest:
 
 def standard_error(a: Summary, b: Summary) -> float:
     """The standard error of the difference of two means: sqrt(var(a)/n + var(b)/m)."""
-    return math.sqrt(a.std**2 / a.n + b.std**2 / b.n)
+    unit = binary_unit(a.std, b.std)
+    return unit * math.sqrt((a.std / unit) ** 2 / a.n + (b.std / unit) ** 2 / b.n)
 
 
 def degrees_of_freedom(a: Summary, b: Summary) -> float:
@@ -103,7 +112,8 @@ def degrees_of_freedom(a: Summary, b: Summary) -> float:
 
     (var(a)/n + var(b)/m)^2 / ((var(a)/n)^2 / (n - 1) + (var(b)/m)^2 / (m - 1))
     """
-    first, second = a.std**2 / a.n, b.std**2 / b.n
+    unit = binary_unit(a.std, b.std)
+    first, second = (a.std / unit) ** 2 / a.n, (b.std / unit) ** 2 / b.n
     return (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
 
 
@@ -139,8 +149,9 @@ def hedges_g(a: Summary, b: Summary) -> float | None:
         return None
     df = a.n + b.n - 2
     correction = math.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / math.sqrt(df / 2)
-    pooled = math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / df)
-    return correction * (a.mean - b.mean) / pooled
+    unit = binary_unit(a.std, b.std)
+    pooled = math.sqrt(((a.n - 1) * (a.std / unit) ** 2 + (b.n - 1) * (b.std / unit) ** 2) / df)
+    return correction * ((a.mean - b.mean) / unit) / pooled
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -182,15 +193,14 @@ def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
     Source: Student, "The probable error of a mean", Biometrika 1908.
     """
     differences = [x - y for x, y in zip(a, b, strict=True)]
-    mean = fmean(differences)
-    if len(differences) < 2:
-        return TTest(mean, reason="fewer than 2 seeds, no test")
+    d = summarize(differences)
+    if d.n < 2:
+        return TTest(d.mean, reason="fewer than 2 seeds, no test")
     if not any(differences):
-        return TTest(mean, p=1.0, reason="no seed differs")
-    spread = stdev(differences)
-    if spread <= EQUAL_DIFFERENCES * max(map(abs, (*a, *b))):
-        return TTest(mean, reason="the same difference in every seed, no test")
-    return t_test(mean, spread / math.sqrt(len(differences)), len(differences) - 1, level=level)
+        return TTest(d.mean, p=1.0, reason="no seed differs")
+    if d.std <= EQUAL * max(map(abs, (*a, *b))):
+        return TTest(d.mean, reason="the same difference in every seed, no test")
+    return t_test(d.mean, d.std / math.sqrt(d.n), d.n - 1, level=level)
 
 
 def difference_test(test: str, a: Values, b: Values, *, level: float = 0.05) -> TTest:
@@ -202,4 +212,4 @@ def seed_correlation(a: Values, b: Values) -> float | None:
     """Pearson's correlation of two arms over the seeds; None for fewer than 3 seeds, and for a constant arm."""
     if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
         return None
-    return correlation(a, b)
+    return correlation(*([x / binary_unit(*arm) for x in arm] for arm in (a, b)))
