@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import PublishedComparison, load_publication, published_comparisons
-from fairbench.analysis.published.user_table import table_comparisons
+from fairbench.analysis.published.user_table import Question, table_comparisons
 from fairbench.common.errors import UsageError
 from fairbench.report.table import Table, names_of
 
@@ -19,43 +19,62 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Verdicts(Table[Comparison]):
-    """Comparisons at a family-wise error rate; those of a publication also as it prints them."""
+    """Comparisons at a family-wise error rate; those of a publication also as it prints them.
+
+    Attributes:
+        notes: what was skipped, merged or assumed when a table was read.
+    """
 
     alpha: float = 0.05
     published: Sequence[PublishedComparison] = ()
+    notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The comparisons and their error rate."""
-        return {"alpha": self.alpha, "comparisons": [*map(asdict, self.rows)]}
+        """The comparisons, their error rate, and what was skipped, merged or assumed."""
+        return {"alpha": self.alpha, "notes": [*self.notes], "comparisons": [*map(asdict, self.rows)]}
 
     def __rich__(self) -> Group:
         from fairbench.report.console import publication_view, verdicts_view
 
-        return publication_view(self.published, self.alpha) if self.published else verdicts_view(self.rows, self.alpha)
+        if self.published:
+            return publication_view(self.published, self.alpha)
+        return verdicts_view(self.rows, self.alpha, self.notes)
 
 
 def verdicts(
-    path: str | Path,
+    source: Any,
     optimizer: str = "",
     better: Literal["", "lower", "higher"] = "",
     baselines: Sequence[str] = (),
     alpha: float = 0.05,
+    *,
+    columns: Mapping[str, str] | None = None,
+    metric: str = "",
+    at: str | float = "",
+    margin: float | None = None,
+    against: float | None = None,
 ) -> Verdicts:
-    r"""Judge the results of a CSV file, or of a publication, by the rules of a study.
+    r"""Judge the results of a table, or of a publication, by the rules of a study.
 
     Args:
-        path: the file, with the columns arena, optimizer, seed, value; or arena, optimizer, mean, std, n. Or the name
-            of a publication, which is "paper"; it has its own optimizer and metrics.
-        optimizer: the one that is compared with the others; empty for the first one of the file.
-        better: whether lower or higher values are better; empty where the file has a column `better`.
+        source: a file of CSV or JSON, "-" for standard input, an open file, a data frame, or rows; with a row for each
+            run or for each mean, or a column for each optimizer. Or the name of a publication, which is "paper"; it has
+            its own optimizer and metrics.
+        optimizer: the one that is compared with the others; empty for the first one, and with `against` for each.
+        better: whether lower or higher values are better; empty where a column `better` or the metric's name says it.
         baselines: the optimizers to compare it with; empty for all.
-        alpha: family-wise error rate.
+        alpha: family-wise error rate, between 0 and 1.
+        columns: what the columns are where their names do not say it, as {"optimizer": "model", "value": "val/acc"}.
+        metric: what is judged where there are several metrics: a column, or a name in the column metric.
+        at: of curves, the point that is judged: "last", "best", or a step.
+        margin: the largest difference that does not matter; None for no test of equivalence, or for a column margin.
+        against: a number to compare each mean with, in place of other optimizers.
 
     Returns:
-        The comparisons. Without a margin, none is equivalent.
+        The comparisons, and in `notes` what was skipped, merged or assumed.
 
     Raises:
-        UsageError: the file cannot be read, lacks a column, or has a wrong or repeated value; or there is no such
+        UsageError: the table cannot be read, may mean two things, or has a wrong or repeated value; or there is no such
             publication.
 
     >>> rows = ["mnist,Mine,0.91,0.01,10", "mnist,AdamW,0.88,0.01,10"]
@@ -63,12 +82,14 @@ def verdicts(
     >>> fb.verdicts("table.csv", better="higher")[0].verdict
     'better'
     """
-    columns = names_of(Comparison)
-    if str(path).endswith(".csv") or Path(path).is_file():
-        found = table_comparisons(Path(path), optimizer=optimizer, better=better, baselines=baselines, alpha=alpha)
-        return Verdicts(found, columns, alpha=alpha)
-    for option, value in (("--optimizer", optimizer), ("--better", better)):
-        if value:
-            raise UsageError(f"{option} {value} is for a CSV file, and {path} is a publication; leave it out")
-    published = published_comparisons(load_publication(str(path)), alpha, baselines)
-    return Verdicts([x.comparison for x in published], columns, alpha=alpha, published=published)
+    baselines = [baselines] if isinstance(baselines, str) else baselines
+    names = names_of(Comparison)
+    asked = Question(optimizer, better, baselines, alpha, columns or {}, metric, str(at), margin, against)
+    is_name = isinstance(source, str) and source != "-" and not Path(source).suffix and not Path(source).exists()
+    if not is_name:
+        found, notes = table_comparisons(source, asked)
+        return Verdicts(found, names, alpha=alpha, notes=notes)
+    if asked != Question(baselines=baselines, alpha=alpha):
+        raise UsageError(f"{source} is a publication, which takes only --baselines and --alpha; leave the others out")
+    published = published_comparisons(load_publication(source), alpha, baselines)
+    return Verdicts([x.comparison for x in published], names, alpha=alpha, published=published)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -95,6 +96,14 @@ def names(option: str, text: str | None) -> list[str] | None:
     if not (found := [part.strip() for part in text.split(",") if part.strip()]):
         raise UsageError(f"{option} names nothing; leave it out, or give one or more, separated by commas")
     return found
+
+
+def columns(text: str) -> dict[str, str]:
+    """The columns of a table by what they are, as a=b,c="d, e"; raises `UsageError` for another text."""
+    found = re.findall(r'(\w+)=("[^"]*"|[^,"]+)', text)
+    if ",".join(map("=".join, found)) != text:
+        raise UsageError(f'--columns must be WHAT=NAME,..., as optimizer=model,value="val/acc", got {text!r}')
+    return {role: name.strip('"') for role, name in found}
 
 
 def add_suite_options(command: argparse.ArgumentParser) -> None:

@@ -18,7 +18,9 @@ from fairbench.cli.options import (
     add_sbatch_options,
     add_setting,
     add_suite_options,
+    columns,
     names,
+    number,
     settings,
 )
 
@@ -138,19 +140,33 @@ def _add_reading(commands: Commands[Parser]) -> None:
         commands,
         "verdicts",
         text,
-        lambda o: fb.verdicts(o.results, o.optimizer, o.better, names("--baselines", o.baselines) or ()),
+        lambda o: fb.verdicts(
+            o.results,
+            o.optimizer,
+            o.better,
+            names("--baselines", o.baselines) or (),
+            o.alpha,
+            columns=columns(o.columns),
+            metric=o.metric,
+            at=o.at,
+            margin=o.margin,
+            against=o.against,
+        ),
         "my_table.csv --optimizer MyRule",
         json=True,
     )
-    table = "CSV file with arena, optimizer, seed and value, or name of a publication (default: paper)"
-    verdicts.add_argument("results", nargs="?", default="paper", metavar="TABLE", help=table)
-    verdicts.add_argument(
-        "--optimizer", default="", metavar="NAME", help="the optimizer of a CSV file to compare with all others"
-    )
-    verdicts.add_argument(
-        "--better", default="", choices=("lower", "higher"), help="which values of a CSV file are better"
-    )
-    verdicts.add_argument("--baselines", metavar="A,B,...", help="only against these: a smaller family of tests")
+    add, table = verdicts.add_argument, "file of CSV or JSON, - for standard input, or a publication (default: paper)"
+    add("results", nargs="?", default="paper", metavar="TABLE", help=table)
+    add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare with all others")
+    add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
+    add("--baselines", metavar="A,B,...", help="only against these: a smaller family of tests")
+    text = 'what the columns of a table are, as optimizer=model,value="val/acc"'
+    add("--columns", default="", metavar="WHAT=NAME,...", help=text)
+    add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
+    add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")
+    add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
+    add("--against", type=number, metavar="X", help="compare each mean of a table with this number")
+    add("--alpha", type=number, default=0.05, metavar="X", help="family-wise error rate (default: 0.05)")
 
 
 def _add_of_study(

@@ -30,14 +30,18 @@ def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     return text_table([*((name, False) for name in names), *((name, True) for name in numbers)], rows)
 
 
-def verdicts_view(comparisons: Sequence[Comparison], alpha: float) -> Group:
-    """The comparisons of a user's table, as a study's are shown, and how they were judged."""
+def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequence[str]) -> Group:
+    """The comparisons of a user's table, as a study's are shown, and how it was read and judged."""
     wins = sum(c.is_win for c in comparisons)
-    test = "paired test by seed" if comparisons[0].test == "paired" else "Welch's test of the means"
+    names = {"paired": "paired test by seed", "welch": "Welch's test of the means", "one-sample": "t-test of the mean"}
+    tests = " or ".join(names[x] for x in dict.fromkeys(c.test for c in comparisons))
+    ours = " or ".join(dict.fromkeys(c.optimizer for c in comparisons))
+    end = "; nothing can be equivalent without --margin." if any(c.margin is None for c in comparisons) else "."
     return Group(
         verdict_table(comparisons),
-        f"{comparisons[0].optimizer} is better in {wins} of {len(comparisons)} comparisons at {alpha:g}: {test}, "
-        "Holm's correction; nothing can be equivalent, since a table has no margin.",
+        *(f"{note}." for note in notes),
+        f"{ours} is better in {wins} of {plural(len(comparisons), 'comparison')} at {alpha:g}: {tests}, Holm's "
+        f"correction{end}",
     )
 
 

@@ -1,15 +1,22 @@
-"""Anyone's table is judged as scipy and statsmodels judge its numbers, and as a study with these values."""
+"""Anyone's table is judged as scipy and statsmodels judge its numbers, or refused with the choice that it leaves."""
 
 import csv
+import io
+import json
+import sys
+from pathlib import Path
 
+import pandas
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from fairbench.analysis.published.user_table import table_comparisons
+import fairbench as fb
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 
+TABLES = Path(__file__).parent / "tables"
+"""Ten tables in the forms of different programs."""
 VALUES = {
     ("gpt", "Mine"): (1.50, 1.52, 1.49, 1.55),
     ("gpt", "AdamW"): (1.60, 1.64, 1.59, 1.66),
@@ -34,7 +41,7 @@ def write(path, head, *rows):
 
 
 def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed):
-    judged = table_comparisons(by_seed)
+    judged = fb.verdicts(by_seed)
     assert [(c.arena, c.optimizer, c.baseline) for c in judged] == [
         (arena, "Mine", baseline) for arena in BETTER for baseline in ("AdamW", "+Lion")
     ]
@@ -57,7 +64,7 @@ def assert_judged_by(judged, tests, won):
 def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed, tmp_path):
     summaries = [(*arm, len(x), stats.tmean(x), stats.tstd(x), BETTER[arm[0]]) for arm, x in VALUES.items()]
     table = write(tmp_path / "summaries.csv", "arena,optimizer,n,mean,std,better", *summaries)
-    of_seeds, of_summaries = table_comparisons(by_seed), table_comparisons(table)
+    of_seeds, of_summaries = fb.verdicts(by_seed), fb.verdicts(table)
     tests = [
         stats.ttest_ind(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline], equal_var=False) for c in of_summaries
     ]
@@ -70,25 +77,180 @@ def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed, tmp_pa
 
 
 def test_a_smaller_family_another_reference_and_direction(by_seed):
-    gpt, vit = table_comparisons(by_seed, optimizer="AdamW", baselines=["Mine"], better="higher")
+    gpt, vit = fb.verdicts(by_seed, "AdamW", "higher", baselines="Mine")
     assert (gpt.verdict, gpt.baseline, vit.baseline) == ("better", "Mine", "Mine")
     assert [gpt.p_holm, vit.p_holm] == pytest.approx(multipletests([gpt.p, vit.p], method="holm")[1])
 
 
-def test_lost_seeds_give_no_test(tmp_path, capsys):
+def test_each_pair_is_judged_by_what_it_has(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     rows = [("gpt", "Mine", 1, 1.5), ("gpt", "Mine", 2, 1.6), ("gpt", "AdamW", 1, "diverged"), ("gpt", "AdamW", 2, 1.5)]
-    rows += [("gpt", "Lion", 1, 1.5), ("vit", "Mine", 1, 1.0), ("vit", "Lion", 1, 1.0)]
+    rows += [("gpt", "Lion", 1, 1.5), ("gpt", "SGD", 2, "OOM"), ("vit", "Mine", 1, 1.0), ("vit", "Lion", 1, 1.0)]
     table = write(tmp_path / "lost.csv", "arena,optimizer,seed,value", *rows)
-    judged = table_comparisons(table, better="lower")
+    judged = fb.verdicts(table, better="lower")
     assert [c.statement for c in judged] == [
         "diverged (AdamW diverged 1/2)",
-        "incomplete (Lion missing 1/2)",
+        "inconclusive (fewer than 2 seeds, no test)",
+        "incomplete (SGD without a value 1/1)",
         "identical values (in every seed)",
     ]
     assert main(["verdicts", str(table), "--better", "lower"]) == 0
     shown = capsys.readouterr().out
     assert all(c.statement in shown for c in judged)
-    assert "Mine is better in 0 of 3 comparisons at 0.05" in shown
+    assert "Mine is better in 0 of 4 comparisons at 0.05" in shown
+
+
+def test_unequal_seeds_are_paired_where_two_are_shared_and_otherwise_judged_by_welchs_test():
+    mine, base = {0: 1.5, 1: 1.53, 2: 1.51, "3.0": 1.4}, {"0.0": 1.6, 1: 1.61, 2: 1.65, 7: 1.9, 8: 1.2}
+    rows = [{"optimizer": name, "seed": s, "loss": x} for name, of in (("a", mine), ("b", base)) for s, x in of.items()]
+    (c,) = fb.verdicts(rows)
+    assert c.p == pytest.approx(stats.ttest_rel([1.5, 1.53, 1.51], [1.6, 1.61, 1.65]).pvalue)
+    assert (c.verdict, c.seeds, c.note) == ("better", 3, "3 seeds in common, of 4 and 5")
+    (c,) = fb.verdicts([row | {"seed": f"{row['optimizer']}{row['seed']}"} for row in rows])
+    assert c.p == pytest.approx(stats.ttest_ind([*mine.values()], [*base.values()], equal_var=False).pvalue)
+    assert c.note == "Welch's test, no seed in common"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected", "notes"),
+    [
+        ("wandb_runs.csv", {"metric": "val/loss"}, ("muon", "adamw", 3, 3.281667, 3.332333, 0.05066667), 1),
+        ("wandb_chart.csv", {"at": "last"}, ("muon", "adamw", 2, 3.275, 3.34, 0.065), 5),
+        ("mlflow_runs.csv", {"metric": "test_accuracy"}, ("adam", "sgd", 2, None, None, None), 1),
+        ("tensorboard_scalars.csv", {"metric": "loss/eval", "at": "best"}, ("lion", "adamw", 2, 2.22, 2.325, 0.105), 2),
+        (
+            "algoperf_curves.csv",
+            {"columns": {"seed": "study"}, "at": 2000},
+            ("shampoo", "nadamw", 2, 0.724, 0.7224, 0.0016),
+            0,
+        ),
+        ("huggingface_results.jsonl", {"metric": "eval_loss"}, ("adamw_torch", "adafactor", 2, 0.415, 0.435, 0.02), 1),
+        ("optuna_trials.csv", {"better": "lower"}, ("Ranger", "Adam", 2, 0.315, 0.3355, 0.0205), 0),
+        ("readme_table.md", {"columns": {"n": "3"}}, ("SAM", "SGD", 3, 97.3, 96.6, 0.7), 2),
+        (
+            "spreadsheet.csv",
+            {"columns": {"arena": "Datensatz", "optimizer": "Verfahren", "seed": "Lauf"}, "better": "higher"},
+            ("Neu", "Adam", 2, 98.5, 98.15, 0.35),
+            0,
+        ),
+        ("pandas_summary.csv", {"metric": "test_ppl"}, ("soap", "adamw", 4, 21.4, 22.1, 0.7), 1),
+    ],
+)
+def test_tables_of_other_programs(name, options, expected, notes):
+    (c,), found = (judged := fb.verdicts(TABLES / name, **options)), judged.notes
+    numbers = c.n_optimizer, c.mean_optimizer, c.mean_baseline, c.gain
+    assert (c.optimizer, c.baseline) == expected[:2]
+    assert numbers == pytest.approx(expected[2:])
+    assert len(found) == notes, found
+    with pytest.raises(UsageError, match=r"(?s)Give --|give --|a mean of how many seeds"):
+        fb.verdicts(TABLES / name)
+
+
+RUNS = {"mine": ("1.512", "1.498", "1.52"), "adamw": ("1.61", "1.653", "1.6"), "lion": ("1.5", "1.6", "1.55")}
+MAKERS = {
+    "own": lambda rows: [("Optimizer", "Seed", "final_loss"), *rows],
+    "W&B": lambda rows: [
+        ("Name", "State", "Runtime", "optimizer", "seed", "val/loss"),
+        *((f"{o}-{s}", "finished", "90", o, s, x) for o, s, x in rows),
+    ],
+    "MLflow": lambda rows: [
+        ("run_id", "status", "metrics.val_loss", "params.lr", "params.optimizer", "params.seed"),
+        *((f"{i:x}f", "FINISHED", x, "0.1", o, s) for i, (o, s, x) in enumerate(rows)),
+    ],
+    "names of runs": lambda rows: [("run", "test loss"), *((f"{o}_seed{s}", x) for o, s, x in rows)],
+    "a column for each": lambda rows: [
+        ("seed", *dict.fromkeys(o for o, _, _ in rows)),
+        *((s, *(x for _, t, x in rows if t == s)) for s in dict.fromkeys(s for _, s, _ in rows)),
+    ],
+}
+ODDITIES = {
+    "mark": lambda rows: ("\ufeff" + as_csv(rows), "", 1),
+    "semicolons": lambda rows: (as_csv([[c.replace("1.", "1,") for c in row] for row in rows], ";"), "", 1),
+    "percent": lambda rows: (as_csv([[f"{c} %" if c[:2] == "1." else c for c in row] for row in rows], "\t"), "", 1),
+    "thousands": lambda rows: (
+        as_csv([[f"1,{c[2:]}{'0' * (5 - len(c))}.5" if c[:2] == "1." else c for c in row] for row in rows]),
+        "",
+        1000,
+    ),
+    "empty rows": lambda rows: (as_csv([*rows, [""] * len(rows[0]), [""] * len(rows[0])]), "", 1),
+    "two numbers": lambda rows: (
+        as_csv([[c.replace("1.", "1,").ljust(5, "0") if c[:2] == "1." else c for c in row] for row in rows]),
+        "can be 1512 or 1.512",
+        1,
+    ),
+    "underscores": lambda rows: (
+        as_csv([[c.replace("1.498", "1_498") for c in row] for row in rows]),
+        "1_498|--columns",
+        1,
+    ),
+    "one name": lambda rows: (as_csv([[*row, row[-1]] for row in rows]), "has two columns", 1),
+}
+
+
+def as_csv(rows, delimiter=","):
+    csv.writer(text := io.StringIO(), delimiter=delimiter).writerows(rows)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("oddity", ODDITIES)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_exports_of_five_makers_with_eight_oddities(maker, oddity):
+    text, refusal, factor = ODDITIES[oddity](
+        MAKERS[maker]([(o, str(s), x) for o, of in RUNS.items() for s, x in enumerate(of)])
+    )
+    if refusal:
+        with pytest.raises(UsageError, match=refusal):
+            fb.verdicts(io.StringIO(text), better="lower")
+        return
+    judged = fb.verdicts(io.StringIO(text), better="lower")
+    values = {o: [factor * float(x) + (factor > 1) / 2 for x in of] for o, of in RUNS.items()}
+    assert [c.baseline for c in judged] == ["adamw", "lion"]
+    for c in judged:
+        test = stats.ttest_rel(values[c.baseline], values[c.optimizer])
+        assert (c.optimizer, c.n_optimizer, c.n_baseline, c.test) == ("mine", 3, 3, "paired")
+        assert (c.gain, c.p) == pytest.approx((test.statistic * test._standard_error, test.pvalue))
+
+
+def test_rows_in_memory_and_standard_input(by_seed, monkeypatch, capsys):
+    rows = list(csv.DictReader(by_seed.read_text(encoding="utf-8-sig").splitlines()))
+    expected = fb.verdicts(by_seed).to_dicts()
+    lists = {name: [row[name] for row in rows] for name in rows[0]}
+    same = [rows, [[*rows[0]], *(row.values() for row in rows)], lists, pandas.DataFrame(rows), by_seed.open("rb")]
+    same += [io.StringIO(json.dumps(rows)), io.StringIO("\n".join(map(json.dumps, rows))), str(by_seed)]
+    assert all(fb.verdicts(source).to_dicts() == expected for source in same)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(by_seed.open("rb")))
+    assert main(["verdicts", "-", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["comparisons"] == json.loads(json.dumps(expected))
+
+
+def test_a_margin_and_a_number_to_compare_with(tmp_path, capsys):
+    a, b = (3.278, 3.2784, 3.2788, 3.2781), (3.2781, 3.2783, 3.2785, 3.2784)
+    rows = [(name, seed, x) for name, values in (("A", a), ("B", b)) for seed, x in enumerate(values)]
+    table = write(tmp_path / "records.txt", "optimizer,seed,val_loss", *rows)
+    (c,) = fb.verdicts(table, margin=0.01)
+    low, high = (stats.ttest_rel(a, [x + s * 0.01 for x in b]).pvalue / 2 for s in (-1, 1))
+    assert (c.verdict, c.p_equivalence) == ("equivalent", pytest.approx(max(low, high)))
+    judged = fb.verdicts(table, against=3.28, alpha=0.01)
+    tests = [stats.ttest_1samp(values, 3.28) for values in (a, b)]
+    assert [(c.optimizer, c.baseline, c.verdict) for c in judged] == [("A", "3.28", "better"), ("B", "3.28", "better")]
+    assert [c.p for c in judged] == pytest.approx([test.pvalue for test in tests])
+    assert [c.gain for c in judged] == pytest.approx([3.28 - stats.tmean(x) for x in (a, b)])
+    assert main(["verdicts", str(table), "--against", "3.28", "--optimizer", "A", "--alpha", "0.01"]) == 0
+    assert "A is better in 1 of 1 comparison at 0.01: t-test of the mean" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300, 3e222, 1e308])
+def test_values_at_the_ends_of_the_range_of_numbers(size):
+    rows = [
+        {"optimizer": name, "seed": s, "loss": x * size}
+        for name in "ab"
+        for s, x in enumerate((0.1, 0.3, 0.7, ord(name) / 100))
+    ]
+    for row in (*rows, {"optimizer": "a", "seed": 9, "loss": 1.0}, {"optimizer": "b", "seed": 9, "loss": 3.0}):
+        row["arena"] = "one"
+    (c,) = fb.verdicts(rows, margin=size)
+    of = ([row["loss"] / size for row in rows if row["optimizer"] == x] for x in "ab")
+    assert c.verdict == "diverged" if size == 1e308 else c.p == pytest.approx(stats.ttest_rel(*of).pvalue)
 
 
 HEAD = "arena,optimizer,seed,value"
@@ -97,30 +259,62 @@ HEAD = "arena,optimizer,seed,value"
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("arena,optimizer,value\n", "t.csv must have the columns arena, optimizer, seed, value or arena, optimizer, m"),
-        ("", "t.csv must have the columns .* it has none"),
-        (HEAD, "t.csv has no rows; add one for each seed or arm"),
-        (f"{HEAD}\na,X,1,good", "t.csv, line 2: value must be a number or 'diverged', got 'good'"),
-        (f"{HEAD}\na,X,1,1\na,X,1,2", "t.csv, line 3: seed 1 of X has a value already; keep one"),
+        ("arena,optimizer,value\n", "t.csv has no rows below its columns .arena, optimizer, value"),
+        ("", "t.csv has no rows below its columns .none"),
+        ("a,b\nx,1", "which column is the optimizer. Give --columns optimizer=NAME; .* it has a, b"),
+        (
+            "optimizer,train_loss,val_loss\nX,1,2",
+            "which metric is judged. Give --metric with one of: train_loss, val_loss",
+        ),
+        ("epoch,optimizer,loss\n1,X,1\n2,X,1", "t.csv, line 2: begins a curve over steps; give --at last, --at best"),
+        ("optimizer,method,score\nX,Y,1", "which values are better"),
+        (
+            "config.seed,seed,optimizer,loss\n1,2,X,3",
+            't.csv has 2 columns that may be the seed; give --columns seed="c',
+        ),
+        (
+            "optimizer,lr,loss\nX,1,1\nX,2,2",
+            'runs of one optimizer differ in lr; give --columns seed="lr", arena="lr" or',
+        ),
+        ("optimizer,loss\nAdamW,1\nadamw,2", "t.csv: are AdamW and adamw the same"),
+        ("optimizer,seed,acc\nX,1,93%\nX,2,0.93", "t.csv, line 3: has no percent sign, but t.csv, line 2 has one"),
+        ('optimizer,seed,loss\nX,1,1.5\nX,2,"1,52"', "line 3: 1,52 has a decimal comma, but .*line 2: 1.5 has a dec"),
+        (f"{HEAD}\na,X,1,good", "t.csv, line 2: must be a number, or say why .*; got 'good'"),
+        (f"{HEAD},better\na,X,1,1,max\na,X,1.0,2,max", "t.csv, line 3: seed 1 of X has a value already; keep one"),
         (f"{HEAD}\na,X,1,1,5", "t.csv, line 2: must have 4 cells, as the first line"),
         (f"{HEAD}\na,X,1", "t.csv, line 2: must have 4 cells, as the first line"),
-        (f"{HEAD}\na,X,1,1", "X shares no arena with another optimizer; add rows, or --optimizer"),
+        (f"{HEAD},better\na,X,1,1,lower", "X shares no arena with another optimizer; add rows, or --optimizer"),
         (f"{HEAD}\na,X,1,1\na,Y,1,1", "t.csv, line 2: which values are better. Give --better lower or higher"),
         (f"{HEAD},better\na,X,1,1,up\na,Y,1,1,up", "t.csv, line 2: better must be lower or higher, got 'up'"),
         (f"{HEAD},better\na,X,1,1,lower\na,Y,1,1,higher", "t.csv, line 3: better must be the same in all rows of"),
-        ("arena,optimizer,mean,std,n\na,X,1,-1,3", "line 2: n must be at least 1, .* std finite and not negative"),
-        ("arena,optimizer,mean,std,n\na,X,1,1,2.5", "t.csv, line 2: n must be a whole number, got '2.5'"),
-        ("arena,optimizer,mean,std,n\na,X,1,1,2\na,X,1,1,2", "t.csv, line 3: X has a row already; keep one"),
+        (
+            "arena,optimizer,mean,std,n,better\na,X,1,-1,3,max",
+            "line 2: n must be at least 1, .* std finite and not neg",
+        ),
+        ("arena,optimizer,mean,std,n,better\na,X,1,1,2.5,max", "t.csv, line 2: n must be a whole number, got '2.5'"),
+        ("optimizer,mean,std,n,better\nX,1,1,2,max\nX,1,1,2,max", "t.csv, line 3: X has a value already; keep one"),
     ],
 )
 def test_mistakes_in_a_table_are_named_with_their_line(tmp_path, text, complaint):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(UsageError, match=complaint):
-        table_comparisons(tmp_path / "t.csv")
+        fb.verdicts(tmp_path / "t.csv")
 
 
-def test_names_that_a_table_lacks_and_a_file_that_is_absent(by_seed):
-    with pytest.raises(UsageError, match=r"unknown optimizer of by_seed.csv 'Min'; did you mean 'Mine'"):
-        table_comparisons(by_seed, optimizer="Min")
-    with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a CSV file in UTF-8"):
-        table_comparisons(by_seed.with_name("absent.csv"))
+def test_wrong_options_and_an_absent_file(by_seed):
+    wrong = [
+        ({"optimizer": "Min"}, r"unknown optimizer of by_seed.csv 'Min'; did you mean 'Mine'"),
+        (
+            {"columns": {"value": "valeu"}},
+            r"unknown column of by_seed.csv 'valeu'; did you mean 'value'\? .known: arena",
+        ),
+        ({"columns": {"val": "value"}}, "unknown role of a column 'val'"),
+        ({"at": "last"}, "--at last needs a step; give --columns step=NAME"),
+        ({"margin": -1}, "--margin: the margin must be a positive number, got -1"),
+        ({"alpha": 5}, "alpha must lie between 0 and 1, as 0.05 for 5%; got 5"),
+    ]
+    for options, complaint in wrong:
+        with pytest.raises(UsageError, match=complaint):
+            fb.verdicts(by_seed, **options)
+    with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a table in CSV or JSON"):
+        fb.verdicts(by_seed.with_name("absent.csv"))

@@ -20,6 +20,7 @@ from fairbench.analysis.statistics.significance import (
     summarize,
     welch,
 )
+from fairbench.common.errors import UsageError
 from fairbench.suites.stages import TESTS
 
 Verdict = Literal[
@@ -46,7 +47,7 @@ class Comparison:
         baseline: the optimizer that it is compared with.
         verdict: the conclusion on the optimizer; only "better" is a win.
         note: the reason of the verdict, or a restriction; may be empty.
-        test: the test that decides, "paired" or "welch", see `TESTS`.
+        test: the test that decides, "paired" or "welch", see `TESTS`; or "one-sample" against a number.
         mean_optimizer, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
         gain: difference of the means, positive where the optimizer is better.
         ci_low, ci_high: end of the 95% confidence interval of the gain, not corrected for the number of
@@ -132,6 +133,8 @@ class Comparison:
 
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
     """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate."""
+    if not 0 < alpha < 1:
+        raise UsageError(f"alpha must lie between 0 and 1, as 0.05 for 5%; got {alpha:g}")
     adjusted = holm([c.p for c in family])
     return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
 

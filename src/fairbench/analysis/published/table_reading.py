@@ -1,0 +1,183 @@
+"""Rows of text from anyone's table: a file of any name, standard input, an open file, or values in memory."""
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from fairbench.common.errors import UsageError
+
+DELIMITERS = ",;\t|"
+MARKDOWN = re.compile(r"[\s|:-]*-[\s|:-]*")
+"""The line of a Markdown table between its head and its rows."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The texts of a row by their columns, and where it is."""
+
+    cells: Mapping[str, str]
+    place: str
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The rows of a table that have any text, and what must be said of how it was read."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    notes: tuple[str, ...] = ()
+
+
+def read_table(source: Any) -> Sheet:
+    """The rows of a table, as texts.
+
+    Args:
+        source: a path; "-" for standard input; an open file; a data frame of pandas, polars or pyarrow; a list of
+            mappings, of dataclasses, or of rows of which the first has the names; a mapping of columns. A file has CSV
+            with commas, semicolons, tabs or bars (Markdown), JSON, or a JSON object in each line.
+
+    Raises:
+        UsageError: it cannot be read, has no rows, two columns of one name, or a row of another length.
+    """
+    if isinstance(source, str) and source == "-":
+        return _of_text("standard input", sys.stdin.buffer.read())
+    if isinstance(source, str | os.PathLike):
+        try:
+            return _of_text(Path(source).name, Path(source).read_bytes())
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{os.fspath(source)} cannot be read: {error}; give a table in CSV or JSON") from None
+    if hasattr(source, "read"):
+        return _of_text(Path(str(getattr(source, "name", "the open file"))).name, source.read())
+    return _of_values("the table", source)
+
+
+def _of_text(name: str, content: str | bytes) -> Sheet:
+    text, notes = (content, ()) if isinstance(content, str) else _decoded(name, content)
+    text = text.lstrip("\ufeff")
+    if text.lstrip()[:1] in ("[", "{"):
+        return _of_values(name, _of_json(name, text))
+    lines = text.splitlines(keepends=True)
+    if lines and lines[0].startswith("sep="):  # as Excel writes it
+        lines[0] = "\n"
+    if text.lstrip().startswith("|"):
+        lines = [line.strip().strip("|").replace("**", "") + "\n" for line in lines if not MARKDOWN.fullmatch(line)]
+    head = next(filter(str.strip, lines), "")
+    delimiter = max(DELIMITERS, key=lambda x: len(next(csv.reader([head], delimiter=x), [])))
+    reader = csv.reader(io.StringIO("".join(lines), newline=""), delimiter=delimiter)
+    try:
+        rows = [(f"{name}, line {reader.line_num}", [*map(str.strip, cells)]) for cells in reader]
+    except csv.Error as error:
+        raise UsageError(f"{name}, line {reader.line_num}: no CSV: {error}") from None
+    return _sheet(name, [row for row in rows if any(row[1])], notes)
+
+
+def _decoded(name: str, content: bytes) -> tuple[str, tuple[str, ...]]:
+    """The text of a file in UTF-8, UTF-16 with its mark, or, which is then said, Windows-1252."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return content.decode("utf-16", "replace"), ()
+    if b"\0" in content:
+        raise UsageError(f"{name} is no text; save it as CSV in UTF-8")
+    try:
+        return content.decode(), ()
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace"), (f"{name} is not UTF-8 and was read as Windows-1252",)
+
+
+def _of_json(name: str, text: str) -> Any:
+    """A value of JSON, or those of its lines."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        _check_names(name, [key for key, _ in pairs])
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except ValueError:
+        found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            found += [json.loads(line, object_pairs_hook=once)] if line.strip() else []
+        except ValueError as error:
+            raise UsageError(f"{name}, line {number}: no JSON: {error}") from None
+    return found
+
+
+def _of_values(name: str, values: Any) -> Sheet:
+    """The rows of values in memory."""
+    if hasattr(values, "columns"):
+        _check_names(name, [*map(_text, values.columns)])
+    for method in ("to_dicts", "to_pylist"):
+        values = getattr(values, method)() if hasattr(values, method) else values
+    if hasattr(values, "reset_index"):  # a data frame of pandas, in which NaN is a missing value
+        values = values.reset_index(drop=not any(values.index.names))
+        values = values.astype(object).where(values.notna(), None).to_dict("records")
+    if isinstance(values, Mapping):
+        values = _of_mapping(name, values)
+    found = [*values] if isinstance(values, Iterable) else [values]
+    found = [asdict(x) if is_dataclass(x) and not isinstance(x, type) else x for x in found]
+    if found and all(isinstance(row, Mapping) for row in found):
+        found = [_flat(row) for row in found]
+        columns = list(dict.fromkeys(key for row in found for key in row))
+        found = [columns, *([row.get(column) for column in columns] for row in found)]
+    elif any(isinstance(row, str) or not isinstance(row, Iterable) for row in found):
+        raise UsageError(f"{name} must be a list of rows, each with its values by column, or a list for each column")
+    rows = [(f"{name}, row {i}", [*map(_text, row)]) for i, row in enumerate(found)]
+    return _sheet(name, [row for row in rows if any(row[1])], ())
+
+
+def _of_mapping(name: str, values: Mapping[str, Any]) -> Any:
+    """The rows of a mapping: a list for each column, or a mapping for each optimizer, or for each column, by seed."""
+    parts = [*values.values()]
+    if parts and all(isinstance(x, Mapping) for x in parts):
+        if not all(str(key).isdigit() for x in parts for key in x):
+            return [{"optimizer": key, **x} for key, x in values.items()]
+        keys = dict.fromkeys(key for x in parts for key in x)
+        return [{"seed": key, **{column: x.get(key) for column, x in values.items()}} for key in keys]
+    if parts and all(isinstance(x, Sequence) and not isinstance(x, str) for x in parts):
+        return [[*values], *zip_longest(*parts)]
+    return [values]
+
+
+def _flat(row: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """The values of nested mappings by the path of their keys."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        found |= _flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": value}
+    return found
+
+
+def _text(value: Any) -> str:
+    """A value as text; a tensor or a number of numpy by its value."""
+    if isinstance(value, tuple):  # a column of several levels of pandas
+        return "_".join(filter(None, map(_text, value)))
+    return "" if value is None else str(value.item() if hasattr(value, "item") else value).strip()
+
+
+def _sheet(name: str, rows: Sequence[tuple[str, Sequence[str]]], notes: tuple[str, ...]) -> Sheet:
+    head = list(rows[0][1]) if rows else []
+    longest = max((i for _, cells in rows for i, cell in enumerate(cells, 1) if cell), default=0)
+    if longest > len(head):
+        place = next(place for place, cells in rows if any(cells[len(head) :]))
+        raise UsageError(f"{place}: must have {len(head)} cells, as the first line; quote a cell with the separator")
+    head = [column or f"column {i}" for i, column in enumerate(head[:longest], 1)]
+    _check_names(name, head)
+    for place, cells in rows:
+        if len(cells) < len(head):
+            raise UsageError(f"{place}: must have {len(head)} cells, as the first line; it has {len(cells)}")
+    if len(rows) < 2:
+        raise UsageError(f"{name} has no rows below its columns ({', '.join(head) or 'none'})")
+    return Sheet(name, tuple(head), [Row(dict(zip(head, cells, strict=False)), x) for x, cells in rows[1:]], notes)
+
+
+def _check_names(name: str, columns: Sequence[str]) -> None:
+    if twice := [x for i, x in enumerate(columns) if x in columns[:i]]:
+        raise UsageError(f"{name} has two columns {twice[0]!r}; give each its own name")
