@@ -1,8 +1,8 @@
 """State dicts: their schema, the migration of other optimizers' checkpoints, and dtypes that survive loading."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product, repeat
 from typing import Any
 
 import torch
@@ -29,8 +29,7 @@ OWN_STATE = (*DETECTOR, "compensation")
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
 
-ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
-PUBLISHED_ONLY = ("use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
+OTHERS_ONLY = ("amsgrad", "decoupled_weight_decay", "fused", "use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
 
 FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
 
@@ -48,9 +47,6 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     Args:
         state_dict: the result of some optimizer's `state_dict()`; it is not changed.
         groups: the groups of the loading optimizer, for hyperparameters that the state dict does not contain.
-
-    Returns:
-        A state dict that `torch.optim.Optimizer.load_state_dict` takes.
 
     Raises:
         ValueError: a newer psilogic wrote it, it belongs to an unsupported optimizer, or the shapes of Adam's moments
@@ -70,28 +66,19 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         if any(map(_saw_nothing, entries.values())):
             log.warning(UNMARKED)
         return {**state_dict, "state": entries}
-    _refuse_others(state_dict)
+    values, adams = state_dict["state"].values(), "whose moments mean other steps than those of Adam or AdamW"
+    if any("mu_product" in entry for entry in values):
+        raise ValueError(f"the state dict is of NAdam, {adams}")
+    if any("decoupled_weight_decay" in group and "amsgrad" not in group for group in saved_groups):
+        raise ValueError(f"the state dict is of RAdam, {adams}")
     if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
     _check_shapes(entries, saved_groups, groups)
-    for notice in dict.fromkeys(notice for pair in _pairs(saved_groups, groups) for notice in _notices(*pair, entries)):
+    pairs = list(zip(saved_groups, chain(groups, repeat({})), strict=False))  # torch checks their numbers later
+    for notice in dict.fromkeys(notice for pair in pairs for notice in _notices(*pair, entries)):
         log.warning(notice)
-    return {
-        **state_dict,
-        "state": entries,
-        "param_groups": [_group(saved, mine, entries) for saved, mine in _pairs(saved_groups, groups)],
-    }
-
-
-def _refuse_others(state_dict: Mapping[str, Any]) -> None:
-    """Refuse checkpoints with Adam's moments whose steps are not Adam's."""
-    for name, found in (
-        ("NAdam", any("mu_product" in entry for entry in state_dict["state"].values())),
-        ("RAdam", any("decoupled_weight_decay" in g and "amsgrad" not in g for g in state_dict["param_groups"])),
-    ):
-        if found:
-            raise ValueError(f"the state dict is of {name}, whose moments mean other steps than those of Adam or AdamW")
+    return {**state_dict, "state": entries, "param_groups": [_group(*pair, entries) for pair in pairs]}
 
 
 def _saw_nothing(entry: StateDict) -> bool:
@@ -103,14 +90,7 @@ def _saw_nothing(entry: StateDict) -> bool:
     return bool((norm.full_tensor() if is_dtensor(norm) else norm) != 0)
 
 
-def _pairs(saved: list[StateDict], mine: list[StateDict]) -> Iterator[tuple[StateDict, StateDict]]:
-    """Each saved group with that of the loading optimizer; torch checks their numbers later."""
-    return zip(saved, chain(mine, repeat({})), strict=False)
-
-
-def _check_shapes(
-    entries: Mapping[Any, StateDict], saved_groups: list[dict[str, Any]], groups: list[dict[str, Any]]
-) -> None:
+def _check_shapes(entries: Mapping[Any, StateDict], saved_groups: list[StateDict], groups: list[StateDict]) -> None:
     """Refuse moments of other shapes; torch checks the numbers of groups and parameters."""
     for i, (saved, mine) in enumerate(zip(saved_groups, groups, strict=False)):
         for j, (key, p) in enumerate(zip(saved["params"], mine["params"], strict=False)):
@@ -142,36 +122,30 @@ def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[A
     """A parameter group with the saved hyperparameters, completed by those of the loading optimizer."""
     if saved.get("lion_mode"):
         raise ValueError("the state dict was written with lion_mode=True, which has no counterpart here")
-    kept = {name: value for name, value in saved.items() if name not in ADAM_ONLY + PUBLISHED_ONLY}
+    kept = {name: value for name, value in saved.items() if name not in OTHERS_ONLY}
     group = {**mine, **kept, "schema": SCHEMA}
-    if "use_foreach" in saved:  # the published package: gn relative to its average, AGC of whole tensors
-        group |= {"chaos_signal": _published_signal(saved, entries), "agc_norm": "tensor", "chaos_scope": "tensor"}
-        group["chaos_warmup"] = _published_warmup(saved)
+    if "use_foreach" in saved:
+        group |= {**_published(saved, entries), "agc_norm": "tensor", "chaos_scope": "tensor"}
     return group
 
 
-def _published_signal(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> str:
-    """The detector's input in a group of the published package: versions without a reference had the raw one."""
-    return "relative" if any("chaos_ref" in entries.get(key, {}) for key in saved["params"]) else "raw"
+def _published(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
+    """Signal and warm-up of a group of the published package, whose gn was relative to its average where it had one.
 
-
-def _published_warmup(saved: Mapping[str, Any]) -> int:
-    """The warm-up of a group of the published package, whose automatic one was not that of this version.
-
-    The rule changed with 0.4, which added `gamma_auto`.
+    Its automatic warm-up was not that of this version, and its rule changed with 0.4, which added `gamma_auto`.
     """
+    relative = any("chaos_ref" in entries.get(key, {}) for key in saved["params"])
     warmup, T_max = int(saved.get("chaos_warmup", -1)), int(saved.get("gamma_T_max", 0))
-    if warmup >= 0:
-        return warmup
-    if T_max == 0:
-        return 200
-    return max(500, T_max // 20) if "gamma_auto" in saved else max(50, T_max // 10)
+    if warmup < 0:
+        automatic = max(500, T_max // 20) if "gamma_auto" in saved else max(50, T_max // 10)
+        warmup = automatic if T_max else 200
+    return {"chaos_signal": "relative" if relative else "raw", "chaos_warmup": warmup}
 
 
 def _notices(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iterator[str]:
     """What the user should know about the migration of a group, for the log."""
     if "use_foreach" in saved:
-        how = f"chaos_signal={_published_signal(saved, entries)!r}, chaos_warmup={_published_warmup(saved)}"
+        how = ", ".join(f"{name}={value!r}" for name, value in _published(saved, entries).items())
         yield f"loaded a checkpoint of the published package psilogic: {how}"
         if saved.get("gamma_auto"):
             yield f"gamma_auto=True has no counterpart here: gamma={saved['gamma']:g} is also that of small gradients"
@@ -190,24 +164,20 @@ def _notices(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping
 
 
 def restore_scalars(
-    params: Iterable[Tensor],
+    params: Sequence[Tensor],
     saved_ids: Iterable[Any],
     saved: Mapping[Any, StateDict],
     state: Mapping[Tensor, StateDict],
 ) -> None:
     """Restore the saved values of the detector's scalars, which torch has cast to the parameter's dtype; join all.
 
-    Args:
-        params: parameters of the optimizer, in the order of its groups.
-        saved_ids: their keys in the state dict, in the same order.
-        saved: the `state` of the state dict.
-        state: the optimizer's state; changed in place.
+    `saved_ids` are the parameters' keys in `saved`, the `state` of a state dict; `state` is changed in place.
     """
-    for param, key in zip(params, saved_ids, strict=True):
-        for name in DETECTOR:
-            value = saved.get(key, {}).get(name)
-            if value is not None:
-                keep = value.dtype if name == "chaos_start" else detector_dtype(param)
-                device = state[param]["step"].device if name == "chaos_start" else param.device
-                state[param][name] = value.detach().to(device=device, dtype=keep, copy=True)
-    join((state[p] for p in params if p in state), ("step", *DETECTOR))
+    for (param, key), name in product(zip(params, saved_ids, strict=True), DETECTOR):
+        value = saved.get(key, {}).get(name)
+        if value is not None:
+            counts = name == "chaos_start"
+            keep = value.dtype if counts else detector_dtype(param)
+            device = state[param]["step"].device if counts else param.device
+            state[param][name] = value.detach().to(device=device, dtype=keep, copy=True)
+    join([state[p] for p in params if p in state], ("step", *DETECTOR))

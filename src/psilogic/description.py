@@ -14,12 +14,7 @@ MOST_GROUPS = 8
 
 
 def describe(optimizer: Optimizer, kind: type) -> str:
-    """The hyperparameters that are not the defaults of a class, and a line for each group if there are several.
-
-    Args:
-        optimizer: the optimizer; the class `kind`, or derived from it.
-        kind: the class whose constructor has the defaults.
-    """
+    """The hyperparameters that are not the defaults of the class `kind`, and a line for each group of several."""
     defaults = {name: p.default for name, p in signature(kind).parameters.items() if p.default is not p.empty}
     groups: Sequence[Mapping[str, Any]] = optimizer.param_groups
     same = [name for name in defaults if all(_equal(group[name], groups[0][name]) for group in groups)]
@@ -31,8 +26,8 @@ def describe(optimizer: Optimizer, kind: type) -> str:
         f"  {group.get('name', i)}: {_tensors(group)}, {_options(group, [x for x in defaults if x not in same])}"
         for i, group in enumerate(groups[:MOST_GROUPS])
     ]
-    more = [f"  and {len(groups) - MOST_GROUPS} more groups"] if len(groups) > MOST_GROUPS else []
-    return "\n".join([first, *(line.removesuffix(", ") for line in lines), *more])
+    lines += [f"  and {len(groups) - MOST_GROUPS} more groups"] * (len(groups) > MOST_GROUPS)
+    return "\n".join([first, *(line.removesuffix(", ") for line in lines)])
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -63,20 +63,11 @@ def check_betas(betas: Any) -> None:
 
 
 def check_hyperparameters(options: Mapping[str, Any]) -> None:
-    """Check every hyperparameter of one group.
-
-    Args:
-        options: a complete parameter group, or the constructor's arguments.
-
-    Raises:
-        ValueError: naming the argument and its value.
-    """
+    """Check every hyperparameter of a complete group, or the constructor's; ValueError names it and its value."""
     check_betas(options["betas"])
-    for name in NON_NEGATIVE:
+    for name in (*NON_NEGATIVE, *["max_grad_norm"] * (options["max_grad_norm"] is not None)):
         check_range(name, options[name], 0.0)
     check_range("max_cancel", options["max_cancel"], 0.0, 1.0, open_end=False)
-    if options["max_grad_norm"] is not None:
-        check_range("max_grad_norm", options["max_grad_norm"], 0.0)
     for name, least in WHOLE.items():
         value = options[name]
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
@@ -119,22 +110,13 @@ def check_changes(groups: Sequence[Mapping[str, Any]]) -> None:
     for group in groups:
         if _chosen(group) not in _CHOSEN:
             check_hyperparameters(group)
-        if group is not first:
-            _check_same(group, first)
-
-
-def _check_same(group: Mapping[str, Any], first: Mapping[str, Any]) -> None:
-    for name in SAME_IN_ALL_GROUPS:
-        if group[name] != first[name]:
-            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} and {first[name]!r}")
+        for name in SAME_IN_ALL_GROUPS if group is not first else ():
+            if group[name] != first[name]:
+                raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} and {first[name]!r}")
 
 
 def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-    """Check one parameter group, completed by the defaults.
-
-    Args:
-        group: the group.
-        others: the existing groups.
+    """Check one parameter group, completed by the defaults, and that it agrees with the existing ones.
 
     Raises:
         ValueError: naming the argument and its value; also if it must be the same in all groups but is not.
@@ -142,5 +124,4 @@ def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
     """
     refuse_gone(group)
     check_hyperparameters(group)
-    for first in others[:1]:
-        _check_same(group, first)
+    check_changes([*others[:1], group])

@@ -132,8 +132,9 @@ class Monitor:
         return f"Monitor({self._step} steps of {tensors}, {fired} of {pairs} fired, {acted} cancelled)"
 
     def detach(self) -> None:
-        """Stop monitoring; earlier results can still be read."""
-        self._optimizer._observers.remove(self._observe)
+        """Stop monitoring, if it has not stopped; earlier results can still be read."""
+        if self._observe in self._optimizer._observers:
+            self._optimizer._observers.remove(self._observe)
         self._hook.remove()
 
     def read(self) -> list[TensorChaos]:
@@ -154,13 +155,8 @@ class Monitor:
         """
         sums = sum((seen.sums.sum(dim=1).cpu() for seen in self._seen.values()), torch.zeros(5, dtype=torch.float64))
         gate, active, cancellation, weight_decay, pairs = sums.tolist()
-        return {
-            "tensor_steps": int(pairs),
-            "gate_share": gate / max(pairs, 1),
-            "active_share": active / max(pairs, 1),
-            "cancellation": cancellation,
-            "weight_decay": weight_decay,
-        }
+        shares = {"gate_share": gate / max(pairs, 1), "active_share": active / max(pairs, 1)}
+        return {"tensor_steps": int(pairs), **shares, "cancellation": cancellation, "weight_decay": weight_decay}
 
     def quantities(self) -> dict[str, tuple[str, dict[str, float]]]:
         """For each quantity its unit and each tensor's total since the monitor began. This waits for the device.
@@ -202,21 +198,14 @@ class Monitor:
     def state_dict(self) -> dict[str, Any]:
         """All results as plain values and tensors, for the monitor of an optimizer that resumes from a checkpoint."""
         place = {id(p): i for i, p in enumerate(self._params())}
-        return {
-            "step": self._step,
-            "seen": [
-                {
-                    "params": [place[id(p)] for p in seen.params],
-                    "sums": seen.sums,
-                    "decision": {**seen.decision._asdict(), "memory": seen.decision.memory._asdict()},
-                    "step": seen.step,
-                }
-                for seen in self._seen.values()
-            ],
-            "spikes": [
-                (step, [place[id(p)] for p in params], fired, ratio) for step, params, fired, ratio in self._spikes
-            ],
-        }
+
+        def places(params: list[Tensor]) -> list[int]:
+            return [place[id(p)] for p in params]
+
+        every = [(x, {**x.decision._asdict(), "memory": x.decision.memory._asdict()}) for x in self._seen.values()]
+        seen = [{"params": places(x.params), "sums": x.sums, "decision": d, "step": x.step} for x, d in every]
+        spikes = [(step, places(params), fired, ratio) for step, params, fired, ratio in self._spikes]
+        return {"step": self._step, "seen": seen, "spikes": spikes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the results of another monitor.
@@ -230,11 +219,8 @@ class Monitor:
         for seen in state["seen"]:
             mine = [params[i] for i in seen["params"]]
             decision = Decision(**{**seen["decision"], "memory": Chaos(**seen["decision"]["memory"])})
-            key = tuple(map(id, mine))
-            self._seen[key] = _Seen(mine, seen["sums"].clone(), decision, seen["step"])
-        self._spikes = deque(
-            (step, [params[i] for i in places], fired, ratio) for step, places, fired, ratio in state["spikes"]
-        )
+            self._seen[tuple(map(id, mine))] = _Seen(mine, seen["sums"].clone(), decision, seen["step"])
+        self._spikes = deque((step, [params[i] for i in places], *rest) for step, places, *rest in state["spikes"])
 
     def _params(self) -> list[Tensor]:
         return [p for group in self._optimizer.param_groups for p in group["params"]]
@@ -266,12 +252,10 @@ class Monitor:
         d = seen.decision
         last = (d.gn, d.memory.fast, d.memory.slow, d.ratio, d.chaos, d.gate, d.warmup, d.cancellation)
         table = torch.stack([vector.to(d.gn.dtype) for vector in last]).T.tolist()
-        for p, (gn, fast, slow, ratio, chaos, gate, w, c), sums in zip(
-            seen.params, table, seen.sums.T.tolist(), strict=True
-        ):
-            counts = (round(sums[4]), round(sums[0]), round(sums[1]))
-            last_decision = (gn, fast, slow, ratio, chaos, bool(gate), w, c)
-            yield TensorChaos(names[id(p)], group_names[id(p)], *last_decision, *counts, sums[2], sums[3])
+        for p, found, sums in zip(seen.params, table, seen.sums.T.tolist(), strict=True):
+            found[5], counts = bool(found[5]), (round(sums[4]), round(sums[0]), round(sums[1]))
+            row: Any = (names[id(p)], group_names[id(p)], *found, *counts, sums[2], sums[3])
+            yield TensorChaos(*row)
 
     def _all_names(self) -> dict[int, str]:
         """The given names, or those of the optimizer's groups, or `<group>.<position>`."""

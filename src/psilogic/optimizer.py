@@ -11,20 +11,19 @@ from torch.optim.optimizer import Optimizer, ParamsT
 from psilogic import checkpoint, updates
 from psilogic.decision import Observable
 from psilogic.description import describe
-from psilogic.gradients import Rescaling
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.monitor import Monitor, monitor
 from psilogic.published_calls import check_order, refusing
 from psilogic.tensors.buckets import BucketCache, collect
 from psilogic.tensors.norms import simulation
 from psilogic.tensors.sharding import Sharding, refuse_hidden
-from psilogic.updates.selection import select
 
 
 class PsiLogic(Observable):
     r"""Adam with decoupled weight decay and a chaos-gated active cancellation.
 
-    For each tensor with gradient g (after global clipping, AGC and centralization, in that order):
+    For each tensor with gradient g (after global clipping, AGC and centralization, in that order), as in
+    `psilogic.reference`:
 
     .. math::
         gn = \|g\|_2 / \sqrt{numel}, \quad fast = 0.90 fast + 0.10 gn, \quad slow = 0.99 slow + 0.01 gn \\
@@ -36,13 +35,10 @@ class PsiLogic(Observable):
         \theta \leftarrow \theta - lr \cdot \hat m / (\sqrt{\hat v} + eps)
 
     The defaults do nothing before step 500 that ``torch.optim.AdamW`` does not; from step 625 on they cancel in full
-    (`chaos_warmup`). With ``gamma=0`` and ``quantum_decay=0`` every step is AdamW's. `psilogic.reference` has the rule
-    for one tensor. The state has three scalars per tensor more than AdamW's (four with ``chaos_signal="relative"``).
-    Adam's moments have the parameter's dtype, as in torch.
-    If `torch.amp.GradScaler` found an overflow, the step changes nothing.
-    Norms, AGC and centralization treat whole tensors, also if ranks hold pieces of them (DTensor).
-    When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
-    that step; the update is then AdamW's.
+    (`chaos_warmup`). With ``gamma=0`` and ``quantum_decay=0`` every step is AdamW's. The state has three scalars per
+    tensor more than AdamW's (four with ``chaos_signal="relative"``). Norms, AGC and centralization treat whole tensors,
+    also if ranks hold pieces of them (DTensor). When gn is not finite (in float32 from a norm of 1.8e19 on) the step is
+    AdamW's and the detector keeps its memory; after an overflow that `torch.amp.GradScaler` found nothing changes.
 
     Args:
         params: parameters, named parameters or parameter groups.
@@ -71,18 +67,16 @@ class PsiLogic(Observable):
             elements are pooled over the group, or over all groups with this scope.
         max_grad_norm: clip the global gradient norm inside the step; None is off. Equal to `clip_grad_norm_` before
             the step (one NaN reaches every tensor), but `p.grad` is not changed. The same in all groups.
-        bf16_update: how bfloat16 parameters are rounded. "nearest" is torch's rounding, with which a decay below half
-            an ulp has no effect; "stochastic" rounds up or down so that the mean is exact; "kahan" keeps the rounding
-            error in another bfloat16 tensor per parameter (2 bytes per element).
+        bf16_update: how bfloat16 parameters are rounded: "nearest" as in torch, where a decay below half an ulp has no
+            effect; "stochastic" with an exact mean; "kahan" keeps the error (another 2 bytes per element).
         maximize: maximize the objective.
         foreach: True uses torch's foreach operations on all tensors at once, False on one tensor after the other (less
             memory); None leaves the choice to `fused`, which has priority.
         fused: None runs psilogic's compiled kernels on a CPU (torch's fused kernel where they were not compiled),
-            Triton's kernels on an NVIDIA GPU (foreach, after a warning, where it cannot compile), and foreach on any
-            other device. `executed` counts the tensors of the last step by execution. False uses foreach. True
-            announces to `torch.amp.GradScaler` that the step unscales by itself, and is an error in the first step
-            if devices, dtypes and options of a group admit nothing fused. Tensors in a layout that is not supported
-            are updated by foreach in that step, with all of their dtype and device that are updated together.
+            Triton's on an NVIDIA GPU (foreach, after a warning, where it cannot compile), and foreach elsewhere and for
+            layouts that these do not support; `executed` counts the tensors of the last step by execution. False is
+            foreach. True announces to `torch.amp.GradScaler` that the step unscales by itself, and is an error in the
+            first step if devices, dtypes and options of a group admit nothing fused.
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
             all groups.
@@ -177,9 +171,7 @@ class PsiLogic(Observable):
         if isinstance(param_group, dict):
             check_group({**self.defaults, **param_group}, self.param_groups)
             param_group.setdefault("schema", checkpoint.SCHEMA)
-            param_group.setdefault(
-                "decoupled_weight_decay", True
-            )  # torch maps an AdamW's groups to these by their keys
+            param_group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
         super().add_param_group(param_group)
         try:
             refuse_hidden(self.param_groups[-1]["params"])
@@ -284,19 +276,17 @@ class PsiLogic(Observable):
         buckets = collect(self, self._sharding, self._caches)
         if not buckets:
             return
-        works, decider = select(buckets, self.state, scaled=found_inf is not None or grad_scale is not None)
-        pre_steps = [decider.pre_step(work) for work in works]
-        begun, found_inf = updates.begin(works, pre_steps, found_inf)
+        works, decide = updates.select(buckets, self.state, scaled=found_inf is not None or grad_scale is not None)
+        found_inf = updates.begin(works, found_inf)
         if found_inf is not None and (self._observers or not all(work.execution.skips for work in works)):
             if found_inf.item():
                 return
             found_inf = None  # otherwise the updates check it on the device
-        rescaling = Rescaling.of(begun, self.param_groups[0]["max_grad_norm"], grad_scale)
-        plans = decider.decide(works, pre_steps, begun, rescaling, found_inf, bool(self._observers))
-        updates.finish(works, begun, plans, found_inf)
-        for work, plan in zip(works, plans, strict=True):
+        decide(works, self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, bool(self._observers))
+        updates.finish(works, found_inf)
+        for work in works:
             if work.states:
                 self.executed[work.execution.name] += len(work.states)
                 for observer in self._observers:
-                    assert plan.decision is not None  # it is made if there are observers
-                    observer(work.owned.params, plan.decision)
+                    assert work.decision is not None  # it is made if there are observers
+                    observer(work.owned.params, work.decision)

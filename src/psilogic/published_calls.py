@@ -30,16 +30,11 @@ def refuse_gone(names: Iterable[str]) -> None:
             raise TypeError(f"psilogic has no argument {name}, unlike psilogic 0.3 to 0.6: {GONE[name]}")
 
 
-def refusing(
-    check: Callable[[Sequence[Any], Iterable[str]], None],
-) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def refusing(check: Callable[[Sequence[Any], Iterable[str]], None]) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Decorate a constructor: check what a call gives by position and by name, since its arguments do not show that.
 
-    Args:
-        check: gets the positional arguments without `self`, and the names of the others; it raises errors.
-
-    Returns:
-        The decorator. The constructor that it returns also raises TypeError for arguments that are gone.
+    `check` gets the positional arguments without `self`, and the names of the others. Arguments that are gone raise
+    TypeError too.
     """
 
     def decorate(constructor: Callable[P, None]) -> Callable[P, None]:
@@ -57,15 +52,8 @@ def refusing(
 def check_order(positional: Sequence[Any], names: Iterable[str]) -> None:
     """Refuse the published package's order params, lr, betas, weight_decay, gamma, p_ext, quantum_decay, eps, ...
 
-    Args:
-        positional: the values that a call gives by position.
-        names: the arguments that it names.
-
-    Warns:
-        UserWarning: the fourth value may be an eps or a weight decay; it is taken as eps, as in `torch.optim.AdamW`.
-
-    Raises:
-        TypeError: it can only be that order; the message says what to write.
+    TypeError if a call can only be of that order; a warning if its fourth value may be an eps or a weight decay, which
+    is taken as eps, as in `torch.optim.AdamW`.
     """
     if len(positional) < 4 or "weight_decay" in names:
         return
@@ -81,15 +69,7 @@ def check_order(positional: Sequence[Any], names: Iterable[str]) -> None:
 
 
 def check_preset_order(positional: Sequence[Any], names: Iterable[str]) -> None:
-    """Refuse the order of the published presets: params, lr, gamma_T_max.
-
-    Args:
-        positional: the values that a call gives by position.
-        names: the arguments that it names, of which none matters.
-
-    Raises:
-        TypeError: the third value is a number; the message says what to write.
-    """
+    """Refuse the order of the published presets, params, lr, gamma_T_max: TypeError if the third value is a number."""
     if len(positional) > 2 and isinstance(positional[2], Real):
         text = "the third positional argument is betas; in the presets of psilogic 0.3 to 0.6 it was gamma_T_max"
         raise TypeError(f"{text}: write gamma_T_max={positional[2]!r}")

@@ -125,7 +125,7 @@ def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
 
     Nothing reads a value: on the meta device a step can be taken before there are any.
     """
-    monkeypatch.setattr(device_tables, "_on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(device_tables, "GPU", "meta")
     monkeypatch.setattr(device_tables, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
@@ -143,7 +143,7 @@ def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
 
 
 def test_a_graph_that_would_freeze_the_clock_is_refused(monkeypatch):
-    monkeypatch.setattr(device_tables, "_on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(device_tables, "GPU", "meta")
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(RuntimeError, match=r"present value of step, which is on the CPU; use capturable=True"):
         device_tables.upload("step", torch.ones(3), torch.device("meta"))

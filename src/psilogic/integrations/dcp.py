@@ -44,22 +44,19 @@ class LoadPlanner(DefaultLoadPlanner):
         plan = super().create_local_plan()
         self.allow_partial_load = not strict
         saved = self.metadata.state_dict_metadata if self.metadata else {}
-        own = {key for key in self.state_dict if _is_own(key)}
+        own = {key for key in self.state_dict if _name(key) in OWN_STATE}
+        own |= {key for key in self.state_dict if _name(key) in OWN_OPTIONS and "param_groups." in key}
         missing = [key for key in self.state_dict if key not in saved]
         if own.isdisjoint(saved):
             missing = [key for key in missing if key not in own] if strict else missing
-            for key in filter(_is_schema, own):
-                set_element(self.original_state_dict, self.mappings[key], FROM_ADAMW)
+            for key in own:
+                if _name(key) == "schema":
+                    set_element(self.original_state_dict, self.mappings[key], FROM_ADAMW)
         if strict and missing:
             raise RuntimeError(f"Missing key in checkpoint state_dict: {missing[0]}.")
         return plan
 
 
-def _is_schema(key: str) -> bool:
-    return key.rpartition(".")[2] == "schema"
-
-
-def _is_own(key: str) -> bool:
-    """Whether a flattened key belongs to a hyperparameter or a state that only PsiLogic has."""
-    name = key.rpartition(".")[2]
-    return name in OWN_STATE or (name in OWN_OPTIONS and "param_groups." in key)
+def _name(key: str) -> str:
+    """The last name of a flattened key."""
+    return key.rpartition(".")[2]

@@ -1,5 +1,6 @@
 """The chaos detector of a Lightning training run, in the loggers of the run."""
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from psilogic.monitor import Monitor, monitor
@@ -45,7 +46,6 @@ class ChaosMonitor(Callback):
         self.every_n_steps = every_n_steps
         self.per_tensor = per_tensor
         self.monitors: list[Monitor] = []
-        self._attached = False
         self._global_step = 0
         self._logs_due = 0
         self._totals: list[dict[str, float]] = []
@@ -63,7 +63,6 @@ class ChaosMonitor(Callback):
             raise MisconfigurationException(f"ChaosMonitor needs a PsiLogic optimizer; the trainer has {names}")
         self._detach()
         self.monitors = [monitor(optimizer, pl_module.named_parameters()) for optimizer in watched]
-        self._attached = True
         self._totals = [watching.totals() for watching in self.monitors]
         self._global_step = trainer.global_step
         self._logs_due = self._due(trainer, _batch(trainer))
@@ -87,10 +86,8 @@ class ChaosMonitor(Callback):
         self._detach()
 
     def _detach(self) -> None:
-        if self._attached:
-            for watching in self.monitors:
-                watching.detach()
-        self._attached = False
+        for watching in self.monitors:
+            watching.detach()
 
     def _due(self, trainer: "Trainer", steps: int) -> int:
         """The number of logs that are due after a number of steps."""
@@ -98,27 +95,19 @@ class ChaosMonitor(Callback):
         return steps // every if every else 0
 
     def _log(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
-        writer = _Writer()
+        metrics: dict[str, float] = {}
+        # Lightning's loggers take all scalars of a step at once.
+        writer: Any = SimpleNamespace(add_scalar=lambda tag, value, step: metrics.update({tag: value}))
         for i, watching in enumerate(self.monitors):
             before, self._totals[i] = self._totals[i], watching.totals()
             suffix = f"/{i}" if len(self.monitors) > 1 else ""
             for quantity, value in _since(before, self._totals[i]).items():
-                writer.metrics[f"chaos/{quantity}{suffix}"] = value
+                metrics[f"chaos/{quantity}{suffix}"] = value
             if self.per_tensor:
                 watching.write(writer, _batch(trainer))
         for logger in trainer.loggers:
-            logger.log_metrics(writer.metrics, step=_batch(trainer))
-        pl_module.log_dict(writer.metrics, logger=False, on_step=True, on_epoch=False)  # into callback_metrics
-
-
-class _Writer:
-    """Collects a monitor's scalars, since Lightning's loggers take all scalars of a step at once."""
-
-    def __init__(self) -> None:
-        self.metrics: dict[str, float] = {}
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        self.metrics[tag] = scalar_value
+            logger.log_metrics(metrics, step=_batch(trainer))
+        pl_module.log_dict(metrics, logger=False, on_step=True, on_epoch=False)  # into callback_metrics
 
 
 def _batch(trainer: "Trainer") -> int:

@@ -7,11 +7,14 @@ The role of a parameter follows from the types of the modules around it; names d
 import re
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import product
 from typing import Any, NamedTuple
 
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
+
+Groups = list[dict[str, Any]]
 
 
 class Part(IntEnum):
@@ -38,13 +41,6 @@ class Position(NamedTuple):
 
     path: str
     modules: tuple[nn.Module, ...]
-
-
-class Landmarks(NamedTuple):
-    """Modules that are identified by their position in the whole model."""
-
-    patch: nn.Module | None
-    head: nn.Module | None
 
 
 GPT = (
@@ -105,9 +101,7 @@ PART_BY_NAME = (
 )
 
 
-def gpt_groups(
-    model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None
-) -> list[dict[str, Any]]:
+def gpt_groups(model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None) -> Groups:
     """Parameter groups of a decoder-only language model: embeddings, blocks and head.
 
     The chaos gains are 0.005 for embeddings, 0.01 for the head and 0.02 for all other parts. A head that is
@@ -120,9 +114,8 @@ def gpt_groups(
         weight_decay: decay of the decayed groups, >= 0; None for that of the optimizer that gets the groups.
 
     Returns:
-        Groups for `PsiLogic`, or any optimizer of torch, with every trainable parameter exactly once. Each has
-        `params`, `name` and `gamma`. Groups with names ending in "_no_decay" have `weight_decay` 0; the others have
-        it if it was given. There are no empty groups.
+        Groups for any optimizer of torch, with every trainable parameter exactly once, none of them empty. Each has
+        `params`, `name` and `gamma`. Those that end in "_no_decay" have `weight_decay` 0, the others the given one.
 
     Raises:
         TypeError: `model` is not a module.
@@ -137,9 +130,7 @@ def gpt_groups(
     return _groups(model, GPT, gamma, weight_decay)
 
 
-def vit_groups(
-    model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None
-) -> list[dict[str, Any]]:
+def vit_groups(model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None) -> Groups:
     """Parameter groups of a vision model: patch projection and tokens, attention, MLP, rest.
 
     The chaos gains are 0.005 for the patch projection, the tokens and the positions, 0.02 for attention, and
@@ -154,9 +145,7 @@ def vit_groups(
     return _groups(model, VIT, gamma, weight_decay)
 
 
-def nlp_groups(
-    model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None
-) -> list[dict[str, Any]]:
+def nlp_groups(model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None) -> Groups:
     """Parameter groups of an encoder or encoder-decoder language model: embeddings, attention, rest.
 
     The chaos gains are 0.01 for embeddings and 0.03 for attention and all other parts. Decay, arguments, result
@@ -170,31 +159,23 @@ def nlp_groups(
     return _groups(model, NLP, gamma, weight_decay)
 
 
-def _groups(
-    model: nn.Module, sections: Sequence[Section], gamma: float | None, weight_decay: float | None
-) -> list[dict[str, Any]]:
+def _groups(model: nn.Module, sections: Sequence[Section], gamma: float | None, weight_decay: float | None) -> Groups:
     """The model's trainable parameters by section and by whether they decay."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    landmarks = Landmarks(_patch_projection(model), _output_projection(model))
+    landmarks = {_patch_projection(model): Part.PATCH, _output_projection(model): Part.HEAD}
     members: dict[tuple[Part, bool], list[nn.Parameter]] = {}
     for param, positions in _positions(model).items():
         part = min(_part(position, landmarks) for position in positions)
         members.setdefault((part, all(_decays(param, position) for position in positions)), []).append(param)
 
     groups = []
-    for section in sections:
-        for decays in (True, False):
-            params = [p for part in sorted(section.parts) for p in members.get((part, decays), [])]
-            group: dict[str, Any] = {"params": params, "name": section.name if decays else f"{section.name}_no_decay"}
-            group["gamma"] = section.gamma if gamma is None else gamma
-            if not decays:
-                group["weight_decay"] = 0.0
-            elif weight_decay is not None:
-                group["weight_decay"] = weight_decay
-            if params:
-                groups.append(group)
-    return groups
+    for section, decays in product(sections, (True, False)):
+        params = [p for part in sorted(section.parts) for p in members.get((part, decays), [])]
+        name, decay = (section.name, weight_decay) if decays else (f"{section.name}_no_decay", 0.0)
+        group = {"params": params, "name": name, "gamma": section.gamma if gamma is None else gamma}
+        groups.append(group if decay is None else {**group, "weight_decay": decay})
+    return [group for group in groups if group["params"]]
 
 
 def _positions(model: nn.Module) -> dict[nn.Parameter, list[Position]]:
@@ -227,17 +208,15 @@ def _output_projection(model: nn.Module) -> nn.Module | None:
     return last if all(isinstance(module, nn.Sequential) for module in between) else None
 
 
-def _part(position: Position, landmarks: Landmarks) -> Part:
-    """The part of the model for a position: types first, names second."""
+def _part(position: Position, landmarks: dict[nn.Module | None, Part]) -> Part:
+    """The part of the model for a position: types first, names second; landmarks are known by their whole model."""
     owner = position.modules[0]
     if _is_norm(owner):
         return Part.OTHER
     if isinstance(owner, EMBEDDINGS):
         return Part.EMBEDDING
-    if owner is landmarks.patch:
-        return Part.PATCH
-    if owner is landmarks.head:
-        return Part.HEAD
+    if owner in landmarks:
+        return landmarks[owner]
     for module in position.modules:
         for part, types, class_name in PART_BY_TYPE:
             if isinstance(module, types) or class_name.search(type(module).__name__):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -97,14 +97,16 @@ def recognize(model: nn.Module) -> Finding:
 
 def _direction(named: NamedModules) -> Finding | None:
     """Whether the model has an encoder and a decoder, or is causal, or bidirectional; None if undeclared."""
-    config = _config(named)
+    configs = (getattr(module, "config", None) for _, module in named)
+    config = next((config for config in configs if hasattr(config, "is_encoder_decoder")), None)
     two_sided = getattr(config, "is_encoder_decoder", None)
     if two_sided or (two_sided is None and _has_two_sides(named)):
         return Finding(ModelFamily.LANGUAGE, "an encoder and a decoder")
     declared = {module.is_causal for _, module in named if isinstance(getattr(module, "is_causal", None), bool)}
     if getattr(config, "is_decoder", False) is True or True in declared:
         return Finding(ModelFamily.DECODER, "declares causal attention")
-    if any(_is_causal_mask(tensor) for _, module in named for tensor in _stored_tensors(module)):
+    stored = (chain(module.buffers(recurse=False), vars(module).values()) for _, module in named)
+    if any(isinstance(x, Tensor) and _is_causal_mask(x) for tensors in stored for x in tensors):
         return Finding(ModelFamily.DECODER, "stores a causal mask")
     if declared or any(getattr(module, "bidirectional", False) is True for _, module in named):
         return Finding(ModelFamily.LANGUAGE, "bidirectional attention or recurrence")
@@ -162,12 +164,6 @@ def _is_sequential(module: nn.Module) -> bool:
     return attention or isinstance(module, RECURRENT)
 
 
-def _config(named: NamedModules) -> Any:
-    """The outermost configuration of the kind of transformers', or None."""
-    configs = (getattr(module, "config", None) for _, module in named)
-    return next((config for config in configs if hasattr(config, "is_encoder_decoder")), None)
-
-
 def _has_two_sides(named: NamedModules) -> bool:
     """Whether the model has an encoder and a decoder that reads its output."""
     for path, module in named:
@@ -178,11 +174,6 @@ def _has_two_sides(named: NamedModules) -> bool:
         if isinstance(module, TWO_SIDED) or CROSS_ATTENTION.search(snake_case(f"{type(module).__name__}.{path}")):
             return True
     return False
-
-
-def _stored_tensors(module: nn.Module) -> chain[Tensor]:
-    """The buffers of a module and the tensors among its plain attributes."""
-    return chain(module.buffers(recurse=False), (value for value in vars(module).values() if isinstance(value, Tensor)))
 
 
 def _is_causal_mask(tensor: Tensor) -> bool:

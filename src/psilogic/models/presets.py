@@ -20,9 +20,8 @@ class Preset(PsiLogic):
     """Base class of the presets, which replace default hyperparameters.
 
     A value in a parameter group has priority over the constructor's argument, and that over the preset. If `params` is
-    a module, the preset makes the groups. Their gammas then replace the preset's, and an explicit gamma replaces all of
-    them; weight decay applies only to the decayed groups. Parameters and groups that the caller passes are not changed:
-    all of them decay unless their group has another weight decay.
+    a module, the preset makes the groups: their gammas replace the preset's, an explicit gamma all of them, and weight
+    decay applies to the decayed groups. Groups that the caller passes are not changed; those without one decay.
 
     Args:
         params: a module, or as for `PsiLogic` parameters, named parameters or parameter groups.
@@ -39,6 +38,8 @@ class Preset(PsiLogic):
     Attributes:
         hyperparameters: the values that replace `PsiLogic`'s defaults.
         reason: why `psilogic.auto` chose this preset; empty if the caller chose it.
+
+    Reference: PsiLogic paper, section 3.1.
 
     Example:
         >>> dict(PsiLogicGPT.hyperparameters)["tau_scale"]
@@ -71,11 +72,7 @@ class Preset(PsiLogic):
 class PsiLogicNLP(Preset):
     """PsiLogic for encoder and encoder-decoder language models.
 
-    gamma 0.03 (of a module: embeddings 0.01, attention and rest 0.03), quantum_decay 2e-4, tau_scale 2,
-    max_cancel 0.05, agc_clip 0.01, gradient centralization, weight_decay 1e-4. Arguments, errors and priorities
-    are those of `Preset`.
-
-    Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `nlp_groups`.
+    Arguments, errors and priorities are those of `Preset`, a module's groups those of `nlp_groups`.
 
     Example:
         >>> model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 2))
@@ -93,11 +90,7 @@ class PsiLogicNLP(Preset):
 class PsiLogicGPT(Preset):
     """PsiLogic for decoder-only language models that are trained from scratch.
 
-    gamma 0.02 (of a module: embeddings 0.005, blocks 0.02, head 0.01), quantum_decay 0, tau_scale 3,
-    max_cancel 0.03, neither AGC nor gradient centralization, weight_decay 0.1. Arguments, errors and priorities
-    are those of `Preset`.
-
-    Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `gpt_groups`.
+    Arguments, errors and priorities are those of `Preset`, a module's groups those of `gpt_groups`.
 
     Example:
         >>> model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))
@@ -115,11 +108,7 @@ class PsiLogicGPT(Preset):
 class PsiLogicViT(Preset):
     """PsiLogic for vision models, transformers and convolutional networks.
 
-    gamma 0.04 (of a module: patch projection and tokens 0.005, attention 0.02, MLP and rest 0.03),
-    quantum_decay 0, tau_scale 2.5, max_cancel 0.04, agc_clip 0.02, gradient centralization, weight_decay 1e-4.
-    Arguments, errors and priorities are those of `Preset`.
-
-    Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `vit_groups`.
+    Arguments, errors and priorities are those of `Preset`, a module's groups those of `vit_groups`.
 
     Example:
         >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.LazyLinear(10))
@@ -143,14 +132,11 @@ PRESETS: Mapping[ModelFamily, type[Preset]] = MappingProxyType(
 def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> Preset:
     """Make the optimizer with the preset of a model's family: vision, decoder-only or other language.
 
-    The family is recognized from modules and their attributes, not from `forward`. This has limits:
-
-    * A model that reads and predicts the same tokens is assumed to be causal, like most of them. A masked language
-      model is recognized only by a class name.
-    * A causal model without output layer (a classifier, for example) is recognized only if its attention declares
-      `is_causal`, if it stores its mask, or by a class name.
-    * A spectrogram that is convolved in two dimensions is an image. A model of images and text that predicts no
-      tokens belongs to the family of the part that it registers first.
+    The family is recognized from modules and their attributes, not from `forward`. A model that reads and predicts the
+    same tokens is assumed to be causal; a masked one is recognized only by a class name. A causal model without output
+    layer is recognized if its attention declares `is_causal`, if it stores its mask, or by a class name. A spectrogram
+    that is convolved in two dimensions is an image. A model of images and text that predicts no tokens belongs to the
+    family of the part that it registers first.
 
     Args:
         model: the model to train, a module.
@@ -181,13 +167,7 @@ def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any)
 def suitable(model: nn.Module) -> tuple[type[Preset], str]:
     """The preset for a model, by the rules of `model_family.recognize`, and the reason, which is logged at level INFO.
 
-    Returns:
-        `PsiLogicViT` for vision, `PsiLogicGPT` for decoder-only language models, `PsiLogicNLP` for encoders,
-        encoder-decoders (speech to text too) and other models of sequences.
-
-    Raises:
-        TypeError: `model` is not a module.
-        ValueError: the model's family is not recognized.
+    Errors are those of `auto`.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")

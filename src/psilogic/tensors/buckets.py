@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -47,49 +48,31 @@ class BucketCache:
 
 @dataclass
 class Bucket:
-    """The tensors of groups that are merged, which share device, dtype and the ranks that hold pieces of them.
+    """The tensors of groups that are merged, which share device, dtype and the ranks that hold pieces of them."""
 
-    Attributes:
-        groups: the parameter group of each tensor.
-        device: where the tensors are.
-        dtype: theirs.
-        ranks: the processes that hold the tensors' pieces; None when this one holds all of them.
-        cache: results about the tensors that are kept from step to step.
-        params: the parameters as the optimizer has them.
-        values: this rank's parts of them.
-        grads: this rank's parts of their gradients.
-        pieces: the positions of these parts in the whole tensors; None for each that is a whole tensor.
-        owned: positions of the tensors that are updated; those without a gradient here only take part in sums.
-        group: the hyperparameters; numbers in which the groups differ are vectors on the host, shape (N,).
-        rounding: how results are rounded into the parameters; only bfloat16 has a choice.
-        by_rows: whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors.
-        vector_dtype: that of vectors over tensors; float64 costs nothing there, where the device has it.
-        local_units: for each tensor the number of units that this rank holds a part of: rows of dimension 0, or 1.
-        units: for each whole tensor the number of units, with the empty places of its rows.
-    """
-
-    groups: list[Group]
-    device: torch.device
-    dtype: torch.dtype
-    ranks: ProcessGroup | None
-    cache: BucketCache
-    params: list[Tensor]
-    values: Foreach
-    grads: Foreach
+    groups: list[Group]  # the parameter group of each tensor
+    device: torch.device  # where the tensors are
+    dtype: torch.dtype  # theirs
+    ranks: ProcessGroup | None  # the processes that hold the tensors' pieces; None when this one holds all of them
+    cache: BucketCache  # results about the tensors that are kept from step to step
+    params: list[Tensor]  # the parameters as the optimizer has them
+    values: Foreach  # this rank's parts of them
+    grads: Foreach  # this rank's parts of their gradients
+    # the positions of these parts in the whole tensors; None for each that is a whole tensor
     pieces: list[Piece | None]
-    owned: list[int]
-    group: Group = field(init=False)
-    rounding: str = field(init=False)
-    by_rows: bool = field(init=False)
-    vector_dtype: torch.dtype = field(init=False)
-    local_units: list[int] = field(init=False)
-    units: list[int] = field(init=False)
+    owned: list[int]  # positions of the tensors that are updated; those without a gradient here only take part in sums
 
     def __post_init__(self) -> None:
-        group = self.group = merged(self.groups)
+        group, same = self.groups[0], self.groups[-1] is self.groups[0]
+        # The hyperparameters; numbers in which the groups differ are vectors on the host, shape (N,).
+        self.group = group = group if same and not isinstance(group["weight_decay"], Tensor) else merged(self.groups)
+        # Whether a unit's processing depends only on sums over it and on the common factor.
+        self.by_unit = not (group["grad_centralize"] and group["agc_clip"] > 0 and group["agc_norm"] == "tensor")
         self.rounding = group["bf16_update"] if self.dtype == torch.bfloat16 else "nearest"
+        # Whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors.
         self.by_rows = group["grad_centralize"] or (group["agc_clip"] > 0 and group["agc_norm"] == "unit")
         self.vector_dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        # The units of each tensor, with the empty places of a split tensor's rows; and those that this rank holds.
         self.units = self.local_units = [len(x) if self.by_rows and x.ndim > 1 else 1 for x in self.values]
         if self.by_rows and self.ranks is not None:
             self.units = [
@@ -110,11 +93,7 @@ class Bucket:
         n = len(self.groups)
         columns = [self.group[name] for name in NUMBERS]
         flat = [x for column in columns for x in (column.tolist() if isinstance(column, Tensor) else [column] * n)]
-
-        def build() -> list[Tensor]:
-            return [torch.tensor(flat, dtype=torch.float64, device="cpu")]
-
-        return self.cache.tables.get("numbers", flat, self.device, build)[0].view(len(NUMBERS), n)
+        return self.cache.tables.vector("numbers", flat, torch.float64, self.device).view(len(NUMBERS), n)
 
     def hyperparameters(self, wide: bool = True) -> Group:
         """The hyperparameters as the tensors' device takes them.
@@ -140,14 +119,10 @@ class Bucket:
 
     def root_numel(self, numel: Tensor | None) -> Tensor:
         """The roots of `numel`, which is summed over ranks, shape (N,); of whole tensors, for None, from a table."""
-        if numel is not None or traced():
-            return root_of_count(self.numel if numel is None else numel)
-        counts, dtype = self._counts, self.vector_dtype
-
-        def roots() -> list[Tensor]:
-            return [root_of_count(torch.tensor(counts, dtype=dtype, device="cpu"))]
-
-        return self.cache.tables.get("root_numel", counts, self.device, roots)[0]
+        if numel is not None:
+            return root_of_count(numel)
+        roots = [math.sqrt(max(n, 1)) for n in self._counts]
+        return self.cache.tables.vector("root_numel", roots, self.vector_dtype, self.device)
 
     @property
     def _counts(self) -> list[int]:
@@ -192,10 +167,7 @@ def spread_units(by_unit: Tensor, units: list[int], tensors: Foreach, pieces: Se
 def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCache]) -> list[Bucket]:
     """The tensors that have gradients, by merged groups, device, dtype and the ranks that hold pieces of them.
 
-    Args:
-        optimizer: has the groups.
-        sharding: knows which tensors are split, and how.
-        caches: the cache of each bucket, by its position; missing ones are added.
+    Each bucket has one of the caches, by its position; missing ones are added.
 
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
@@ -238,13 +210,9 @@ def _by_kind(groups: list[Group], params: list[Tensor], layouts: dict[int, Layou
 
 
 def together(groups: Sequence[Group], names: Iterable[str]) -> list[list[int]]:
-    """The positions of the groups by what they have in common; those that are not merged are alone.
+    """The positions of an optimizer's groups by the hyperparameters that they share; those not merged are alone.
 
     Groups are merged where calls for each group cost more than elements: on the host, and where Triton updates them.
-
-    Args:
-        groups: of one optimizer.
-        names: of the hyperparameters.
     """
     if traced():
         return [[i] for i in range(len(groups))]
@@ -275,16 +243,10 @@ def _can_share(group: Group) -> bool:
 
 
 def merged(groups: Sequence[Group]) -> Group:
-    """The hyperparameters of N tensors: those of a group, or a copy with vectors, shape (N,), where the groups differ.
-
-    Args:
-        groups: that of each tensor, at least one; those of the same group are adjacent.
-    """
+    """The hyperparameters of N tensors: those of a group, or a copy with vectors, shape (N,), where groups differ."""
     first, decay = groups[0], groups[0]["weight_decay"]
     if isinstance(decay, Tensor) and decay.device.type == "cpu" and not traced():
         return {**first, "weight_decay": float(decay)}  # such groups are not merged
-    if groups[-1] is first:
-        return first
     numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}
     differing = {name: values for name, values in numbers.items() if values.count(values[0]) < len(values)}
     vectors = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in differing.items()}

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from psilogic.tensors.norms import traced, without_values
 
+GPU = "cuda"
+
 
 class DeviceTables:
     """Tables on the device that belong to one list of tensors.
@@ -29,34 +31,27 @@ class DeviceTables:
         build: Callable[[], list[Tensor]],
         moves: bool = False,
     ) -> list[Tensor]:
-        """The tables for a key, on the device.
+        """The last tables of a name, on the device: built on the host, all of one dtype, if the key has changed.
 
-        Args:
-            name: which tables; the last ones of each name are kept.
-            key: everything that they depend on.
-            device: the device of the tables.
-            build: makes them on the host, all of one dtype.
-            moves: the key may first change while a graph is captured, as the addresses of gradients do.
+        With `moves` the key may first change while a graph is captured, as the addresses of gradients do.
         """
-        on_gpu = _on_gpu(device)
+        on_gpu = device.type == GPU
         capturing = on_gpu and torch.cuda.is_current_stream_capturing()
         place = (device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0)
         old = self._uploaded.get(name)
         if old is not None and old[1] == key and (old[0] == place or (capturing and old[0][0] == device)):
             tables = old[2]
         else:
-            host = build()
-            flat, sizes = torch.cat(host), [len(x) for x in host]
-            tables = list(
-                (self._upload(name, flat, device, capturing, moves) if on_gpu else flat.to(device)).split(sizes)
-            )
+            flat, sizes = torch.cat(host := build()), [len(x) for x in host]
+            whole = self._upload(name, flat, device, capturing, moves) if on_gpu else flat.to(device)
+            tables = list(whole.split(sizes))
             if not capturing:  # otherwise they are filled only when the graph is replayed
                 self._uploaded[name] = (place, key, tables)
         if capturing:
             self._captured += tables
         return tables
 
-    def vector(self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    def vector(self, name: str, numbers: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
         if traced():  # tables outlive a graph
             return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
@@ -85,7 +80,7 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
     Raises:
         RuntimeError: a CUDA graph is being captured, which would repeat the host's present values forever.
     """
-    if values.device.type != "cpu" or not _on_gpu(device) or without_values():
+    if values.device.type != "cpu" or device.type != GPU or without_values():
         return values.to(device)
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
@@ -116,10 +111,6 @@ def warn_of_frozen(name: str, value: float | Tensor) -> None:
 def host(numbers: Sequence[int]) -> Tensor:
     """A vector on the host, int64, also if the default device is another."""
     return torch.tensor(numbers, dtype=torch.int64, device="cpu")
-
-
-def _on_gpu(device: torch.device) -> bool:
-    return device.type == "cuda"
 
 
 def _pinned(size: int, dtype: torch.dtype) -> Tensor:

@@ -1,5 +1,7 @@
 """Sums over tensors in host memory, where calls cost more than elements and float64 is available."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -37,35 +39,32 @@ def squares(tensors: Foreach) -> Tensor:
         for start in range(0, len(positions), count):
             batch = positions[start : start + count]
             rows = torch.stack([tensors[i] for i in batch]).reshape(len(batch), shape.numel())
-            vectors.append(_row_squares(rows))
+            vectors.append(_of_rows(rows, _squares))
             index += batch
     sums = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
     return sums.index_add_(0, torch.tensor(index, device="cpu"), torch.cat(vectors))
 
 
-def row_squares(tensors: Foreach) -> Tensor:
-    """The sum of |x|^2 of each row of dimension 0, or of a whole tensor when ndim <= 1: shape (U,), in float64."""
-    if all(x.ndim <= 1 for x in tensors):
-        return squares(tensors)
-    return torch.cat(_with_single([_row_squares(x) if x.ndim > 1 else x for x in tensors], tensors))
+def row_sums(tensors: Foreach, with_sums: bool) -> tuple[Tensor, Tensor | None]:
+    """sum |x|^2 and, if asked, sum x of each row of dimension 0, shape (U,), in float64.
 
-
-def row_squares_and_sums(tensors: Foreach) -> tuple[Tensor, Tensor]:
-    """sum |x|^2 and sum x of each row of dimension 0, shape (U,), in float64; sum x is 0 for a tensor without rows.
-
-    A row's squares without its mean are a difference of the two. Where float32 is not precise enough for it, the sums
-    are computed in float64.
+    A tensor with ndim <= 1 is one row, with 0 for sum x. A row's squares without its mean are a difference of the two:
+    where float32 is not precise enough for it, the sums are computed in float64.
     """
-    zero = torch.zeros(1, dtype=torch.float64, device="cpu")
-    if all(x.ndim <= 1 for x in tensors):
-        return squares(tensors), zero.repeat(len(tensors))
-    by_row, sums = list(tensors), [zero] * len(tensors)
-    matrices = [i for i, x in enumerate(tensors) if x.ndim > 1]
-    for i in matrices:  # squares and sums of one tensor, while it is in cache
-        by_row[i], sums[i] = _row_squares(tensors[i]), _row_sums(tensors[i])
-    if tensors[0].dtype != torch.float64:
+    single = [x for x in tensors if x.ndim <= 1]
+    of_single, zero = (
+        iter(squares(single).split(1) if single else ()),
+        torch.zeros(1, dtype=torch.float64, device="cpu"),
+    )
+    by_row, sums = [], []
+    for x in tensors:  # squares and sums of one tensor, while it is in cache
+        by_row.append(next(of_single) if x.ndim <= 1 else _of_rows(x, _squares))
+        if with_sums:
+            sums.append(zero if x.ndim <= 1 else _of_rows(x, torch.sum))
+    if with_sums and len(single) < len(tensors) and tensors[0].dtype != torch.float64:
+        matrices = [i for i, x in enumerate(tensors) if x.ndim > 1]
         _recompute_(*([xs[i] for i in matrices] for xs in (tensors, by_row, sums)))
-    return torch.cat(_with_single(by_row, tensors)), torch.cat(sums)
+    return torch.cat(by_row), torch.cat(sums) if with_sums else None
 
 
 def _recompute_(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
@@ -82,29 +81,13 @@ def _recompute_(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
             of_squares[rows], of_sums[rows] = torch.linalg.vector_norm(wide, dim=dims).square(), wide.sum(dims)
 
 
-def _with_single(by_row: Foreach, tensors: Foreach) -> Foreach:
-    """The squares of tensors with rows, together with those of the others."""
-    single = [i for i, x in enumerate(tensors) if x.ndim <= 1]
-    if single:
-        for i, square in zip(single, squares([tensors[i] for i in single]).split(1), strict=True):
-            by_row[i] = square
-    return by_row
+def _squares(x: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    result: Tensor = torch.linalg.vector_norm(x, dim=dims, dtype=dtype).double().square()
+    return result
 
 
-def _row_squares(x: Tensor) -> Tensor:
-    """The sum of |x|^2 of each row of dimension 0, in float64."""
-    dtype, dims = accumulation_dtype(x.dtype), tuple(range(1, x.ndim))
-    if x.numel() <= PART * len(x):
-        result: Tensor = torch.linalg.vector_norm(x, dim=dims, dtype=dtype).double().square()
-        return result
-    parts = x.flatten(1).split(PART, dim=1)
-    return torch.stack([torch.linalg.vector_norm(part, dim=1, dtype=dtype) for part in parts]).double().square().sum(0)
-
-
-def _row_sums(x: Tensor) -> Tensor:
-    """The sum of x of each row of dimension 0, in float64."""
-    dtype, dims = accumulation_dtype(x.dtype), tuple(range(1, x.ndim))
-    if x.numel() <= PART * len(x):
-        return x.sum(dims, dtype=dtype).double()
-    parts = x.flatten(1).split(PART, dim=1)
-    return torch.stack([part.sum(1, dtype=dtype) for part in parts]).double().sum(0)
+def _of_rows(x: Tensor, sums: Callable[..., Tensor]) -> Tensor:
+    """Sums over each row of dimension 0, in float64, over parts of long rows."""
+    parts = [x] if x.numel() <= PART * len(x) else x.flatten(1).split(PART, dim=1)
+    vectors = [sums(x, tuple(range(1, x.ndim)), dtype=accumulation_dtype(x.dtype)).double() for x in parts]
+    return vectors[0] if len(vectors) == 1 else torch.stack(vectors).sum(0)

@@ -1,7 +1,7 @@
 """The layout of tensors in memory: address, order, gaps; and the last result of a function of such metadata."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -32,12 +32,7 @@ def flat(x: Tensor) -> Tensor:
 
 
 def addresses(tensors: Sequence[Any], name: str | None = None) -> "array[int]":
-    """The addresses of N tensors; 0 for those without elements or without memory.
-
-    Args:
-        tensors: a list of tensors, or of dictionaries.
-        name: the key of the tensor in each dictionary.
-    """
+    """The addresses of N tensors, with `name` those in N dictionaries; 0 without elements or without memory."""
     if ALL_AT_ONCE is not None:
         return array("q", ALL_AT_ONCE(ADDRESS_OF, tensors) if name is None else ALL_AT_ONCE(ADDRESS_OF, tensors, name))
     return array("q", map(Tensor.data_ptr, tensors if name is None else [x[name] for x in tensors]))
@@ -76,38 +71,31 @@ def ordinary(columns: Sequence[Foreach]) -> bool:
     return layouts == {torch.strided} and all(k.__torch_dispatch__ is Tensor.__torch_dispatch__ for k in kinds)
 
 
-def dtypes(columns: Sequence[Foreach]) -> set[torch.dtype]:
-    """The dtypes that occur."""
-    return set().union(*(map(attrgetter("dtype"), xs) for xs in columns))
+def uniform(columns: Sequence[Foreach], dtypes: Container[torch.dtype], by_rows: bool) -> bool:
+    """Whether all are ordinary, of one of some dtypes, and `alike`, so that a kernel can run through their memory."""
+    kinds = set().union(*(map(attrgetter("dtype"), xs) for xs in columns))
+    return len(kinds) == 1 and kinds.pop() in dtypes and ordinary(columns) and alike(columns, by_rows)
 
 
 def alike(columns: Sequence[Foreach], by_rows: bool) -> bool:
-    """Whether the tensors of each parameter have the same layout in memory, without gaps.
+    """Whether the tensors of each parameter (one of each column) have the same layout in memory, without gaps.
 
     With `by_rows` also whether the rows of dimension 0 are there one after the other.
-
-    Args:
-        columns: lists of tensors, each with one tensor for every parameter, such as its gradient.
-        by_rows: whether units are rows.
     """
     numels = list(map(Tensor.numel, columns[0]))
     if any(list(map(Tensor.numel, xs)) != numels for xs in columns[1:]):
         return False
-    return all(all(map(Tensor.is_contiguous, xs)) for xs in columns) or all(
-        _alike(row, by_rows) for row in zip(*columns, strict=True)
-    )
-
-
-def _alike(tensors: tuple[Tensor, ...], by_rows: bool) -> bool:
-    """`alike` for one parameter, whose tensors have the same number of elements."""
-    p = tensors[0]
-    if all(map(Tensor.is_contiguous, tensors)):
+    if all(all(map(Tensor.is_contiguous, xs)) for xs in columns):
         return True
-    if any(x.shape != p.shape for x in tensors):
-        return False
-    strides = [[n for n, size in zip(x.stride(), p.shape, strict=True) if size > 1] for x in tensors]
-    rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
-    return is_dense(p) and all(x == strides[0] for x in strides) and (rows_first or not by_rows)
+    for p, *others in zip(*columns, strict=True):
+        if all(map(Tensor.is_contiguous, (p, *others))):
+            continue
+        strides = [[n for n, size in zip(x.stride(), x.shape, strict=True) if size > 1] for x in (p, *others)]
+        rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
+        same = all(x.shape == p.shape for x in others) and strides.count(strides[0]) == len(strides)
+        if not (same and is_dense(p) and (rows_first or not by_rows)):
+            return False
+    return True
 
 
 def _load_guards() -> Any:
@@ -138,25 +126,17 @@ class MetadataCache:
         self._guard: Any = None
 
     def get(self, key: Any, tensors: Foreach, compute: Callable[[], T | None]) -> T | None:
-        """The result of `compute`, which is called only if key or metadata changed.
+        """The result of `compute`, called only if the key or the tensors' metadata changed; None is not kept.
 
-        Args:
-            key: everything else that the result depends on; it determines the number of tensors.
-            tensors: the result depends on their class, device, dtype, layout, shape and strides, not their address.
-            compute: returns None for a result that must not be cached.
+        Metadata are class, device, dtype, layout, shape and strides; all else that the result depends on is in the key.
         """
         same_key = key == self._key
         if same_key and self._guard is not None and self._guard.check(*tensors):
             return self._result  # type: ignore[no-any-return]
         result = compute()
         self._key, self._result = key, result
-        # A guard costs as much as ten comparisons: it is made when a key occurs for the second time.
-        self._guard = _guard(tensors) if same_key and result is not None else None
+        self._guard = None
+        if same_key and result is not None and TensorGuards:  # as costly as ten comparisons: when a key occurs again
+            sizes, strides = [list(x.shape) for x in tensors], [list(x.stride()) for x in tensors]
+            self._guard = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         return result
-
-
-def _guard(tensors: Foreach) -> Any:
-    if TensorGuards is None:
-        return None
-    sizes, strides = [list(x.shape) for x in tensors], [list(x.stride()) for x in tensors]
-    return TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)

@@ -19,14 +19,13 @@ of a call, which may convert all of them to float64."""
 
 def traced() -> bool:
     """Whether a compiler, a simulation or autograd traces the step: then no numbers may be read."""
-    return without_values() or torch.is_grad_enabled()
+    return torch.is_grad_enabled() or without_values()
 
 
 def without_values() -> bool:
     """Whether a step is compiled, its tensors are fake (estimation of memory, export), or make_fx records it."""
-    if torch.compiler.is_compiling():
-        return True
-    return is_in_torch_dispatch_mode() and any(torch._C._get_dispatch_mode(mode) is not None for mode in SIMULATIONS)
+    simulated = is_in_torch_dispatch_mode() and any(map(torch._C._get_dispatch_mode, SIMULATIONS))
+    return torch.compiler.is_compiling() or simulated
 
 
 def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
@@ -41,15 +40,6 @@ def fresh(tensors: Sequence[Tensor]) -> Foreach:
     return [x.clone() for x in tensors] if torch.is_grad_enabled() else list(tensors)
 
 
-def copy_(targets: Foreach, sources: Foreach) -> None:
-    """targets <- sources, also if autograd records the step: `_foreach_copy_` has no derivative."""
-    if torch.is_grad_enabled():
-        for target, source in zip(targets, sources, strict=True):
-            target.copy_(source)
-    else:
-        torch._foreach_copy_(targets, sources)
-
-
 def as_real(tensors: Sequence[Tensor]) -> Foreach:
     """Tensors of one dtype: complex ones as real views with one more dimension, others as they are."""
     return [torch.view_as_real(x) for x in tensors] if tensors and tensors[0].is_complex() else list(tensors)
@@ -60,41 +50,43 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
+def copied(tensors: Foreach, dtype: torch.dtype) -> Foreach:
+    """The tensors in another dtype, by one call; the tensors themselves if they have it."""
+    if traced() or tensors[0].dtype == dtype:
+        return [x.to(dtype) for x in tensors]
+    copies = [torch.empty_like(x, dtype=dtype) for x in tensors]
+    torch._foreach_copy_(copies, tensors)
+    return copies
+
+
 def tensor_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
     """The sum of |x|^2 of each tensor, shape (N,), in `dtype`; half precision accumulates in float32."""
-    norms = torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype))
-    return gathered(norms, dtype).square()
+    norms = list(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype)))
+    if norms[0].device.type == "cpu" or traced():
+        return torch.stack(norms).to(dtype).square()
+    vector = torch.empty(len(norms), dtype=dtype, device=norms[0].device)
+    torch._foreach_copy_(list(vector.unbind()), norms)  # one launch; cat takes 128 tensors at a time
+    return vector.square()
 
 
-def gathered(scalars: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
-    """0-dim tensors as one vector, shape (N,)."""
-    if scalars[0].device.type == "cpu" or traced():
-        return torch.stack(list(scalars)).to(dtype)
-    vector = torch.empty(len(scalars), dtype=dtype, device=scalars[0].device)
-    torch._foreach_copy_(list(vector.unbind()), list(scalars))  # one launch; cat takes 128 tensors at a time
-    return vector
+def row_sums(tensors: Foreach, dtype: torch.dtype, with_sums: bool) -> tuple[Tensor, Tensor | None]:
+    """sum |x|^2 and, if asked, sum x of each row of dimension 0: vectors over the rows of all tensors, shape (U,).
 
-
-def row_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
-    """The sum of |x|^2 of each row of dimension 0, or of a whole tensor when ndim <= 1: one vector over all of them."""
-    wide = accumulation_dtype(tensors[0].dtype)
-    (norms,) = _of_rows(tensors, lambda rows: (torch.linalg.vector_norm(rows, dim=1, dtype=wide),))
-    return torch.cat(norms).to(dtype).square()
-
-
-def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """sum |x|^2 and sum x of each row of dimension 0, computed in `dtype`, or its complex counterpart.
-
-    A tensor with ndim <= 1 is one row, with 0 for sum x. One vector over all rows for each of the two.
+    A tensor with ndim <= 1 is one row, with 0 for sum x. Both are computed in `dtype` or its complex counterpart.
     """
-    wide = torch.promote_types(tensors[0].dtype, dtype)
+    narrow = tensors[0].dtype
+    wide = torch.promote_types(narrow, dtype) if with_sums else accumulation_dtype(narrow)
 
-    def norms_and_sums(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.linalg.vector_norm(rows, dim=1, dtype=wide), rows.sum(1, dtype=wide)
+    def of_matrix(rows: Tensor) -> tuple[Tensor, ...]:
+        norms = torch.linalg.vector_norm(rows, dim=1, dtype=wide)
+        return (norms, rows.sum(1, dtype=wide)) if with_sums else (norms,)
 
-    norms, sums = _of_rows(tensors, norms_and_sums)
+    norms, *sums = _of_rows(tensors, of_matrix)
+    squares = torch.cat(norms).to(dtype).square()
+    if not with_sums:
+        return squares, None
     zero = tensors[0].new_zeros(1, dtype=wide)
-    return torch.cat(norms).square(), torch.cat([x if t.ndim > 1 else zero for x, t in zip(sums, tensors, strict=True)])
+    return squares, torch.cat([x if t.ndim > 1 else zero for x, t in zip(sums[0], tensors, strict=True)])
 
 
 def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
@@ -102,10 +94,6 @@ def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]
 
     Rows of the same length are copied to one matrix, so that one call is enough for them, but not those of a tensor
     with more than `OWN_CALL` elements; a call takes at most `ONE_CALL`, or one row.
-
-    Args:
-        tensors: the tensors; one with at most one dimension is a single row.
-        of_matrix: computes vectors over the rows of a matrix.
     """
     by_length: dict[tuple[int, int], list[int]] = {}
     matrices = [x.reshape(len(x), x.shape[1:].numel()) if x.ndim > 1 else x.reshape(1, -1) for x in tensors]

@@ -26,32 +26,20 @@ if TYPE_CHECKING:
 
 
 class Piece(NamedTuple):
-    """The position of a rank's piece in the whole tensor.
+    """The position of a rank's piece in the whole tensor."""
 
-    Attributes:
-        shape: shape of the whole tensor.
-        first_row: place of the piece's first row.
-        places: places for rows on all ranks together; some are empty if rows do not divide evenly.
-        counted: False where another rank counts the same elements.
-    """
-
-    shape: torch.Size
-    first_row: int
-    places: int
-    counted: bool = True
+    shape: torch.Size  # shape of the whole tensor
+    first_row: int  # place of the piece's first row
+    places: int  # places for rows on all ranks together; some are empty if rows do not divide evenly
+    counted: bool = True  # False where another rank counts the same elements
 
     def spread(self, by_row: Tensor, x: Tensor) -> Tensor:
         """Values of all places for rows, shape (places,), in a shape that broadcasts with the piece."""
         return spread(by_row if x.ndim <= 1 else by_row.narrow(0, self.first_row, len(x)), x)
 
 
-class Layout(NamedTuple):
-    """The part of a sharded tensor on this rank; `piece` and `ranks` are None if it is the whole tensor."""
-
-    value: Tensor
-    grad: Tensor
-    piece: Piece | None
-    ranks: ProcessGroup | None
+Layout = tuple[Tensor, Tensor, Piece | None, "ProcessGroup | None"]
+"""The part of a sharded tensor on this rank, its gradient, its position and the ranks; None for a whole tensor."""
 
 
 def spread(by_row: Tensor, x: Tensor) -> Tensor:
@@ -118,13 +106,17 @@ class Sharding:
         if not dist.is_available() or not dist.is_initialized():
             return {}
         special = [p for p in params if type(p) is not Parameter]
-        if any(type(p) is Tensor and self._is_flat_partition(p) for p in special):
+        # A library puts its partition into the groups in place of several tensors; copies keep the shapes of theirs.
+        flat = [p for p in special if type(p) is Tensor and p.ndim == 1 and id(p) not in self._given]
+        if any(p.shape not in self._given_shapes for p in flat):
             raise RuntimeError(
                 "PsiLogic cannot tell the tensors in a flat partition apart, which another library (DeepSpeed's "
                 "ZeRO, for example) has put into its groups; use fully_shard (FSDP2) or DistributedDataParallel instead"
             )
         # Also those without a gradient here: a rank that has one waits for the sums of all, in the same order.
-        dtensors: list[Any] = [p for p in special if is_dtensor(p) and (p.grad is not None or may_have_gradient(p))]
+        of_meshes: list[Any] = [p for p in special if is_dtensor(p)]
+        waits = (p.requires_grad and not any(x.is_partial() for x in p.placements) for p in of_meshes)
+        dtensors = [p for p, waiting in zip(of_meshes, waits, strict=True) if waiting or p.grad is not None]
         split = [split_dims(p) for p in dtensors]
         reduced: dict[DeviceMesh, set[int]] = {}
         for p, dims in zip(dtensors, split, strict=True):
@@ -135,25 +127,18 @@ class Sharding:
             if p.grad is not None or dims
         }
 
-    def _is_flat_partition(self, p: Tensor) -> bool:
-        """Whether a library has put p into the groups in place of several tensors; copies keep the shapes of theirs."""
-        return p.ndim == 1 and id(p) not in self._given and p.shape not in self._given_shapes
-
     def _dtensor(self, p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> Layout:
         """The layout of a DTensor that some dimensions of its mesh split; sums run over the dimensions `reduced`."""
-        value, grad = p.to_local(), self._local_grad(p)
+        value, grad = p.to_local(), p.grad
+        if grad is None:  # no rows
+            value = part = value[:0]
+        else:
+            of_grad: Any = grad
+            same = of_grad.placements == p.placements
+            part = local(of_grad if same else of_grad.redistribute(p.device_mesh, p.placements))
         if not split:
-            return Layout(value, grad, None, None)
-        piece, ranks = dtensor_piece(p, split, reduced), self._reduction(p.device_mesh, reduced)
-        return Layout(value if p.grad is not None else grad, grad, piece, ranks)
-
-    @staticmethod
-    def _local_grad(p: DTensor) -> Tensor:
-        """The gradient's part on this rank; no rows if there is none."""
-        grad: Any = p.grad
-        if grad is None:
-            return p.to_local()[:0]
-        return local(grad if grad.placements == p.placements else grad.redistribute(p.device_mesh, p.placements))
+            return value, part, None, None
+        return value, part, dtensor_piece(p, split, reduced), self._reduction(p.device_mesh, reduced)
 
     def _reduction(self, mesh: DeviceMesh, dims: Sequence[int]) -> ProcessGroup:
         """The ranks that differ from this one only in the given dimensions of the mesh."""
@@ -167,11 +152,6 @@ class Sharding:
                 world if world and everyone else dist.new_group(list(ranks), use_local_synchronization=True)
             )
         return self._ranks[ranks]
-
-
-def may_have_gradient(p: Any) -> bool:
-    """Whether another rank may have a gradient of a DTensor of which this one has none."""
-    return bool(p.requires_grad) and not any(placement.is_partial() for placement in p.placements)
 
 
 def split_dims(p: Any) -> list[int]:
@@ -202,22 +182,14 @@ def dtensor_piece(p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> P
 def complete(
     buckets: Sequence[Bucket], sums: Mapping[int, Sequence[Tensor | None]], found_inf: Tensor | None
 ) -> tuple[dict[int, list[Any]], Tensor | None]:
-    """Add the sums of the ranks that hold pieces of the same tensors.
+    """Add the sums of the ranks that hold pieces of the same tensors, which are in the same order on all of them.
 
-    Args:
-        buckets: the tensors of this step; split ones are in the same order on all their ranks.
-        sums: for each split bucket, by its position, the sums over this rank's elements: first a vector over its
-            tensors, then vectors over their units, or None.
-        found_inf: above 0 if GradScaler found an overflow, one element; None without GradScaler.
-
-    Returns:
-        The sums over all elements, and the sum of `found_inf`: an overflow on one rank stops all.
+    For each split bucket, by its position, the sums are a vector over its tensors, then vectors over their units, or
+    None. The sum of GradScaler's `found_inf` is returned too: an overflow on one rank stops all.
     """
-    by_ranks: dict[ProcessGroup, list[int]] = {}
+    by_ranks: dict[Any, list[int]] = {}
     for i in sums:
-        ranks = buckets[i].ranks
-        assert ranks is not None
-        by_ranks.setdefault(ranks, []).append(i)
+        by_ranks.setdefault(buckets[i].ranks, []).append(i)
     completed: dict[int, list[Any]] = {}
     for ranks, members in by_ranks.items():
         vectors = [] if found_inf is None else [found_inf.reshape(1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, MutableMapping, Sequence
+from itertools import product
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from torch.optim.optimizer import _get_scalar_dtype
 
 from psilogic.tensors.device_tables import capturing, host, upload
 from psilogic.tensors.memory import addresses
-from psilogic.tensors.norms import Foreach, copy_, traced
+from psilogic.tensors.norms import Foreach, traced
 from psilogic.tensors.sharding import local
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ class Scalars:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[array[int], tuple[Tensor, Tensor | None] | None]] = {}
+        self._in_step: dict[str, tuple[Tensor, Tensor | None] | None] = {}  # what `read` found, for `write`
         self._captured: list[Any] = []  # graphs read it at each replay
 
     def read(self, states: list[State], names: Sequence[str]) -> dict[str, Tensor]:
         """The named scalars of each state, each of shape (N,)."""
-        read = {}
+        read, apart = {}, traced() or not states  # a compiler and autograd do not see memory that tensors share
         for name in names:
-            if (found := self._find(states, name)) is None:
+            if apart or (found := self._find(states, name)) is None:
                 read[name] = torch.stack([state[name] for state in states]) if states else torch.empty(0)
             else:
                 vector, positions = found
@@ -48,31 +50,34 @@ class Scalars:
         return read
 
     def write(self, states: list[State], scalars: dict[str, Tensor]) -> None:
-        """Set scalars by name, each of shape (N,); they may be vectors of `read` that were changed in place."""
+        """Set scalars that were read in this step; they may be vectors of `read` that were changed in place."""
+        apart = traced()
         copies: dict[tuple[torch.device, torch.dtype], list[tuple[Tensor, Tensor]]] = {}  # each kind is one launch
         for name, values in scalars.items():
             of_kind = copies.setdefault((values.device, values.dtype), [])
-            if (found := self._find(states, name)) is None:
+            if apart or (found := self._in_step[name]) is None:
                 of_kind += zip([state[name] for state in states], values.unbind(), strict=True)
             elif found[1] is not None:
                 found[0].index_copy_(0, found[1], values.to(found[0]))
             elif values is not found[0]:
                 of_kind.append((found[0], values))
         for pairs in filter(None, copies.values()):
-            copy_(*map(list, zip(*pairs, strict=True)))
+            if torch.is_grad_enabled():  # `_foreach_copy_` has no derivative
+                for target, source in pairs:
+                    target.copy_(source)
+            else:
+                torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
     def _find(self, states: list[State], name: str) -> tuple[Tensor, Tensor | None] | None:
         """The vector that the scalars are elements of and their positions in it, None for all; None without one."""
-        if traced() or not states:  # a compiler and autograd do not see memory that tensors share
-            return None
         places, in_graph = addresses(states, name), states[0][name].is_cuda and capturing()
-        if name not in self._found or self._found[name][0] != places:
-            if in_graph:  # positions would have to be copied to the device
-                return None
+        known = name in self._found and self._found[name][0] == places
+        if not (known or in_graph):  # in a graph positions would have to be copied to the device
             self._found[name] = places, _shared([state[name] for state in states])
-        if in_graph:
-            self._captured.append(self._found[name][1])
-        return self._found[name][1]
+        self._in_step[name] = found = self._found[name][1] if known or not in_graph else None
+        if in_graph and found:
+            self._captured.append(found)
+        return found
 
 
 def _shared(scalars: list[Tensor]) -> tuple[Tensor, Tensor | None] | None:
@@ -91,16 +96,13 @@ def _shared(scalars: list[Tensor]) -> tuple[Tensor, Tensor | None] | None:
 
 def join(states: Iterable[State], names: Iterable[str]) -> None:
     """Make the scalars of each name views of one vector; those on another device, or of another dtype, of another."""
-    kept = list(states)
-    for name in names:
-        kinds: dict[tuple[torch.device, torch.dtype], list[State]] = {}
-        for state in kept:
-            if isinstance(x := state.get(name), Tensor):
-                kinds.setdefault((x.device, x.dtype), []).append(state)
-        for members in kinds.values():
-            vector = torch.stack([state[name] for state in members])
-            for state, view in zip(members, vector.unbind(), strict=True):
-                state[name] = view
+    kinds: dict[Any, list[State]] = {}
+    for state, name in product(states, names):
+        if isinstance(x := state.get(name), Tensor):
+            kinds.setdefault((name, x.device, x.dtype), []).append(state)
+    for (name, *_), members in kinds.items():
+        for state, view in zip(members, torch.stack([state[name] for state in members]).unbind(), strict=True):
+            state[name] = view
 
 
 def detector_dtype(param: Tensor) -> torch.dtype:
@@ -114,18 +116,26 @@ def memory_names(group: dict[str, Any]) -> list[str]:
 
 
 def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: bool = False) -> list[State]:
-    """The states of a bucket's parameters, each complete for its group's hyperparameters.
+    """The states of a bucket's parameters; entries that its hyperparameters need and that are missing are started.
 
-    Args:
-        every: the optimizer's states; missing entries are started.
-        bucket: the parameters.
-        on_device: start their clocks on the device, also if the group is not capturable.
+    With `on_device` clocks start on the device, also if the group is not capturable.
     """
-    names = ["exp_avg", *["compensation"] * (bucket.rounding == "kahan"), *memory_names(bucket.group)]
-    states: list[State] = [every[p] for p in bucket.params]
-    if not all(map(set(names).issubset, states)):
-        for p, state in zip(bucket.params, states, strict=True):
-            _complete(state, p, names, bucket, bucket.group["capturable"] or bucket.group["fused"] or on_device)
+    moments = ["exp_avg", "exp_avg_sq", *["compensation"] * (bucket.rounding == "kahan")]
+    detector, states = memory_names(bucket.group), [every[p] for p in bucket.params]
+    if all(map({*moments, *detector}.issubset, states)):
+        return states
+    on_device = bucket.group["capturable"] or bucket.group["fused"] or on_device
+    for p, state in zip(bucket.params, states, strict=True):
+        if "exp_avg" not in state:  # with `fused=True` loading moves the step to the device, as in torch
+            clock = p.device if on_device else torch.device("cpu")
+            state["step"] = _zero("step", p, bucket, _get_scalar_dtype(), clock)
+        for name in moments:
+            if name not in state:
+                state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        if not all(map(state.__contains__, detector)):  # its clock starts now
+            step = state["step"]
+            state["chaos_start"] = _zero("chaos_start", p, bucket, step.dtype, step.device).copy_(step)
+            state |= {name: _zero(name, p, bucket, detector_dtype(p), p.device) for name in detector}
     return states
 
 
@@ -141,26 +151,6 @@ def local_states(bucket: Bucket, states: list[State], name: str) -> Foreach:
     """The parts on this rank of the states' tensors of a name."""
     tensors = [state[name] for state in states]
     return tensors if all(map(is_, bucket.values, bucket.params)) else [local(x) for x in tensors]
-
-
-def _complete(state: State, p: Tensor, names: list[str], bucket: Bucket, step_on_device: bool | None) -> None:
-    """Start the missing entries of a parameter's state, including the detector's clock.
-
-    As in torch, `step` and the moments come together, and with `fused=True` loading moves `step` to the device.
-    """
-    if "exp_avg" not in state:
-        clock = p.device if step_on_device else torch.device("cpu")
-        state["step"] = _zero("step", p, bucket, _get_scalar_dtype(), clock)
-        state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-    if "compensation" in names and "compensation" not in state:
-        state["compensation"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-    chaos = [name for name in names if name.startswith("chaos")]
-    if any(name not in state for name in chaos):
-        step = state["step"]
-        state["chaos_start"] = _zero("chaos_start", p, bucket, step.dtype, step.device).copy_(step)
-        for name in chaos:
-            state[name] = _zero(name, p, bucket, detector_dtype(p), p.device)
 
 
 def _zero(name: str, p: Tensor, bucket: Bucket, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -1,24 +1,24 @@
 """The update on any device and dtype, through torch's foreach operations: the ground truth."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from psilogic import equations as eq
-from psilogic.gradients import Statistics, measure
+from psilogic.decision import Step
+from psilogic.gradients import measure
 from psilogic.tensors.buckets import Bucket, spread_units
 from psilogic.tensors.device_tables import DeviceTables
-from psilogic.tensors.memory import flat, is_dense
-from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, fresh, traced
+from psilogic.tensors.memory import alike, flat, is_dense
+from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, copied, fresh, traced
 from psilogic.tensors.state import local_states
-from psilogic.updates.types import Execution, Step, Tensors, UpdatePlan, Work
+from psilogic.updates.types import Execution, Tensors, Work
 
 BLOCK = 1024
 """Elements that are filled with one factor at once; a tensor of another size uses a part of its last block."""
-SMALLEST_BATCH, LARGEST_BATCH = 1 << 20, 1 << 24
+SMALLEST_BATCH, LARGEST_BATCH = 1 << 20, (1 << 24) - (1 << 12)
 """Elements of a batch: a step copies up to 4 times the bytes of each, or 10 times in half precision."""
 DROPPED_BITS = 16
 """bfloat16 is float32 without its lowest 16 bits."""
@@ -26,64 +26,46 @@ TOGETHER = 1 << 22
 """The most elements of small tensors that share a call of the rounding: more would cost memory and cache misses."""
 
 
-def supports(tensors: Tensors, by_rows: bool) -> bool:
-    """True: foreach takes tensors of any layout."""
-    return True
-
-
-def finish(work: Work, begun: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+def finish(work: Work, found_inf: Tensor | None) -> None:
     """Update all tensors, batch after batch, since each operation makes copies of a whole batch."""
-    bucket, columns = work.owned, list(work.tensors)
+    bucket, (params, _, *moments) = work.owned, work.tensors
+    columns, share = [bucket.grads, params, *moments], 10 if bucket.dtype.itemsize == 2 else 4
     if bucket.rounding == "kahan":
         columns.append(local_states(bucket, work.states, "compensation"))
-    for batch in batches(bucket, columns):
-        (params, _, *moments), rest = batch.columns[:4], batch.columns[4:]
-        cut_off = rest[0] if rest else None
-        grads = process(bucket, batch, *(None if x is None else x[batch.units] for x in (plan.mean, plan.scale)))
+    most = max(SMALLEST_BATCH, min(LARGEST_BATCH, sum(map(Tensor.numel, bucket.values)) // share))
+    for batch in batches(bucket, columns, most, bucket.group["foreach"] is False):
+        _, params, exp_avgs, exp_avg_sqs, *rest = batch.columns
+        grads, cut_off = as_real(process(work, batch)), rest[0] if rest else None
         exact = params if bucket.rounding == "nearest" else widen(params, cut_off)
-        adam_(Tensors(exact, as_real(grads), *moments), plan.step.of(batch.tensors), batch.tables)
+        adam_(Tensors(exact, grads, exp_avgs, exp_avg_sqs), work.step.of(batch.tensors), batch.tables)
         if bucket.rounding != "nearest":
             narrow_(params, exact, cut_off)
 
 
 class Batch(NamedTuple):
-    """Tensors that are updated together, or a part of one tensor.
+    """Tensors that are updated together, or a part of one tensor."""
 
-    Attributes:
-        grads: their gradients.
-        columns: parameters, gradients and states, as real tensors.
-        tensors: their positions in the whole bucket.
-        units: the positions of their units.
-        tables: tables of this batch.
+    columns: list[Foreach]  # gradients, parameters and states
+    tensors: slice  # their positions in the whole bucket
+    units: slice  # the positions of their units
+    tables: DeviceTables  # tables of this batch
+
+
+def batches(bucket: Bucket, columns: list[Foreach], most: int, alone: bool = False) -> Iterator[Batch]:
+    """The tensors of a bucket in batches of at most `most` elements; with `alone` no two tensors share one.
+
+    Tensors that ranks hold pieces of are one batch, like those of a step that is traced.
     """
-
-    grads: Foreach
-    columns: list[Foreach]
-    tensors: slice
-    units: slice
-    tables: DeviceTables
-
-
-def batches(bucket: Bucket, columns: list[Foreach]) -> Iterator[Batch]:
-    """The tensors of a bucket in batches, so that their copies take less memory than the parameters.
-
-    With `foreach=False` each tensor is a batch. Tensors that ranks hold pieces of are one batch, like those of a step
-    that is traced.
-    """
-    numels, alone = list(map(Tensor.numel, bucket.values)), bucket.group["foreach"] is False
-    most = max(SMALLEST_BATCH, min(LARGEST_BATCH, sum(numels) // (10 if bucket.dtype.itemsize == 2 else 4)))
+    numels = list(map(Tensor.numel, bucket.values))
     if bucket.ranks is not None or traced() or (sum(numels) <= most and not alone):
-        yield Batch(bucket.grads, columns, slice(0, len(numels)), slice(None), bucket.cache.tables)
+        yield Batch(columns, slice(0, len(numels)), slice(None), bucket.cache.tables)
         return
     unit, position = 0, itertools.count()
     for members in _runs(numels, 0 if alone else most):
-        of_run, units = [xs[members] for xs in (bucket.grads, *columns)], sum(bucket.units[members])
+        of_run, units = [xs[members] for xs in columns], sum(bucket.units[members])
         run = of_run, slice(unit, unit + units)
-        for (grads, *cut), own in (
-            [run] if numels[members.start] <= most else _pieces(of_run, unit, bucket.by_rows, most)
-        ):
-            tables = bucket.cache.batches.setdefault(next(position), DeviceTables())
-            yield Batch(grads, cut, members, own, tables)
+        for cut, own in [run] if numels[members.start] <= most else _pieces(of_run, unit, bucket.by_rows, most):
+            yield Batch(cut, members, own, bucket.cache.batches.setdefault(next(position), DeviceTables()))
         unit += units
 
 
@@ -101,13 +83,19 @@ def _runs(numels: list[int], most: int) -> Iterator[slice]:
 def _pieces(
     columns: list[Foreach], unit: int, by_rows: bool, most: int, within_row: bool = False
 ) -> Iterator[tuple[list[Foreach], slice]]:
-    """One tensor, given in several columns, in pieces along its first dimension; of a long row, along the next one."""
+    """One tensor, given in several columns, in pieces: whole rows, or parts of a unit.
+
+    A unit is cut in the order of memory if the columns have it without gaps, otherwise along its dimensions.
+    """
+    by_rows = by_rows and columns[0][0].ndim > 1
+    if not by_rows and alike(columns, False):
+        columns, within_row = [[flat(xs[0])] for xs in columns], False
     first = columns[0][0]
     rows, row = len(first), first.numel() // len(first)
     size = max(1, most // row)
     for begin in range(0, rows, size):
         end = min(begin + size, rows)
-        units = slice(unit + begin, unit + end) if by_rows and first.ndim > 1 else slice(unit, unit + 1)
+        units = slice(unit + begin, unit + end) if by_rows else slice(unit, unit + 1)
         if row > most:
             yield from _pieces([[xs[0][begin]] for xs in columns], units.start, False, most, by_rows or within_row)
         else:
@@ -115,13 +103,15 @@ def _pieces(
             yield [[x.unsqueeze(0) if within_row else x] for x in parts], units
 
 
-def process(bucket: Bucket, batch: Batch, mean: Tensor | None, scale: Tensor | None) -> Foreach:
-    """scale (g - mean) of a batch of a bucket, with values for its units, shape (U,); `p.grad` is not changed.
+def process(work: Work, batch: Batch) -> Foreach:
+    """scale (g - mean) of a batch; `p.grad` is not changed.
 
     The rows of all tensors are treated at once where vectors are not read, as on a GPU, unless ranks hold pieces of
     them.
     """
-    grads, tables, pieces = batch.grads, batch.tables, bucket.pieces if bucket.ranks is not None else ()
+    bucket, grads, tables = work.owned, batch.columns[0], batch.tables
+    mean, scale = (None if x is None else x[batch.units] for x in (work.mean, work.scale))
+    pieces = bucket.pieces if bucket.ranks is not None else ()
     units = bucket.units if pieces else [len(g) if bucket.by_rows and g.ndim > 1 else 1 for g in grads]
     at_once = not (readable(bucket.values[0]) or traced() or pieces or bucket.dtype.is_complex)
     if mean is not None and at_once:
@@ -138,7 +128,8 @@ def process(bucket: Bucket, batch: Batch, mean: Tensor | None, scale: Tensor | N
         grads = [g * s for g, s in zip(grads, spread_units(scale, units, grads, pieces), strict=True)]
     elif scale is not None:
         grads = scaled(grads, scale, tables)
-    return copied(grads, bucket.dtype)  # half precision is centered and scaled in float32
+    real_views = batch.columns[0][0].shape == batch.columns[1][0].shape  # of complex tensors, or real ones
+    return copied(grads, batch.columns[1][0].dtype if real_views else bucket.dtype)  # scaled in float32 at least
 
 
 def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
@@ -172,13 +163,13 @@ def moments_(grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, betas: tup
 def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step, tables: DeviceTables) -> None:
     """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
     (beta1, beta2), t = step.betas, step.t
-    denominators = divided_(fresh(torch._foreach_sqrt(exp_avg_sqs)), eq.bias_correction(beta2, t).sqrt(), tables)
+    denominators = _applied(torch._foreach_div_, fresh(torch._foreach_sqrt(exp_avg_sqs)), (1 - beta2**t).sqrt(), tables)
     torch._foreach_add_(denominators, step.eps)
-    step_size = -step.lr / eq.bias_correction(beta1, t)
+    step_size = -step.lr / (1 - beta1**t)
     if readable(step_size):
         addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
-        addcdiv_(params, fresh(exp_avgs), divided_(denominators, step_size, tables), 1.0)
+        addcdiv_(params, fresh(exp_avgs), _applied(torch._foreach_div_, denominators, step_size, tables), 1.0)
 
 
 def readable(vector: Tensor) -> bool:
@@ -259,18 +250,17 @@ def scaled(tensors: Foreach, vector: Tensor, tables: DeviceTables) -> Foreach:
 
 def scale_(tensors: Foreach, vector: Tensor, tables: DeviceTables) -> None:
     """Multiply each of N tensors by its value of a vector, shape (N,), in place; half precision in float32."""
-    if readable(vector) or traced() or tensors[0].dtype == accumulation_dtype(tensors[0].dtype):
-        torch._foreach_mul_(tensors, per_tensor(vector, tensors, tables))
-    else:
-        torch._foreach_copy_(tensors, scaled(tensors, vector, tables))
+    products = _applied(torch._foreach_mul_, tensors, vector, tables)
+    if products[0].dtype != tensors[0].dtype:
+        torch._foreach_copy_(tensors, products)
 
 
-def divided_(tensors: Foreach, vector: Tensor, tables: DeviceTables) -> Foreach:
-    """Each of N tensors divided by its value of a vector, shape (N,): in place, half precision as float32 copies."""
-    factors = per_tensor(vector, tensors, tables)
-    quotients = tensors if readable(vector) or traced() else copied(tensors, accumulation_dtype(tensors[0].dtype))
-    torch._foreach_div_(quotients, factors)
-    return quotients
+def _applied(operation: Callable[..., None], tensors: Foreach, vector: Tensor, tables: DeviceTables) -> Foreach:
+    """Each tensor changed by its value of a vector: in place, but half precision on a device as float32 copies."""
+    factors, wide = per_tensor(vector, tensors, tables), accumulation_dtype(tensors[0].dtype)
+    changed = tensors if readable(vector) or traced() else copied(tensors, wide)
+    operation(changed, factors)
+    return changed
 
 
 def addcdiv_(tensors: Foreach, numerators: Foreach, denominators: Foreach, values: list[float] | float) -> None:
@@ -285,15 +275,6 @@ def addcdiv_(tensors: Foreach, numerators: Foreach, denominators: Foreach, value
     torch._foreach_addcdiv_(sums, numerators, denominators, values)
     if sums[0].dtype != tensors[0].dtype:
         torch._foreach_copy_(tensors, sums)
-
-
-def copied(tensors: Foreach, dtype: torch.dtype) -> Foreach:
-    """The tensors in another dtype, by one call; the tensors themselves if they have it."""
-    if traced() or tensors[0].dtype == dtype:
-        return [x.to(dtype) for x in tensors]
-    copies = [torch.empty_like(x, dtype=dtype) for x in tensors]
-    torch._foreach_copy_(copies, tensors)
-    return copies
 
 
 def widen(params: Foreach, compensations: Foreach | None) -> Foreach:
@@ -316,23 +297,13 @@ def narrow_(params: Foreach, exact: Foreach, compensations: Foreach | None) -> N
 
 def rounded_together(tensors: Foreach) -> Foreach:
     """The tensors stochastically rounded, small ones by shared calls: a GPU needs eight launches for each call."""
-    groups: list[Foreach] = []
-    capacity = 0
-    for x in tensors:
-        if not groups or x.numel() > capacity:
-            groups.append([])
-            capacity = TOGETHER
-        groups[-1].append(x)
-        capacity -= x.numel()
-    return [rounded for group in groups for rounded in _rounded_at_once(group)]
-
-
-def _rounded_at_once(tensors: Foreach) -> Foreach:
-    """The tensors stochastically rounded, by one call for all."""
-    if len(tensors) == 1:
-        return [stochastically_rounded(tensors[0])]
-    parts = stochastically_rounded(torch.cat([flat(x) for x in tensors])).split([x.numel() for x in tensors])
-    return [laid_out(x, part) for x, part in zip(tensors, parts, strict=True)]
+    rounded: Foreach = []
+    for members in _runs([x.numel() for x in tensors], TOGETHER):
+        run = tensors[members]
+        whole = stochastically_rounded(run[0] if len(run) == 1 else torch.cat([flat(x) for x in run]))
+        parts = whole.split([x.numel() for x in run]) if len(run) > 1 else [whole]
+        rounded += [laid_out(x, part) if len(run) > 1 else part for x, part in zip(run, parts, strict=True)]
+    return rounded
 
 
 def stochastically_rounded(x: Tensor) -> Tensor:
@@ -347,4 +318,4 @@ def stochastically_rounded(x: Tensor) -> Tensor:
     return torch.where(torch.isfinite(x), rounded, x)
 
 
-execution = Execution("foreach", supports, lambda work, pre_step: measure(work.bucket), finish)
+execution = Execution("foreach", lambda tensors, by_rows: True, lambda work: measure(work.bucket), finish)

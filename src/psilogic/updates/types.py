@@ -1,13 +1,12 @@
-"""Types that the parts of a step pass to each other: its tensors, its start and its plan."""
+"""Types that the parts of a step pass to each other: the tensors of an update, its course, and how it is executed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from psilogic.decision import Chaos, Decision
-from psilogic.equations import Scalar
+from psilogic.decision import Chaos, Decision, Step
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.norms import Foreach
 from psilogic.tensors.state import State
@@ -29,115 +28,47 @@ class Tensors(NamedTuple):
         return Tensors(*([xs[i] for i in chosen] for xs in self))
 
 
-class Step(NamedTuple):
-    """An update of N tensors: vectors over them, and hyperparameters; those in which they differ are vectors too.
-
-    Attributes:
-        t: step of each parameter, from 1, shape (N,); on the host if the host has both it and lr.
-        decay: delta, shape (N,).
-        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
-        lr: learning rate, a number or a tensor with one element, or of shape (N,).
-        weight_decay: lambda, with which delta is lr lambda where nothing fires; a number or of shape (N,).
-        betas: Adam's decay rates of the moments.
-        eps: added to the denominator, outside the root.
-    """
-
-    t: Tensor
-    decay: Tensor
-    quantum_rate: Tensor | None
-    lr: Scalar
-    weight_decay: Scalar
-    betas: tuple[float, float]
-    eps: float
-
-    def of(self, chosen: slice | Tensor | list[int]) -> "Step":
-        """The step of the chosen tensors."""
-
-        def part(x: Any) -> Any:
-            return x[chosen] if isinstance(x, Tensor) and x.ndim else x
-
-        names = ("t", "decay", "quantum_rate", "lr", "weight_decay")
-        return self._replace(**{name: part(getattr(self, name)) for name in names})
-
-
-class PreStep(NamedTuple):
-    """What is known about a step of N tensors before their gradients are read.
-
-    Attributes:
-        group: the hyperparameters as the tensors' device takes them.
-        scalars: those of the states before the step, by name, each of shape (N,).
-        steps: the new step counts, on the device of the states' counts, shape (N,).
-        t_detector: the number of the detector's update, from 1, on the same device, shape (N,).
-        memory: the detector's memory.
-        quiet: the step of tensors that do not fire, without quantum decay.
-    """
-
-    group: dict[str, Any]
-    scalars: dict[str, Tensor]
-    steps: Tensor
-    t_detector: Tensor
-    memory: Chaos
-    quiet: Step
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Work:
-    """The part of a bucket that this process updates, and how.
+    """The update of a bucket, from its gradients to its weights: g <- scale (g - mean), then a step.
 
-    Attributes:
-        bucket: the tensors whose gradients count.
-        owned: those of them that this process updates; the same object when it updates all.
-        states: the states of the owned tensors.
-        tensors: this rank's parts of the owned tensors and of their moments, as real tensors.
-        execution: updates them.
+    A step fills in its parts one after the other: what is known before the gradients are read (not where kernels decide
+    on the device), what the gradients tell, what is decided.
     """
 
-    bucket: Bucket
-    owned: Bucket
-    states: list[State]
-    tensors: Tensors
-    execution: "Execution"
+    bucket: Bucket  # the tensors whose gradients count
+    owned: Bucket  # those of them that this process updates; the same object when it updates all
+    states: list[State]  # of the owned tensors
+    tensors: Tensors  # this rank's parts of the owned tensors and of their moments, as real tensors
+    execution: "Execution"  # updates them
+    early: bool = False  # whether the sums and the step of tensors that do not fire are one pass, before the decision
+    on_device: bool = False  # whether kernels decide on the device
 
+    group: dict[str, Any] = field(init=False)  # the hyperparameters as the tensors' device takes them
+    before: dict[str, Tensor] = field(init=False)  # the scalars of the states, by name, each of shape (N,)
+    t_detector: Tensor = field(init=False)  # number of the detector's update, from 1, where the states' counts are
+    memory: Chaos = field(init=False)  # the detector's
+    quiet: Step = field(init=False)  # the step of tensors that do not fire
 
-class UpdatePlan(NamedTuple):
-    """The update of the tensors of a bucket: g <- scale (g - mean), then a step.
+    sums: Any = None  # of the gradients; None if an early update has processed them
+    deferred: list[bool] = field(init=False)  # for each tensor whether an early update left it out
+    mean: Tensor | None = None  # subtracted from the gradients, unit by unit, shape (U,); None for 0
+    scale: Tensor | None = None  # multiplies the gradients after that, shape (U,); None for 1
+    norms: Tensor = field(init=False)  # ||g||_2 of each whole tensor after that, shape (N,)
+    numel: Tensor | None = None  # of each whole tensor, real elements, shape (N,); None if no rank holds a piece of one
 
-    Attributes:
-        mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
-        scale: multiplies the gradients after that, shape (U,); None for 1.
-        step: the step of parameters and moments.
-        scalars: the new values of the states' scalars, by name, each of shape (N,).
-        decision: the detector's decision; None if nothing observes it and nothing fired.
-    """
-
-    mean: Tensor | None
-    scale: Tensor | None
-    step: Step
-    scalars: dict[str, Tensor]
-    decision: Decision | None
+    step: Step = field(init=False)  # the step of parameters and moments
+    scalars: dict[str, Tensor] = field(init=False)  # the new values of the states' scalars, by name
+    decision: Decision | None = None  # the detector's; None if nothing observes it and nothing fired
 
 
 @dataclass(frozen=True)
 class Execution:
-    """An implementation of the update: one function before the decision, one after it.
+    """An implementation of the update: one function before the decision, one after it."""
 
-    Attributes:
-        name: its name in `PsiLogic.executed`.
-        supports: whether it can update some tensors; the flag says whether rows of dimension 0 are units.
-        begin: sums over the gradients, and may already apply a part of the update that no decision can change. Its
-            second argument is the result of the decider's `pre_step`. Its result has `to_processing`, with clipping
-            `total`.
-        finish: applies the plan, or the rest of it; gets the result of `begin`. If the last argument is above 0 it
-            changes nothing.
-        early: `begin` changes tensors. It runs after all that only read, and `finish` before the others'.
-        skips: `finish` checks for GradScaler's overflow on the device; otherwise the host must check before.
-        at_once: `finish` changes all tensors at the same time, so that no two of them may share memory.
-    """
-
-    name: str
-    supports: Callable[[Tensors, bool], bool]
-    begin: Callable[[Work, Any], Any]
-    finish: Callable[[Work, Any, UpdatePlan, Tensor | None], None]
-    early: bool = False
-    skips: bool = False
-    at_once: bool = False
+    name: str  # its name in `PsiLogic.executed`
+    supports: Callable[[Tensors, bool], bool]  # whether it can update some tensors, also if their rows are units
+    begin: Callable[[Work], Any]  # the sums over the gradients; None after an early update
+    finish: Callable[[Work, Tensor | None], None]  # the update; nothing if the last argument is above 0
+    skips: bool = False  # `finish` checks for GradScaler's overflow on the device; otherwise the host must check before
+    at_once: bool = False  # `finish` changes all tensors at the same time, so that no two of them may share memory

@@ -47,8 +47,8 @@ def test_sums_of_tensors_and_of_rows(dtype, shapes):
     parts = [x.double().reshape(len(x), -1) if x.shape == (3, 0) else part for x, part in zip(xs, parts, strict=True)]
     squares = torch.cat([part.square().sum(1) for part in parts])
     sums = torch.cat([part.sum(1) * (x.ndim > 1) for x, part in zip(xs, parts, strict=True)])
-    torch.testing.assert_close(host_norms.row_squares(xs), squares, rtol=3e-6, atol=0.0)
-    both = host_norms.row_squares_and_sums(xs)
+    torch.testing.assert_close(host_norms.row_sums(xs, False)[0], squares, rtol=3e-6, atol=0.0)
+    both = host_norms.row_sums(xs, True)
     torch.testing.assert_close(both[0], squares, rtol=3e-6, atol=0.0)
     torch.testing.assert_close(both[1], sums, rtol=0, atol=1e-4 if dtype == torch.float32 else 1e-3)
 
@@ -59,7 +59,7 @@ def test_what_the_mean_leaves_of_a_row_is_exact(deviation):
     generator = torch.Generator().manual_seed(1)
     x = (1.0 + deviation * torch.randn(20, 999, generator=generator)).float()
     other = torch.randn(5, 7, generator=generator)
-    squares, sums = host_norms.row_squares_and_sums([other, x, other[0]])
+    squares, sums = host_norms.row_sums([other, x, other[0]], True)
     left = (squares - sums.square() / 999)[5:25]
     expected = (x.double() - x.double().mean(1, keepdim=True)).square().sum(1)
     torch.testing.assert_close(left, expected, rtol=1e-5, atol=1e-9)
@@ -71,17 +71,17 @@ def test_a_long_sum_of_equal_numbers():
         x = torch.full((20_000_001,), 0.1, dtype=dtype)
         rtol = 1e-3  # one sum in float32 is wrong by a percent or so
         exact = x[0].double() ** 2 * len(x)
-        for squares in (host_norms.squares([x]), host_norms.row_squares([x[None]])):
+        for squares in (host_norms.squares([x]), host_norms.row_sums([x[None]], False)[0]):
             torch.testing.assert_close(squares[0], exact, rtol=rtol, atol=0.0)
 
 
 def test_rows_longer_than_a_part(monkeypatch):
     monkeypatch.setattr(host_norms, "PART", 100)
     xs = [torch.randn(3, 1001), torch.full((2, 250), 0.1), torch.randn(2, 5, 70)]
-    squares, sums = host_norms.row_squares_and_sums(xs)
+    squares, sums = host_norms.row_sums(xs, True)
     torch.testing.assert_close(squares, torch.cat([rows(x).square().sum(1) for x in xs]), rtol=1e-6, atol=0.0)
     torch.testing.assert_close(sums, torch.cat([rows(x).sum(1) for x in xs]), rtol=1e-6, atol=1e-4)
-    torch.testing.assert_close(host_norms.row_squares(xs), squares, rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(host_norms.row_sums(xs, False)[0], squares, rtol=1e-6, atol=0.0)
     left = squares[3:5] - sums[3:5].square() / 250
     assert (left.abs() < 1e-12).all(), "nothing is left of equal elements"
 

@@ -12,7 +12,7 @@ from psilogic import PsiLogic
 from psilogic.tensors import memory
 from psilogic.tensors.buckets import collect
 from psilogic.tensors.memory import MetadataCache
-from psilogic.updates.selection import select
+from psilogic.updates import select
 
 SHAPE = (6, 4)
 

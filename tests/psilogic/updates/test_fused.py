@@ -44,8 +44,8 @@ def test_wherever_blocks_end(monkeypatch, torch_kernels, name, block):
     """Blocks end within tensors, between rows, within rows, and hold several tensors."""
     shapes = {1: SMALL, 17: MEDIUM, 256: LARGER}[block]
     monkeypatch.setattr(fused, "BLOCK", block)
-    blocks, made = fused._blocks, []
-    monkeypatch.setattr(fused, "_blocks", lambda *given: made.append(given) or blocks(*given))
+    blocks, made = fused.batches, []
+    monkeypatch.setattr(fused, "batches", lambda *given: made.append(given) or blocks(*given))
     options, params = CONFIGURATIONS[name], parameters(shapes)
     actual = trace(build(params, **options), params, gradients(20, shapes, every=15))
     assert_same(actual, truth(options, 20, shapes, every=15), 1e-12)

@@ -21,14 +21,16 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
 from psilogic import PsiLogic  # noqa: E402
+from psilogic import updates as selection  # noqa: E402
+from psilogic.decision import Step  # noqa: E402
 from psilogic.tensors import device_tables  # noqa: E402
 from psilogic.tensors.buckets import collect  # noqa: E402
 from psilogic.tensors.state import move_clocks_, states_of  # noqa: E402
-from psilogic.updates import foreach, selection  # noqa: E402
-from psilogic.updates.triton import execution, launching  # noqa: E402
+from psilogic.updates import foreach  # noqa: E402
+from psilogic.updates import triton as package  # noqa: E402
 from psilogic.updates.triton import update as updates  # noqa: E402
 from psilogic.updates.triton import update_kernels as kernels  # noqa: E402
-from psilogic.updates.types import Step, Tensors  # noqa: E402
+from psilogic.updates.types import Tensors  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("triton")  # a large group starts early, with its longest test
 
@@ -262,15 +264,15 @@ def bucket():
 
 
 def test_what_takes_triton_on_cuda(monkeypatch, bucket):
-    monkeypatch.setattr(launching, "can_launch", lambda device: True)
-    assert selection._candidates(bucket) == [execution]
+    monkeypatch.setattr(package, "can_launch", lambda device: True)
+    assert selection._candidates(bucket) == [package.execution]
     bucket.group["fused"] = False
     assert selection._candidates(bucket) == []
     bucket.group["fused"] = None
     monkeypatch.setattr(torch.version, "hip", "6.4")  # an AMD GPU, where nobody has tried the kernels
     assert selection._candidates(bucket) == []
     bucket.group["fused"] = True
-    assert selection._candidates(bucket) == [execution]
+    assert selection._candidates(bucket) == [package.execution]
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert selection._candidates(bucket) == []
 
@@ -291,23 +293,23 @@ def test_clocks_that_were_loaded_from_elsewhere_come_along():
 
 def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, bucket):
     bucket.group["fused"] = True
-    launching.can_launch.cache_clear()
+    package.can_launch.cache_clear()
     monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(*size, dtype=dtype))  # no GPU is there
     driver = install(monkeypatch)
-    assert selection._candidates(bucket) == [execution]
+    assert selection._candidates(bucket) == [package.execution]
     assert driver.launches == [("trial_kernel", (1, 1))]
 
     def fails(source, metadata):
         raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nAnd more.")
 
-    launching.can_launch.cache_clear()
+    package.can_launch.cache_clear()
     monkeypatch.setattr(install(monkeypatch), "launcher_cls", fails)
     with pytest.warns(
         UserWarning, match=r"Triton cannot launch kernels on cuda.*\(RuntimeError: Failed to find C"
     ) as found:
         assert [selection._candidates(bucket) for _ in range(3)] == [[foreach.execution]] * 3
     assert len(found) == 1
-    launching.can_launch.cache_clear()
+    package.can_launch.cache_clear()
 
 
 def test_an_old_triton_is_refused(monkeypatch):

@@ -22,14 +22,15 @@ from triton.runtime import interpreter
 
 from psilogic import PsiLogic
 from psilogic import decision as truth
-from psilogic.gradients import Rescaling, decided_by_unit, measure, signals
+from psilogic.decision import Step
+from psilogic.gradients import common_factor, measure, process, signals, total_squares
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.updates import foreach
 from psilogic.updates.triton import decision, decision_kernels
 from psilogic.updates.triton import update as updates
 from psilogic.updates.triton import update_kernels as kernels
-from psilogic.updates.types import Step, Tensors
+from psilogic.updates.types import Tensors, Work
 
 CASES = []
 SOAK = sys.argv[1:] == ["soak"]
@@ -448,8 +449,8 @@ def random_group(generator):
         "grad_centralize": (False, True), "chaos_signal": ("raw", "relative"), "chaos_scope": ("tensor",),
         "max_grad_norm": (None, 1.0, 1e6), "maximize": (False, True), "differentiable": (False,),
     }  # fmt: skip
-    group = {name: drawn(generator, *values) for name, values in choices.items()}
-    return group if decided_by_unit(group) else {**group, "agc_norm": "unit"}
+    group = {name: drawn(generator, *values) for name, values in choices.items()} | {"betas": BETAS}
+    return {**group, "agc_norm": "unit"} if group["grad_centralize"] and group["agc_clip"] > 0 else group
 
 
 def decided_shapes():
@@ -465,13 +466,13 @@ def decided_shapes():
 
 def by_torch(bucket, memory, steps, start, grad_scale):
     """The processing and the decision of tensors by torch's operations."""
-    group, sums = bucket.group, measure(bucket)
-    rescaling = Rescaling.of([sums], group["max_grad_norm"], grad_scale)
-    processing = sums.to_processing(bucket, rescaling.factor(sums.squares))
-    (gn,) = signals([bucket], [processing])
+    group, work = bucket.group, Work(bucket, bucket, [], None, None)
+    work.sums, work.memory = measure(bucket), memory
+    process(work, common_factor([work], group["max_grad_norm"], grad_scale))
+    (gn,) = signals([work])
     lr = group["lr"].double() if isinstance(group["lr"], torch.Tensor) else group["lr"]
     course = truth.by_clocks(group, steps + 1, steps + 1 - start)
-    return processing, truth.decide({**group, "lr": lr}, gn, memory, *course)
+    return work, truth.equations({**group, "lr": lr}, gn, memory, *course)
 
 
 @case
@@ -513,10 +514,12 @@ def check_decisions(every_shape):
             sums = updates.unit_sums(
                 grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], DeviceTables()
             )
-        t, mean, scale, actual = decision.decide(
-            group, group["lr"], None, sums, scalars, Rescaling.of([sums], group["max_grad_norm"], grad_scale),
-            torch.tensor([2.0 * overflow]) if trial % 2 == 0 or overflow else None,
-        )  # fmt: skip
+        total = None if group["max_grad_norm"] is None else total_squares([SimpleNamespace(sums=sums)])
+        work = Work(bucket, bucket, [], None, None)
+        work.sums, work.scalars = sums, scalars
+        found = torch.tensor([2.0 * overflow]) if trial % 2 == 0 or overflow else None
+        decision.decide_bucket(work, total, grad_scale, found)
+        actual = work.decision
 
         def close(x, y, what, group=group):
             message = f"{what} of {group}"
@@ -526,10 +529,10 @@ def check_decisions(every_shape):
                     x, y, rtol=1e-11, atol=1e-14, equal_nan=True, msg=lambda text: f"{message}: {text}"
                 )
 
-        close(t, steps + 1, "t")
+        close(work.step.t, steps + 1, "t")
         assert all(scalars[name]._version > 0 for name in ("step", "chaos_fast", "chaos_slow"))
-        close(mean, expected.mean, "mean")
-        close(scale, expected.scale, "scale")
+        close(work.mean, expected.mean, "mean")
+        close(work.scale, expected.scale, "scale")
         for name in wanted._fields:
             if name != "memory":
                 close(getattr(actual, name), getattr(wanted, name), name)

@@ -11,11 +11,10 @@ from triton.runtime import driver
 
 from psilogic.updates.triton import update_kernels as kernels
 from psilogic.updates.triton.decision_kernels import decide_kernel, processing_kernel
-from psilogic.updates.triton.launching import trial_kernel
 
 KERNELS = (
     kernels.update_kernel, kernels.statistics_kernel, kernels.complete_kernel, processing_kernel, decide_kernel,
-    trial_kernel,
+    kernels.trial_kernel,
 )  # fmt: skip
 
 

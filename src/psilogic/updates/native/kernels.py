@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.tensors.memory import addresses, alike, dtypes, ordinary
+from psilogic.decision import Step
+from psilogic.tensors.memory import addresses, uniform
 from psilogic.tensors.norms import Foreach
-from psilogic.updates.types import Step, Tensors
+from psilogic.updates.types import Tensors
 
 DTYPES = {torch.float32, torch.float64, torch.bfloat16}
 
@@ -34,16 +35,9 @@ kernels = _load()
 
 
 def supports(columns: Tensors, by_rows: bool) -> bool:
-    """Whether the kernels can update these tensors.
-
-    They must be ordinary tensors of one dtype on the CPU. Those of a parameter must have the same layout in memory,
-    without gaps, and with `by_rows` one row after the other.
-    """
-    kinds = dtypes(columns)
-    if kernels is None or len(kinds) > 1 or not kinds <= DTYPES or not ordinary(columns):
-        return False
+    """Whether the kernels can update these tensors, which are on the CPU."""
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
-    return on_host and alike(columns, by_rows)
+    return kernels is not None and on_host and uniform(columns, DTYPES, by_rows)
 
 
 def unit_statistics(
@@ -61,11 +55,16 @@ def unit_statistics(
         For each of the U units the sum of |g|^2; the sum of g, 0 for tensors with at most one dimension; and the sum
         of |theta|^2. The order of the additions does not depend on the number of threads.
     """
-    squares, sums = _row_sums(grads, units, with_sums)
+    squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
+    sums = torch.zeros_like(squares) if with_sums else None
+    _run(kernels.row_sums, [grads], units, [squares, sums])
     if sums is not None:
         single = [unit for unit, g in zip(accumulate(units, initial=0), grads, strict=False) if g.ndim <= 1]
         sums[torch.tensor(single, dtype=torch.int64, device="cpu")] = 0.0
-    return squares, sums, None if params is None else _row_sums(params, units, False)[0]
+    of_params = None if params is None else torch.zeros_like(squares)
+    if params is not None:
+        _run(kernels.row_sums, [params], units, [of_params, None])
+    return squares, sums, of_params
 
 
 def update_(
@@ -90,8 +89,8 @@ def update_(
         The sum of |g|^2 of each tensor's unprocessed gradient, shape (N,), in float64.
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    vectors = [step.decay, step.quantum_rate, mean, scale, squares]
-    _run(kernels.update_, tensors, units, step, vectors, deferred=deferred)
+    vectors = [step.t, step.lr, step.decay, step.quantum_rate, mean, scale, squares]
+    _run(kernels.update_, tensors, units, vectors, [None, deferred], (*step.betas, step.eps, 0.0))
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return squares
 
@@ -112,9 +111,9 @@ def process_and_update_(
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
     mean = squares.new_empty(sum(units)) if step.quantum_rate is not None or any(deferred) else None
     scale = None if mean is None else torch.empty_like(mean)
-    centered = [grad_centralize and g.ndim > 1 for g in tensors.grads]
-    vectors = [step.decay, step.quantum_rate, mean, scale, squares]
-    _run(kernels.process_and_update_, tensors, units, step, vectors, centered, deferred, agc_clip)
+    flags = [[grad_centralize and g.ndim > 1 for g in tensors.grads], deferred]
+    vectors = [step.t, step.lr, step.decay, step.quantum_rate, mean, scale, squares]
+    _run(kernels.process_and_update_, tensors, units, vectors, flags, (*step.betas, step.eps, agc_clip))
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return mean, scale, squares
 
@@ -129,47 +128,31 @@ def cancel_(
     tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for
     quantum decay. The other arguments are those of the update.
     """
-    _run(kernels.cancel_, tensors, units, step, [lost, step.quantum_rate, mean, scale, None])
+    vectors = [step.t, step.lr, lost, step.quantum_rate, mean, scale, None]
+    _run(kernels.cancel_, tensors, units, vectors, [None, None], (*step.betas, step.eps, 0.0))
     torch.autograd.graph.increment_version(tensors.params)
 
 
 def _run(
     kernel: Any,
-    tensors: Tensors,
+    columns: Sequence[Foreach],
     units: list[int],
-    step: Step,
-    vectors: Sequence[Tensor | None],
-    centered: list[bool] | None = None,
-    deferred: list[bool] | None = None,
-    agc_clip: float = 0.0,
-) -> None:
-    """Call a kernel with its `UpdateTables`."""
-    numels = array("q", map(Tensor.numel, tensors.params))
-    integers = [*map(addresses, tensors), numels, array("q", units)]
-    integers += [array("q") if x is None else array("q", x) for x in (centered, deferred)]
-    # The kernel needs contiguous vectors, which must live until it has returned.
-    lr = torch.as_tensor(step.lr, dtype=torch.float64, device="cpu").expand(len(units))
-    vectors = [None if x is None else x.contiguous() for x in (step.t, lr, *vectors)]
-    _call(kernel, tensors.params, integers, vectors, *step.betas, step.eps, agc_clip)
-
-
-def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:
-    """The sum of |x|^2 of each unit of N tensors, and with `with_sums` that of x."""
-    squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
-    sums = torch.zeros_like(squares) if with_sums else None
-    integers = [addresses(tensors), array("q", map(Tensor.numel, tensors)), array("q", units)]
-    _call(kernels.row_sums, tensors, integers, [squares, sums])
-    return squares, sums
-
-
-def _call(
-    kernel: Any, tensors: Foreach, integers: Sequence["array[int]"], vectors: Sequence[Tensor | None], *numbers: float
+    vectors: Sequence[Tensor | float | None],
+    flags: Sequence[list[bool] | None] = (),
+    numbers: Sequence[float] = (),
 ) -> None:
     """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arrays' addresses.
 
-    An address is 0 for an array that is None.
+    Addresses of tensors, their sizes and units, flags, vectors; 0 for an array that is None. A number is repeated.
     """
-    addresses = [x.buffer_info()[0] if x else 0 for x in integers]
-    addresses += [0 if x is None else x.data_ptr() for x in vectors]
-    table = array("q", addresses).tobytes()
-    kernel(tensors[0].itemsize, torch.get_num_threads(), len(tensors), table, *numbers)
+    tensors, n = columns[0], len(units)
+    integers = [*map(addresses, columns), array("q", map(Tensor.numel, tensors)), array("q", units)]
+    integers += [array("q", x or ()) for x in flags]
+    # The kernel needs contiguous vectors, which must live until it has returned.
+    kept: list[Any] = list(vectors)
+    for i, x in enumerate(kept):
+        if x is not None:
+            many = isinstance(x, Tensor) and x.ndim > 0
+            kept[i] = x.contiguous() if many else torch.full((n,), float(x), dtype=torch.float64, device="cpu")
+    places = [x.buffer_info()[0] if x else 0 for x in integers] + [0 if x is None else x.data_ptr() for x in kept]
+    kernel(tensors[0].itemsize, torch.get_num_threads(), n, array("q", places).tobytes(), *numbers)

@@ -15,8 +15,9 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from psilogic.decision import Step
 from psilogic.tensors.device_tables import DeviceTables, host
-from psilogic.tensors.memory import addresses, alike, ordinary
+from psilogic.tensors.memory import addresses, uniform
 from psilogic.tensors.norms import Foreach
 from psilogic.updates.triton.update_kernels import (
     INTERPRETED,
@@ -30,7 +31,7 @@ from psilogic.updates.triton.update_kernels import (
     statistics_kernel,
     update_kernel,
 )
-from psilogic.updates.types import Step, Tensors
+from psilogic.updates.types import Tensors
 
 DTYPES = {torch.float64: tl.float64, torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 CHUNK_BYTES = 8192
@@ -56,22 +57,17 @@ def _exclusive_sum(x: Tensor) -> Tensor:
     return x.cumsum(0) - x
 
 
-def _row_lengths(numels: Tensor, units: Tensor) -> Tensor:
-    """The number of elements of each unit, shape (N,); 1 for a tensor without units."""
-    return torch.where(units > 0, numels // units.clamp(min=1), 1)
-
-
-def part_counts(numels: Tensor, units: Tensor) -> Tensor:
-    """The number of parts in which each unit of a tensor is summed, shape (N,)."""
-    lengths = _row_lengths(numels, units)
-    return torch.where(lengths > MIDDLE.value, (lengths + SEGMENT.value - 1) // SEGMENT.value, 1)
+def unit_lengths(numels: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each tensor's units the number of elements, 1 without units, and of parts in which they are summed."""
+    lengths = torch.where(units > 0, numels // units.clamp(min=1), 1)
+    return lengths, torch.where(lengths > MIDDLE.value, (lengths + SEGMENT.value - 1) // SEGMENT.value, 1)
 
 
 def _chunks(numels: list[int], units: list[int], chunk: int) -> list[Tensor]:
     """Records of the tensors (numel, first chunk, first unit, length of a unit), and the tensor of each chunk."""
     sizes, counts = host(numels), host(units)
     chunks = (sizes + chunk - 1) // chunk
-    records = [sizes, _exclusive_sum(chunks), _exclusive_sum(counts), _row_lengths(sizes, counts).clamp(min=1)]
+    records = [sizes, _exclusive_sum(chunks), _exclusive_sum(counts), unit_lengths(sizes, counts)[0].clamp(min=1)]
     return [torch.stack(records, 1).flatten(), host(range(len(numels))).repeat_interleave(chunks)]
 
 
@@ -82,8 +78,7 @@ def _items(numels: list[int], units: list[int], centered: list[int]) -> list[Ten
     A row's record: its unit, the position of its first part in the output, the number of parts.
     """
     counts = host(units)
-    lengths = _row_lengths(host(numels), counts)
-    segments = part_counts(host(numels), counts)
+    lengths, segments = unit_lengths(host(numels), counts)
     longest = torch.where(lengths <= SHORT.value, SHORT.value, MIDDLE.value)
     rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, ROWS.value)
     rows = torch.where((lengths <= LONG.value) & (segments == 1), rows, 1)
@@ -101,17 +96,11 @@ def _items(numels: list[int], units: list[int], centered: list[int]) -> list[Ten
 
 
 def supports(columns: Tensors, by_rows: bool) -> bool:
-    """Whether the kernels can update these tensors.
-
-    They must be plain strided tensors of one real dtype on one CUDA device, or on the CPU in Triton's interpreter.
-    Those of a parameter must have the same layout in memory, without gaps, and with `by_rows` one row after the other.
-    """
+    """Whether the kernels can update these tensors: on one CUDA device, or on the CPU in Triton's interpreter."""
     every = [x for xs in columns for x in xs]
-    if not every or every[0].dtype not in DTYPES or every[0].is_cuda == INTERPRETED:
+    if not every or every[0].is_cuda == INTERPRETED or len({x.get_device() for x in every}) > 1:
         return False
-    if len({x.dtype for x in every}) > 1 or len({x.get_device() for x in every}) > 1:
-        return False
-    return ordinary(columns) and alike(columns, by_rows)
+    return uniform(columns, DTYPES, by_rows)
 
 
 def update_(
@@ -133,9 +122,8 @@ def update_(
     first = params[0]
     chunk, part = CHUNK_BYTES // first.dtype.itemsize, min(PART, PART_BYTES // first.dtype.itemsize)
     numels = [p.numel() for p in params]
-    records, owners = tables.get(
-        "chunks", [chunk, *numels, *units], first.device, lambda: _chunks(numels, units, chunk)
-    )
+    key = [chunk, *numels, *units]
+    records, owners = tables.get("chunks", key, first.device, lambda: _chunks(numels, units, chunk))
     places = _addresses(tables, "update", tensors)
     if len(owners) == 0:
         return
@@ -153,24 +141,16 @@ def update_(
 
 
 class UnitSums(NamedTuple):
-    """Sums over the units of N tensors, those of long rows in parts.
+    """Sums over the units of N tensors, those of long rows in parts."""
 
-    Attributes:
-        parts: sums of |g|^2, then optionally of |theta|^2, then optionally of g (0 for tensors with at most one
-            dimension), in float64. Each has the shape (U,), or (U + parts,) if rows have parts, with 0 for such rows.
-        numels: the number of elements of each tensor.
-        units: the number of units of each tensor.
-        records: the tensors' records as returned by `_items`.
-        splits: the records of rows that have parts.
-        tables: the tables of these tensors.
-    """
-
+    # sums of |g|^2, then optionally of |theta|^2, then optionally of g (0 for tensors with at most one dimension), in
+    # float64. Each has the shape (U,), or (U + parts,) if rows have parts, with 0 for such rows
     parts: Tensor
-    numels: list[int]
-    units: list[int]
-    records: Tensor
-    splits: Tensor
-    tables: DeviceTables
+    numels: list[int]  # the number of elements of each tensor
+    units: list[int]  # the number of units of each tensor
+    records: Tensor  # the tensors' records as returned by `_items`
+    splits: Tensor  # the records of rows that have parts
+    tables: DeviceTables  # the tables of these tensors
 
     @property
     def total(self) -> Tensor:
@@ -190,19 +170,16 @@ class UnitSums(NamedTuple):
 def unit_sums(
     grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, tables: DeviceTables
 ) -> UnitSums:
-    """Sums over the units of N tensors that `supports` accepts, in one launch.
+    """Sums over the units of N tensors that `supports` accepts, in one launch, always added in the same order.
 
-    With sums of g each program adds in float64, otherwise in float32 (float64 for float64 tensors). The order of the
-    additions is always the same.
-
-    Arguments as for `native.kernels.unit_statistics`. No other list of tensors should use the same tables.
+    With sums of g in float64, otherwise in float32 (float64 for float64 tensors). Arguments as for
+    `native.kernels.unit_statistics`. No other list of tensors should use the same tables.
     """
     first = grads[0]
     columns = (grads,) if params is None else (grads, params)
     numels, centered = [g.numel() for g in grads], [int(g.ndim > 1) for g in grads]
-    records, tensors, splits = tables.get(
-        "items", [*numels, *units, *centered], first.device, lambda: _items(numels, units, centered)
-    )
+    key = [*numels, *units, *centered]
+    records, tensors, splits = tables.get("items", key, first.device, lambda: _items(numels, units, centered))
     places = _addresses(tables, "statistics", columns)
     count = sum(units)
     width = count + (len(tensors) if len(splits) else 0)
