@@ -85,9 +85,8 @@ def bfloat16_weights(case: Case) -> tuple[Severity, str]:
         training.step()
     if not torch.isfinite(model.weight).all():
         return "warn", "they are not finite after 5 steps"
-    dtypes = sorted(
-        {str(x.dtype).removeprefix("torch.") for x in tensors([*training.optimizer.state.values()]) if x.dim()}
-    )
+    state = tensors([*training.optimizer.state.values()])
+    dtypes = sorted({str(x.dtype).removeprefix("torch.") for x in state if x.dim()})
     moved = "are trained" if not torch.equal(model.weight, old) else "do not move in 5 steps: the steps round to zero"
     return "pass", f"they {moved}; the state is in {', '.join(dtypes) or 'plain numbers'}"
 

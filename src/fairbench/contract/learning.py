@@ -5,9 +5,8 @@ from textwrap import shorten
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
-from fairbench.optimizers.resolve import facts_of
 from fairbench.training.trainer import Trainer
-from fairbench.training.unused import marks, unused
+from fairbench.training.unused import marks
 
 LEAST_FALL = 0.05
 """Relative fall of the loss that a short training must reach."""
@@ -89,12 +88,10 @@ def arguments(case: Case) -> tuple[Severity, str]:
 def unused_parts(case: Case) -> tuple[Severity, str]:
     """Every state changes, and each public method is called."""
     trainer = case.training(1)
-    first = marks(trainer.optimizer)
+    trainer.marks = marks(trainer.optimizer)
     for _ in range(1, case.steps):
         trainer.train_one_step()
-    known = facts_of(case.optimizer.factory) is not None
-    found = [] if known else unused(trainer.optimizer, trainer.needs.methods, first, case.steps)
-    if not found:
+    if not (found := trainer.unused()):
         return "pass", "every state changes, and each public method is called"
     return "warn" if found[0].startswith("state") else "note", ", ".join(found)
 

@@ -95,10 +95,8 @@ def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
             case = replace(case, trainings=[train_at(case, lr) for lr in case.rates])
             flag = trains.flag(case)
         except Exception as error:
-            remedy = way_out(name, error, is_built)
-            flag = Flag(
-                trains.name, "fail", f"it raises {one_line(error)}", "; ".join(filter(None, ("fix this first", remedy)))
-            )
+            advice = "; ".join(filter(None, ("fix this first", way_out(name, error, is_built))))
+            flag = Flag(trains.name, "fail", f"it raises {one_line(error)}", advice)
     return {"trainings": [asdict(x) for x in case.trainings], "flag": asdict(flag)}
 
 

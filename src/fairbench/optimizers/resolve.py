@@ -14,16 +14,7 @@ from fairbench.common.coercion import check_value, is_json
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import load
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
-from fairbench.optimizers.spec import (
-    BY_PROGRAM,
-    HORIZON,
-    HORIZONS,
-    IF_REQUIRED,
-    WARMUP,
-    OptimizerPlan,
-    OptimizerSpec,
-    ResolvedOptimizer,
-)
+from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, WARMUP, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +38,11 @@ METHODS = {
 PARTS, CALL = re.compile(r"\w+( then \w+)+"), re.compile(r"(\w+) every ([1-9]\d*) steps( with gradients)?")
 FIRST = {"model": ("model", "module", "net", "network"), "named_parameters": ("named_parameters", "named_params")}
 """What the first argument of a constructor means by its name; anything else is parameters."""
+HORIZONS = re.compile(
+    r"((num|total|max)_)?train(ing)?_steps|max_steps|t_max|total_iter(ation)?s|horizon", re.IGNORECASE
+)
+"""Other names of the argument that gets the number of training steps; if it has no default, these do, too."""
+IF_REQUIRED = re.compile(r"((num|max|n)_)?(steps|iterations|iters)")
 SCHEDULES = {
     "cosine": "warm-up and cosine",
     "linear": "warm-up and linear decay",
@@ -210,15 +206,13 @@ def _arguments(
 def _horizon(factory: str, plan: OptimizerPlan) -> str:
     """The argument that gets the number of training steps, also one of a parent class; empty without one."""
     loaded = load_factory(factory)
+    given = {*plan.options, *getattr(loaded, "keywords", ())}
     classes = inspect.getmro(made_by(loaded)) if inspect.isclass(made_by(loaded)) else ()
     for each in [loaded, *(vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls))]:
         arguments = inspect.signature(each).parameters
         for x in arguments.values():
-            usual = x.name == HORIZON or (
-                not facts_of(factory)
-                and (x.name.lower() in HORIZONS or (x.name in IF_REQUIRED and x.default is x.empty))
-            )
-            if usual and x.name not in plan.options and x.name not in getattr(loaded, "keywords", ()):
+            usual = HORIZONS.fullmatch(x.name) or (x.default is x.empty and IF_REQUIRED.fullmatch(x.name))
+            if x.name not in given and (x.name == HORIZON or (usual and not facts_of(factory))):
                 return x.name
         if not any(x.kind is x.VAR_KEYWORD for x in arguments.values()):
             break
@@ -268,12 +262,6 @@ def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
         return "decoupled"
     facts = facts_of(factory)
     return facts.decay if facts else "unknown"
-
-
-def default_scale(factory: str) -> float:
-    """The registry's scale of a factory's rates; 1 without an entry."""
-    facts = facts_of(factory)
-    return facts.lr_scale if facts else 1.0
 
 
 def facts_of(factory: str) -> OptimizerFacts | None:

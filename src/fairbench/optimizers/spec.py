@@ -65,13 +65,6 @@ BY_PROGRAM = "program"
 
 HORIZON = "total_steps"
 """The argument that gets the number of training steps, if the optimizer has it and the plan does not set it."""
-HORIZONS = (
-    *("num_training_steps", "total_training_steps", "max_training_steps", "num_train_steps", "max_train_steps"),
-    *("training_steps", "train_steps", "max_steps", "t_max", "total_iters", "total_iterations", "horizon"),
-)
-"""Other names of that argument, in lower case."""
-IF_REQUIRED = ("num_steps", "n_steps", "num_iterations", "max_iterations", "max_iters", "num_iters", "n_iters", "steps")
-"""Names that mean it if the argument has no default."""
 
 WARMUP = "warmup_steps"
 """The one hyperparameter of a search that is an option of the training, not of the optimizer."""

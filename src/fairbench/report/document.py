@@ -84,19 +84,16 @@ class Output(Generic[SourceT]):
         return bool(self.columns or self.view)
 
     def table_view(self, source: SourceT) -> TableView:
-        """The table of text; one that cannot be made says so."""
-        return attempted(lambda: self._table_view(source), self._not_made)
-
-    def _not_made(self, reason: str) -> TableView:
-        said = f"This table cannot be made: {reason}."
-        return TableView(self.name, said, [Column("", str)], [[Cell(said)]])
-
-    def _table_view(self, source: SourceT) -> TableView:
+        """The table of text."""
         if self.view:
             return self.view(source)
         caption = self.caption(source) if callable(self.caption) else self.caption
         columns = self.columns(source) if callable(self.columns) else self.columns
         return table_view(self.name, caption, columns, (self.shown or self.rows)(source))
+
+    def no_table(self, reason: str) -> TableView:
+        """What stands in the place of a table that cannot be made."""
+        return TableView(self.name, "", [Column("", str)], [[Cell(f"This table cannot be made: {reason}.")]])
 
     def table(self, source: SourceT) -> Table[Any] | None:
         """The table of values that the data file has; None without one."""
@@ -192,7 +189,8 @@ class Document(Generic[SourceT]):
     @cached_property
     def tables(self) -> dict[str, TableView]:
         """Every table that has a row, by its name."""
-        views = (output.table_view(self.source) for output in self.outputs if output.has_table)
+        made = [(partial(x.table_view, self.source), x.no_table) for x in self.outputs if x.has_table]
+        views = [attempted(*of) for of in made]
         return {view.name: view for view in views if view.rows}
 
     @cached_property

@@ -88,7 +88,7 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
     for reference in references:
         factory = load_factory(reference)
         modules += _modules_of(made_by(factory))
-        if made_by(factory) is not inspect.unwrap(factory):  # as a partial, whose arguments are in that module
+        if not (inspect.isclass(factory) or inspect.isfunction(factory)):  # as a partial, whose arguments are there
             modules.append(module_of(reference, "factory"))
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:

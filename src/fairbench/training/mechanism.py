@@ -57,10 +57,7 @@ class MechanismLog:
         self._not_finite: dict[str, int] = {}
 
     def read(self, step: int) -> None:
-        """Record the increments since the last call, and the distance that each decay moved the weights.
-
-        A quantity with a total that is not finite, or does not exist yet, has not increased.
-        """
+        """Record the finite increments since the last call, and how far each decay moved the weights."""
         if self.watch is None:
             return
         lengths = _norms(self._params)
@@ -68,9 +65,7 @@ class MechanismLog:
         try:
             quantities = self.watch.quantities()
         except ArithmeticError:  # as 0/0
-            quantities = {
-                name: (unit, {"": math.nan}) for name, unit in (self._units or {"every quantity": ""}).items()
-            }
+            quantities = {name: ("", {"": math.nan}) for name in self._units or ("every quantity",)}
         for quantity, (unit, given) in quantities.items():
             before, totals = self._last.get(quantity, {}), {name: float(total) for name, total in given.items()}
             added = {name: total - before.get(name, 0.0) for name, total in totals.items()}

@@ -6,7 +6,7 @@ The words are those of `fairbench.optimizers.resolve.NEEDS`; the loop knows no o
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -15,14 +15,10 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import CALL, PARTS
 from fairbench.study.trial_spec import TrainingSpec
 
+Again = Callable[..., Any]
+"""A closure: it computes loss and gradients of the step's examples at the current weights, clipped or not."""
 UNCOMPILED = ("create_graph", "closure")
 """Needs that torch.compile excludes: compiled gradients have no derivative, a compiled step calls no closure."""
-
-
-class Again(Protocol):
-    """A closure: it computes loss and gradients of the step's examples at the current weights."""
-
-    def __call__(self, clipped: bool = True) -> Any: ...
 
 
 class OptimizerNeeds:
@@ -47,7 +43,7 @@ class OptimizerNeeds:
         self._closure = "closure" in needs
         self.recomputes = self._closure or bool(self._parts)
         self._modes = "modes" in needs
-        self._mode, self._steps, self._compile = "", 0, training.compile
+        self._mode, self.steps, self._compile = "", 0, training.compile
 
     @property
     def methods(self) -> set[str]:
@@ -85,11 +81,11 @@ class OptimizerNeeds:
         """
         step(again)
         for method, every, with_gradients in self._calls:
-            if self._steps % every == 0:
+            if self.steps % every == 0:
                 if with_gradients:
                     again(clipped=False)
                 getattr(optimizer, method)()
-        self._steps += 1
+        self.steps += 1
         optimizer.zero_grad()
 
     def switch(self, optimizer: torch.optim.Optimizer, mode: str) -> None:
@@ -100,8 +96,8 @@ class OptimizerNeeds:
 
     def state_dict(self) -> dict[str, Any]:
         """The mode of the optimizer, and the number of its steps."""
-        return {"mode": self._mode, "steps": self._steps}
+        return {"mode": self._mode, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Set the mode of an optimizer whose state has been loaded."""
-        self._mode, self._steps = state["mode"], state["steps"]
+        self._mode, self.steps = state["mode"], state["steps"]

@@ -81,7 +81,7 @@ class Trainer:
         self.evaluations: list[dict[str, Any]] = []
         self.earlier_seconds, self.earlier_peak = 0.0, 0
         self.kept: dict[str, str] = {}  # what the optimizer kept on itself after its first steps
-        self.marks: Marks = {}  # of its state after the first step
+        self.marks: Marks | None = None  # of its state after the first step
 
     def run(self, progress: Progress, checkpoint: Checkpoint | None) -> Literal["finished", "diverged"]:
         """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
@@ -223,9 +223,9 @@ class Trainer:
         return unsaved(self.optimizer, [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch])
 
     def unused(self) -> list[str]:
-        """What of the optimizer took no part, if a test of fairbench does not know it; empty if it was not watched."""
-        known = facts_of(self.spec.optimizer.factory) or not self.watched
-        return [] if known else unused(self.optimizer, self.needs.methods, self.marks, self.done)
+        """What of an optimizer that the registry does not have took no part; nothing without its first marks."""
+        unknown = self.marks is not None and not facts_of(self.spec.optimizer.factory)
+        return unused(self.optimizer, self.needs.methods, self.marks or {}, self.needs.steps) if unknown else []
 
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""

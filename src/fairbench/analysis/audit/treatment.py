@@ -10,7 +10,7 @@ from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
 from fairbench.common.checks import Severity, check
 from fairbench.common.formatting import merged, percent, some
-from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, default_scale, schedule
+from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, facts_of, schedule
 
 CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""
@@ -51,7 +51,8 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     if options.get("weight_decay") is not None and "weight_decay" not in study.suite.sweep.extra:
         treatments["weight decay"] = _word(options["weight_decay"])
     if study.tuned(name):
-        scale, default = resolved.lr_scale, default_scale(resolved.factory)
+        facts, scale = facts_of(resolved.factory), resolved.lr_scale
+        default = facts.lr_scale if facts else 1.0
         treatments["lr_scale"] = "default" if scale == default else f"{scale:g} instead of {default:g}"
     if gradients := [run.result.gradients_per_step for run in results.arm(arena, name).trials if run.result]:
         treatments["gradients per step"] = f"{fmean(gradients):.3g}"
