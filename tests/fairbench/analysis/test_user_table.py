@@ -279,6 +279,8 @@ HEAD = "arena,optimizer,seed,value"
         ("optimizer,loss\nAdamW,1\nadamw,2", "t.csv: are AdamW and adamw the same"),
         ("optimizer,seed,acc\nX,1,93%\nX,2,0.93", "t.csv, line 3: has no percent sign, but t.csv, line 2 has one"),
         ('optimizer,seed,loss\nX,1,1.5\nX,2,"1,52"', "line 3: 1,52 has a decimal comma, but .*line 2: 1.5 has a dec"),
+        ("seed,X,Y\n1,,\nmean,1,2", "t.csv has no values in X, Y"),
+        ("optimizer,loss,n\nX,1,3\nY,2,3", "n must be at least 1, .*; got n 3, mean 1.0, std None"),
         (f"{HEAD}\na,X,1,good", "t.csv, line 2: must be a number, or say why .*; got 'good'"),
         (f"{HEAD},better\na,X,1,1,max\na,X,1.0,2,max", "t.csv, line 3: seed 1 of X has a value already; keep one"),
         (f"{HEAD}\na,X,1,1,5", "t.csv, line 2: must have 4 cells, as the first line"),

@@ -124,6 +124,8 @@ def entries_of(
     kept = [row for row in sheet.rows if not any(SUMMARY.fullmatch(row.cells[c].casefold()) for c in names)]
     cells = [(row, column) for row in kept for column in judged if not column or row.cells[column]]
     entries = [_entry(row, roles, judged[c], wide[c][0] if c else sheet.name, metric) for row, c in cells]
+    if not entries:
+        raise UsageError(f"{sheet.name} has no values in {some([*judged]) if wide else 'its rows'}")
     if skipped := len(sheet.rows) - len(kept):
         notes.append(f"{plural(skipped, 'row')} of means or other summaries skipped")
     if (blank := len(kept) * len(judged) - len(cells)) and "step" not in roles:
@@ -211,7 +213,8 @@ def _asked(sheet: Sheet, role: str, other: str = "") -> UsageError:
 
 def _numbers(sheet: Sheet, roles: Roles, left: Sequence[str], metric: str) -> tuple[dict[str, str], str]:
     """The columns of the value, or of mean, std and n, and the name of the metric."""
-    if given := {str(role): roles[role][0] for role in ("value", "mean", "std", "sem") if role in roles}:
+    given = {str(role): roles[role][0] for role in ("value", "mean", "std", "sem") if role in roles}
+    if {"value", "mean"} & given.keys():
         return given, metric or given.get("value", "value")
     values = [c for name in VALUES for c in left if plain_name(c) == name][:1]
     values = values or [c for c in left if direction_of(c) and not _statistic(c)]
@@ -224,14 +227,12 @@ def _numbers(sheet: Sheet, roles: Roles, left: Sequence[str], metric: str) -> tu
             same = [c for c in values if plain_name(c) == stem or (stem == "value" and len(values) == 1)]
             known.setdefault(*((same[0], {}) if same and role != "mean" else (stem, {})))[role] = column
     for name, parts in [*known.items()]:
-        if "value" in parts and len(parts) > 1:
-            parts["mean"] = parts.pop("value")
         if not {"value", "mean"} & parts.keys():
             del known[name]
     if not (known := known or {c: {"value": c} for c in left if direction_of(c)}):
         raise _asked(sheet, "value")
     name = chosen_metric(sheet.name, "" if of_tag else metric, known)
-    return known[name], metric if of_tag else name
+    return {**known[name], **given}, metric if of_tag else name
 
 
 def _statistic(column: str) -> tuple[str, str] | None:
@@ -257,6 +258,7 @@ def _check_runs(sheet: Sheet, roles: Roles, columns: Iterable[str]) -> None:
 def _entry(row: Row, roles: Roles, parts: Mapping[str, str], optimizer: str, metric: str) -> Entry:
     texts = {role: "/".join(row.cells.get(c, c) for c in found) for role, found in roles.items()}
     texts |= {role: row.cells[c] for role, c in parts.items()}
+    texts["value"] = texts.get("mean", texts.get("value", ""))
     for role in ("arena", "optimizer", "seed"):
         if texts.get(role) == "":
             raise UsageError(f"{row.place}: the {role} is empty; fill it in, or leave the row out")

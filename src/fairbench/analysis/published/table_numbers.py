@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from fairbench.common.errors import UsageError
 
@@ -57,7 +57,7 @@ def seed_of(text: str) -> str:
     try:
         number = Decimal(text)
         return str(int(number)) if number == number.to_integral_value() else text
-    except (InvalidOperation, ValueError):
+    except (ArithmeticError, ValueError):
         return text
 
 

@@ -15,7 +15,7 @@ from fairbench.common.formatting import some
 
 BETTER = {"min": ("lower", "min", "minimize", "false"), "max": ("higher", "max", "maximize", "true")}
 """The words for each direction in a column `better`, `direction` or `higher_is_better`."""
-NUMBERS = ("value", "mean", "std", "sem", "n", "step", "margin")
+NUMBERS = ("value", "std", "sem", "n", "step", "margin")
 Values = dict[str, float | None]
 """The values of an optimizer in an arena by seed, or by place without seeds.
 
@@ -160,8 +160,8 @@ def _arms(entries: Sequence[Entry], sign: str, notes: list[str]) -> dict[str, Va
     seen: dict[tuple[str, str], Entry] = {}
     units: dict[bool, str] = {}
     for x in entries:
-        text, state = x.texts.get("value", x.texts.get("mean", "")), x.texts.get("state", "finished")
-        is_mean = "mean" in x.texts or pair_of(text) is not None
+        text, state = x.texts["value"], x.texts.get("state", "finished")
+        is_mean = {"mean", "std", "sem"} & x.texts.keys() or (x.seed is None and "n" in x.texts) or pair_of(text)
         for part in (text, x.texts.get("std", "") if is_mean else ""):
             units |= {} if is_lost(part) else {"%" in part: x.row.place}
         seed = "" if is_mean else f"{x.optimizer}, {x.row.place}" if x.seed is None else seed_of(x.seed)
