@@ -74,14 +74,13 @@ def check_outputs(arena: Arena, model: nn.Module, data: Data, metrics: Iterable[
 
 def described(arena: Arena, data: Data) -> str:
     """What an arena's own data are, for the message on a loss that fails with them."""
-    inputs, targets = data.train.inputs, data.train.targets
-    said = f"{_name(arena, 'load_data')} gives inputs {inputs.dtype} {tuple(inputs.shape)}"
-    if not targets.numel() or targets.is_floating_point():
-        return f"{said}, targets {targets.dtype} {tuple(targets.shape)}"
-    labels = torch.cat([split.targets.flatten() for split in data.splits.values()])
-    low, high, classes = int(labels.min()), int(labels.max()), data.classes
-    wrong = f", but {classes} classes have the labels 0 to {classes - 1}" if classes and high >= classes else ""
-    return f"{said}, labels {targets.dtype} {tuple(targets.shape)} from {low} to {high}{wrong}"
+    inputs, targets = data.train.inputs, torch.cat([split.targets.flatten() for split in data.splits.values()])
+    said = f"{_name(arena, 'load_data')} gives inputs {inputs.dtype} {tuple(inputs.shape)}, targets {targets.dtype}"
+    if not targets.numel():
+        return said
+    wrong = data.classes and targets.max() >= data.classes
+    numbers = f", but {data.classes} classes have the labels 0 to {data.classes - 1}" if wrong else ""
+    return f"{said} from {targets.min()} to {targets.max()}{numbers}"
 
 
 def check_loss(arena: Arena, model: nn.Module, batch: Split) -> None:

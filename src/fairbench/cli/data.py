@@ -95,10 +95,6 @@ def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
     try:
         prepared = read_folder(folder)
         manifest = prepared.manifest
-        if config is None and manifest["dataset"] not in PREPARED:
-            name = manifest["dataset"]
-            remedy = f"this fairbench does not know dataset {name!r}: use the version that does, or delete the folder"
-            return f"{'; '.join(prepared.differences()) or INTACT}; {remedy}"
         config = config or dataset_config(manifest["dataset"], manifest["options"])
         wrong = "; ".join(read_folder(folder, config.options).differences())
     except UsageError as error:

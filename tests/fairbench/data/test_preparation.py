@@ -643,18 +643,6 @@ def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, capsys)
     assert "is not prepared; celeba (size 64, crop 140) is prepared by: fairbench data download" in missing
 
 
-def test_a_dataset_that_this_version_does_not_know_is_named(tmp_path, folder, capsys):
-    manifest = {**dataset_config("cifar100").open(tmp_path).manifest, "dataset": "imagenet-32"}
-    (folder / "manifest.json").write_text(sealed(manifest))
-    folder.rename(tmp_path / "prepared" / "imagenet-32")
-    (tmp_path / "prepared" / "notes.txt").touch()
-    for damage, code in ((b"", 0), (b"!", 1)):
-        with (tmp_path / "prepared" / "imagenet-32" / "val.npy").open("ab") as file:
-            file.write(damage)
-        assert main(["data", "verify", "--data-root", str(tmp_path)]) == code
-        assert "this fairbench does not know dataset 'imagenet-32': use the version that" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", ["notes.txt", "backup", "train.npy.old"])
 def test_a_users_own_file_is_kept(tmp_path, folder, capsys, name):
     (folder / name).mkdir() if name == "backup" else (folder / name).write_text("mine")

@@ -10,13 +10,11 @@ from PIL import Image
 
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.image_decoding import PHOTOGRAPH, decode_image, decoding_steps
-from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, RawImage
+from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, RawImage, named_splits, split_of
 from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, is_aside
-from fairbench.data.formats.split_names import named_splits, split_of
 
 Places = dict[Path, tuple[str, ...]]
 """Images, each with the names of the folders that it is in."""
-Labelled = list[tuple[Path, int]]
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -30,9 +28,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """
     folder, size = source.files[0].path, options["size"]
     if not folder.is_dir():
-        raise UsageError(
-            f"option path of images must be a folder of images or of class folders, but {folder} is a file"
-        )
+        raise UsageError(f"path of images must be a folder of images or of class folders, but {folder} is a file")
     files, known = files_in(folder), Image.registered_extensions()
     images = {path: path.relative_to(folder).parts[:-1] for path in files if path.suffix.lower() in known}
     if not images:
@@ -41,10 +37,9 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     _refuse_empty(folder, images, 1 + (len(splits) > 1))
     classes = sorted({names[0] for names in splits["train"].values() if names})
     _refuse_doubtful(folder, splits, classes)
+    label: dict[tuple[str, ...], int] = {(name,): i for i, name in enumerate(classes)} or {(): 0}
     labelled = {
-        split: [
-            (path, classes.index(names[0]) if classes else 0) for path, names in places.items() if names or not classes
-        ]
+        split: [(path, label[names[:1]]) for path, names in places.items() if names[:1] in label]
         for split, places in splits.items()
     }
     outside = len(images) - sum(map(len, labelled.values()))
@@ -95,27 +90,20 @@ def _refuse_doubtful(folder: Path, splits: Mapping[str, Places], classes: list[s
     """Raise UsageError if the classes are not certain, or differ between splits."""
     within = {names for names in splits["train"].values() if names}
     if len(splits) == 1 and (named := [x for x in classes if split_of(x) and (x,) not in within]):
-        raise UsageError(
-            f"{folder / named[0]} is a split by name, and {', '.join(x for x in classes if x != named[0])} is none; "
-            "give it alone, or rename one"
-        )
+        others = ", ".join(x for x in classes if x != named[0])
+        raise UsageError(f"{folder / named[0]} is a split by name, and {others} is none; give it alone, or rename one")
     if len(classes) == 1:
         other = "move the images out of it" if len(splits) > 1 else f"give path = {str(folder / classes[0])!r}"
-        raise UsageError(
-            f"{folder} has one class folder, {classes[0]!r}; add those of other classes, or for images without labels "
-            f"{other}"
-        )
+        other = f"add those of other classes, or for images without labels {other}"
+        raise UsageError(f"{folder} has one class folder, {classes[0]!r}; {other}")
     for split, places in splits.items():
-        if alien := {names[0] for names in places.values() if names}.difference(classes):
-            raise UsageError(f"{folder}: {split} has the class folder {min(alien)!r}, and train has none of that name")
-        if classes and not any(places.values()):
-            raise UsageError(
-                f"{folder}: the images of {split} are in no class folders, as those of train are; sort them into such "
-                f"folders, or move them away: {split} is then a part of train"
-            )
+        found = sorted({names[0] for names in places.values() if names})
+        if set(found).difference(classes) or (classes and not found):
+            reason = f"{split} has the class folders {found}, and train has {classes}"
+            raise UsageError(f"{folder}: {reason}; sort the images of {split} into folders as those of train")
 
 
-def _decoded(labelled: Mapping[str, Labelled], split: str, size: int) -> Iterator[RawImage]:
+def _decoded(labelled: Mapping[str, list[tuple[Path, int]]], split: str, size: int) -> Iterator[RawImage]:
     """Pixels and label of each image of a split; of equal ones only the first, in test before val before train."""
     seen: set[bytes] = set()
     for each in reversed(SPLITS):

@@ -1,21 +1,25 @@
 """A user's text: a file, or a folder of files of one kind, in splits if they are named after them."""
 
+import csv
+import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.errors import UsageError
-from fairbench.data.formats.delimited_text import cut_text, split_texts
-from fairbench.data.formats.raw import Texts
+from fairbench.common.errors import UsageError, one_line
+from fairbench.data.formats.delimited_text import CHUNK, cut_text, decode_utf8, split_texts
+from fairbench.data.formats.raw import Texts, named_splits
 from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, size_of
-from fairbench.data.formats.split_names import named_splits
-from fairbench.data.formats.text_records import FIELDS, SUFFIXES, has_records, record_texts
 
 LONGEST = 1 << 14
 """Short enough to split a file of some hundred kilobytes."""
-KINDS = (".txt", ".raw", ".tokens", *SUFFIXES)
-"""Suffixes of the files that are read from a folder."""
+KINDS = (".txt", ".raw", ".tokens", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+"""Suffixes of the files that are read from a folder; those from .jsonl on have records."""
+FIELDS = ("text", "story", "content")
+"""The names that the field of the text may have in a record."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
@@ -50,20 +54,51 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
 
 
 def _of_one_kind(folder: Path, files: Sequence[Path]) -> list[Path]:
-    kinds = {kind: [file for file in files if file.suffix.lower() == kind] for kind in KINDS}
-    found = {kind: of_kind for kind, of_kind in kinds.items() if of_kind}
-    if not found:
-        raise UsageError(f"{folder} contains no {', '.join(KINDS)} files")
-    if len(found) > 1:
-        counts = " and ".join(f"{len(of_kind)} {kind} files" for kind, of_kind in found.items())
-        raise UsageError(f"{folder} contains {counts}; give a folder with the texts alone, or one file")
-    return next(iter(found.values()))
+    kinds = sorted({file.suffix.lower() for file in files}.intersection(KINDS))
+    if len(kinds) != 1:
+        found = f"both {' and '.join(kinds)} files" if kinds else f"no {', '.join(KINDS)} files"
+        raise UsageError(f"{folder} contains {found}; give a folder with texts of one kind, or one file")
+    return [file for file in files if file.suffix.lower() == kinds[0]]
 
 
 def _texts(files: Sequence[Path]) -> Iterator[bytes]:
     for path in files:
-        if has_records(path):
-            for text in record_texts(path):
+        if path.suffix.lower() in KINDS[3:] or _has_json_lines(path):
+            for text in _record_texts(path):
                 yield from cut_text(text, LONGEST)
         else:
             yield from split_texts(path, LONGEST)
+
+
+def _has_json_lines(path: Path) -> bool:
+    with path.open("rb") as file, suppress(ValueError, RecursionError):
+        return isinstance(json.loads(file.readline(CHUNK)), dict)
+    return False
+
+
+def _record_texts(path: Path) -> Iterator[bytes]:
+    """The text of each record of a file. Raises `UsageError` if it is not certain, or the file is damaged."""
+    number = 0
+    try:
+        for number, record in enumerate(_records(path), 1):
+            where, fields = f"{path}, record {number}", record if isinstance(record, dict) else {"text": record}
+            found = [fields[name] for name in FIELDS if isinstance(fields.get(name), str)]
+            if len(found) != 1:
+                there = f"{', '.join(FIELDS)} must be there, with the text; there are {', '.join(map(str, fields))}"
+                raise UsageError(f"{where}: exactly one of the fields {there}")
+            decode_utf8(data := found[0].encode("utf-8", "surrogatepass"), where)
+            yield data
+    except (csv.Error, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged after record {number} ({one_line(error)}); correct it") from error
+
+
+def _records(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        if path.suffix.lower() in (".csv", ".tsv"):
+            csv.field_size_limit(sys.maxsize)
+            yield from csv.DictReader(file, delimiter="," if path.suffix.lower() == ".csv" else "\t")
+        elif path.suffix.lower() == ".json" and not _has_json_lines(path):
+            records = json.load(file)
+            yield from records if isinstance(records, list) else [records]
+        else:
+            yield from (json.loads(line) for line in file if line.strip())

@@ -1,14 +1,25 @@
 """The raw examples of a dataset, the same from every source: images or texts in official splits."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
+
 SPLITS = ("train", "val", "test")
 """The names of splits."""
+SPLIT_WORDS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
+}
+"""Those of the library `datasets`: https://huggingface.co/docs/datasets/repository_structure."""
 Pixels = NDArray[np.uint8]
 
 
@@ -78,3 +89,28 @@ class Texts:
     processing: str
     vocabulary: int
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def split_of(name: str) -> str:
+    """The split that is one of the words in a name; empty if none is, or several are."""
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", name)
+    found = {SPLIT_WORDS[word.lower()] for word in words if word.lower() in SPLIT_WORDS}
+    return found.pop() if len(found) == 1 else ""
+
+
+def named_splits(names: Iterable[str], where: Path) -> dict[str, str]:
+    """The split of each of these names in a folder; empty if fewer than two splits are named.
+
+    Raises:
+        UsageError: some of the names are of no split, or no name is of train.
+    """
+    splits = {name: split_of(name) for name in sorted(names)}
+    found = {split: name for name, split in splits.items() if split}
+    if len(found) < 2:
+        return {}
+    shown = f"{where} has {' and '.join(found.values())}, which are splits by their names, but"
+    if others := [name for name, split in splits.items() if not split]:
+        raise UsageError(f"{shown} {some(others)} {'is' if len(others) == 1 else 'are'} none; move one away")
+    if "train" not in found:
+        raise UsageError(f"{shown} nothing to train on; add a folder or file named train, or give one of them alone")
+    return splits
