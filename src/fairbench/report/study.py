@@ -131,7 +131,8 @@ def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawi
 
         def drawing(key: str) -> Drawing | None:
             drawn = draw[key](analyses, styles)
-            return drawn if drawn and drawn.svg else None  # text and lines are placed only now
+            assert drawn is None or drawn.svg is not None  # text and lines are placed only now
+            return drawn
 
         drawings = [attempted(partial(drawing, x), partial(not_drawn, x)) for x in ([name] if name else draw)]
     return [drawing for drawing in drawings if drawing is not None]

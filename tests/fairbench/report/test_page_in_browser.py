@@ -100,6 +100,8 @@ def within_live(nodes, node):
 
 
 def test_a_screen_reader_gets_names_descriptions_and_values(browser):
+    browser.execute_script("document.querySelector('#table-comparisons').closest('details').open = true")  # it scrolls
+    browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
     nodes = accessible(browser)
     for role in NAMED:
         found = [x for x in nodes.values() if x["role"] == role]
