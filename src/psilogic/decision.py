@@ -125,9 +125,9 @@ def decide(
             memory, work.step = found.memory, work.step._replace(decay=found.decay, quantum_rate=found.quantum_rate)
         work.scalars |= {name: x for name, x in zip(memory_names(group), memory, strict=False) if x is not None}
         if found_inf is not None:
-            for name, values in work.scalars.items():
-                overflow = found_inf.to(values.device, non_blocking=True) > 0
-                work.scalars[name] = torch.where(overflow, work.before[name], values)
+            overflow = found_inf > 0
+            for name, values in work.scalars.items():  # some may be on the host, which must wait for the copy
+                work.scalars[name] = torch.where(overflow.to(values.device), work.before[name], values)
 
 
 def equations(group: dict[str, Any], gn: Tensor, memory: Chaos, w: Tensor, schedule: Scalar) -> Decision:

@@ -6,7 +6,6 @@ from textwrap import shorten
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
 from fairbench.training.trainer import Trainer
-from fairbench.training.unused import marks
 
 LEAST_FALL = 0.05
 """Relative fall of the loss that a short training must reach."""
@@ -88,7 +87,7 @@ def arguments(case: Case) -> tuple[Severity, str]:
 def unused_parts(case: Case) -> tuple[Severity, str]:
     """Every state changes, and each public method is called."""
     trainer = case.training(1)
-    trainer.marks = marks(trainer.optimizer)
+    trainer.mark()
     for _ in range(1, case.steps):
         trainer.train_one_step()
     if not (found := trainer.unused()):

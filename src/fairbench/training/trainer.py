@@ -101,7 +101,8 @@ class Trainer:
             if self.spec.stage == "timing" and self.done == UNTIMED_STEPS:
                 self.clock = clock(self.device)
             if self.watched and self.done == 1:
-                self.marks = marks(self.optimizer)
+                self.mark()
+                self.clock.lap("log")
             if logged and self.window and not self.log(progress):
                 return "diverged"
             if checkpoint:
@@ -222,10 +223,14 @@ class Trainer:
         """What the optimizer keeps that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
         return unsaved(self.optimizer, [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch])
 
+    def mark(self) -> None:
+        """Note the state after the first step of an optimizer that the registry does not have."""
+        if not facts_of(self.spec.optimizer.factory):
+            self.marks = marks(self.optimizer)
+
     def unused(self) -> list[str]:
-        """What of an optimizer that the registry does not have took no part; nothing without its first marks."""
-        unknown = self.marks is not None and not facts_of(self.spec.optimizer.factory)
-        return unused(self.optimizer, self.needs.methods, self.marks or {}, self.needs.steps) if unknown else []
+        """What of a marked optimizer took no part; nothing without marks."""
+        return [] if self.marks is None else unused(self.optimizer, self.needs.methods, self.marks, self.needs.steps)
 
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""

@@ -26,8 +26,9 @@ def marks(optimizer: torch.optim.Optimizer) -> Marks:
     for state in [*optimizer.state.values()]:
         for key, x in state.items() if isinstance(state, Mapping) else ():
             if isinstance(x, Tensor) and x.is_floating_point() and x.numel() > 1 and x.layout == torch.strided:
-                whole = x.detach().double()
-                found.setdefault(str(key), []).extend(torch.stack([whole.sum(), whole.norm()]).tolist())
+                wide = torch.promote_types(x.dtype, torch.float32)  # no copy in float64: the peak of memory is measured
+                numbers = x.detach().sum(dtype=wide), torch.linalg.vector_norm(x.detach(), dtype=wide)
+                found.setdefault(str(key), []).extend(torch.stack(numbers).tolist())
     return found
 
 

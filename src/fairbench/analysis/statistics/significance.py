@@ -212,4 +212,4 @@ def seed_correlation(a: Values, b: Values) -> float | None:
     """Pearson's correlation of two arms over the seeds; None for fewer than 3 seeds, and for a constant arm."""
     if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
         return None
-    return correlation(*([x / binary_unit(*arm) for x in arm] for arm in (a, b)))
+    return correlation(*([x / unit for x in arm] for arm in (a, b) for unit in [binary_unit(*arm)]))
