@@ -15,11 +15,7 @@ from fairbench.data.splits import Data, Split
 
 
 def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelled: bool) -> Data:
-    """The data of an arena; an arena's own data are loaded twice and compared, since every trial loads them again.
-
-    Raises:
-        UsageError: the data are no `Data`, have no labels although `labelled` demands them, or change between calls.
-    """
+    """The data of an arena; an arena's own data are loaded twice and compared, since every trial loads them again."""
     where = _name(arena, "load_data")
     try:
         data = arena.open_data(options, data_root)
@@ -56,11 +52,7 @@ def _refuse_not_finite(where: str, values: Tensor) -> None:
 
 
 def check_outputs(arena: Arena, model: nn.Module, data: Data, metrics: Iterable[str], most: int) -> None:
-    """Check loss and scores for one or two examples of each split: those with its lowest and highest label.
-
-    Raises:
-        UsageError: they are not what they should be.
-    """
+    """Check loss and scores for one or two examples of each split: those with its lowest and highest label."""
     for name, split in data.splits.items():
         rows = torch.arange(min(most, 2))
         if split.targets.numel() and not split.targets.is_floating_point():

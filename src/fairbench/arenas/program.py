@@ -65,11 +65,7 @@ class Program(Arena):
 
 
 def program_table(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena with a program, completed to that of any other arena.
-
-    Raises:
-        Wrong: a key is missing or has a wrong value.
-    """
+    """The table of an arena with a program, completed to that of any other arena."""
     path: KeyPath = ("arenas", name)
     own = {x.name for x in fields(ProgramOptions)}
     given = {**table.get("model", {}), **{key: table[key] for key in table if key in own}}
@@ -98,11 +94,7 @@ def program_table(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
-    """The words of the command, with values in place of the placeholders.
-
-    Raises:
-        UsageError: a placeholder has no value.
-    """
+    """The words of the command, with values in place of the placeholders."""
 
     def value(found: re.Match[str]) -> str:
         if values.get(found[1]) is None:
@@ -115,11 +107,7 @@ def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
 
 
 def code_of(options: ProgramOptions) -> dict[str, str]:
-    """sha256 of each file of a program's code, by its path.
-
-    Raises:
-        UsageError: a pattern matches no file.
-    """
+    """sha256 of each file of a program's code, by its path."""
     sources = [word for word in shlex.split(options.program)[1:] if "{" not in word and Path(word).is_file()]
     files = [*sources, *(matched(options.code, "code") if options.code else _known_files(sources))]
     return {Path(file).as_posix(): content_hash([file])[:HASH_DIGITS] for file in sorted(set(files))}
@@ -138,11 +126,7 @@ def _known_files(sources: list[str]) -> list[str]:
 
 
 def matched(patterns: Iterable[str], key: str) -> list[str]:
-    """The files that match patterns, sorted.
-
-    Raises:
-        UsageError: a pattern matches no file.
-    """
+    """The files that match patterns, sorted; each pattern must match one."""
     found: list[str] = []
     for pattern in patterns:
         files = [file for file in glob.glob(pattern, recursive=True) if Path(file).is_file()]  # noqa: PTH207

@@ -55,14 +55,7 @@ def known_arenas() -> dict[str, str]:
 
 
 def load_arena(task: str) -> Arena:
-    """The arena of a task, with its heavy libraries.
-
-    Args:
-        task: a name in `ARENAS`, `module:Class`, or `path/to/file.py:Class`.
-
-    Raises:
-        UsageError: the module, file or class does not exist, or is not an arena.
-    """
+    """The arena of a task: a name in `ARENAS`, `module:Class`, or `path/to/file.py:Class`; loads heavy libraries."""
     loaded = load(ARENAS[task].factory if task in ARENAS else task, "arena")
     if not (inspect.isclass(loaded) and issubclass(loaded, Arena)):
         raise UsageError(f"arena {task!r} must be a subclass of fairbench.arenas.base.Arena, got {loaded!r}")

@@ -17,11 +17,7 @@ INTACT = "intact"
 
 
 def prepare_user_data(suite: Suite, data_root: Path) -> None:
-    """Prepare the data that a suite reads from a user's folders.
-
-    Raises:
-        UsageError: a folder does not exist, or its content is wrong.
-    """
+    """Prepare the data that a suite reads from a user's folders."""
     from fairbench.data.preparation.locate import PrepareOptions
     from fairbench.data.preparation.prepare import prepare
 

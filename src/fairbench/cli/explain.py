@@ -44,11 +44,7 @@ class Explained:
 
 
 def explain(options: argparse.Namespace) -> Explained:
-    """What identifies a trial, or how two trials differ.
-
-    Raises:
-        UsageError: a trial is missing or its name is ambiguous, or there are more than two names.
-    """
+    """What identifies a trial, or how two trials differ."""
     if len(options.trials) > 2:
         raise UsageError(f"one trial is explained, or the difference between two; got {len(options.trials)}")
     files = [_record_file(name, options.output_dir) for name in options.trials]

@@ -34,14 +34,7 @@ def class_name(name: str) -> str:
 
 
 def write_template(kind: str, name: str) -> Path:
-    """Write a template into the working directory.
-
-    Returns:
-        The file.
-
-    Raises:
-        UsageError: the name is no valid module name, or is taken.
-    """
+    """Write a template into the working directory; returns the file."""
     if not name.isidentifier() or keyword.iskeyword(name) or not class_name(name).isidentifier():
         raise UsageError(f"{name!r} is no valid name in Python; use letters, digits and _, as in my_rule")
     path = Path(f"{name}.py")

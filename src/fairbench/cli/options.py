@@ -37,11 +37,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message.removeprefix('argument ')}{see} {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The namespace; what is left over is an error of this parser, not of the one that called it.
-
-        Raises:
-            UsageError: an argument is unknown or wrong.
-        """
+        """The namespace; what is left over is an error of this parser, not of the one that called it."""
         namespace, others = super().parse_known_args(args, namespace)
         if others:
             unknown = next((word for word in others if word.startswith("-")), others[0])
@@ -86,11 +82,7 @@ number = _number(float, "number")
 
 
 def names(option: str, text: str | None) -> list[str] | None:
-    """The names of an option that takes several, separated by commas; None without the option.
-
-    Raises:
-        UsageError: there is no name in the text.
-    """
+    """The names of an option that takes several, separated by commas; None without the option."""
     if text is None:
         return None
     if not (found := [part.strip() for part in text.split(",") if part.strip()]):
@@ -229,11 +221,7 @@ def _suite_name(options: argparse.Namespace) -> str:
 
 
 def _of_program(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings of the suite `program` by the options of a training program.
-
-    Raises:
-        UsageError: they are incomplete, or have no program.
-    """
+    """The settings of the suite `program` by the options of a training program."""
     given = {"--metric": options.metric, "--margin": options.margin}
     if not options.program:
         if wrong := [option for option, value in given.items() if value is not None]:
@@ -251,11 +239,7 @@ def _of_program(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _seeds(text: str | None) -> int | list[int] | None:
-    """The number of seeds, or the seeds themselves, as 1,2,3 or 7, with a comma.
-
-    Raises:
-        UsageError: they are no whole numbers, or there is none.
-    """
+    """The number of seeds, or the seeds themselves, as 1,2,3 or 7, with a comma."""
     if text is None:
         return None
     try:

@@ -46,11 +46,7 @@ class Target:
 
 
 def target(options: argparse.Namespace) -> Target:
-    """What the options of run, plan and slurm choose.
-
-    Raises:
-        UsageError: an option is out of range, or has no effect; or the directory holds another suite.
-    """
+    """What the options of run, plan and slurm choose."""
     suite = chosen_suite(options)
     directory = Path(options.output_dir or Path("results") / suite.name)
     history = check_directory(suite, directory)
@@ -123,11 +119,7 @@ def run(options: argparse.Namespace) -> fb.Page:
 
 
 def chosen_run_options(options: argparse.Namespace) -> RunOptions:
-    """The options of `fairbench run` on which no result depends, still without places.
-
-    Raises:
-        UsageError: an option is out of range, or conflicts with another one.
-    """
+    """The options of `fairbench run` on which no result depends, still without places."""
     every, limit = options.checkpoint_every, options.trial_timeout
     if limit is not None and not 0 < limit < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {limit}")
@@ -150,11 +142,7 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
 
 
 def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
-    """Prepare the folders of --images and --text; data of a suite file are prepared by `fairbench data`.
-
-    Raises:
-        UsageError: a folder does not exist, or holds nothing of its kind.
-    """
+    """Prepare the folders of --images and --text; data of a suite file are prepared by `fairbench data`."""
     folders: Mapping[str, str | None] = {"--images": options.images, "--text": options.text}
     given = {option: Path(folder) for option, folder in folders.items() if folder}
     for option, folder in given.items():

@@ -46,11 +46,7 @@ GPUS = "--gpus all"
 
 
 def slurm(options: argparse.Namespace) -> str:
-    """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not.
-
-    Raises:
-        UsageError: an option of `run` or for sbatch is wrong, or the folder cannot be made.
-    """
+    """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not."""
     options.device = device_of(options)
     chosen_run_options(options)
     chosen = target(options)
@@ -98,11 +94,7 @@ def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
 
 
 def device_of(options: argparse.Namespace) -> str:
-    """The device of a job's trials: "cuda" if the job requests GPUs, otherwise "cpu".
-
-    Raises:
-        UsageError: it requests GPUs that `--device cpu` would not use.
-    """
+    """The device of a job's trials: "cuda" if the job requests GPUs, otherwise "cpu"."""
     gpus = any(resource.partition(":")[0] == "gpu" for resource in (options.gres or "").split(","))
     if gpus and options.device == "cpu":
         raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")

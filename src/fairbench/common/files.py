@@ -23,11 +23,7 @@ BUFFER = 1 << 20
 
 
 def write_atomically(path: Path, content: Content) -> None:
-    """Write a file so that it has either its old or its new content, never a part of it.
-
-    Raises:
-        UsageError: the disk is full or the folder cannot be written; the old content is still there.
-    """
+    """Write a file so that it has either its old or its new content, never a part of it."""
     with replacing(path) as file:
         for part in [content] if isinstance(content, str | bytes) else content:
             # A path that is not UTF-8 has characters that cannot be encoded.
@@ -42,11 +38,7 @@ def write_files(folder: Path, contents: Mapping[str, Content]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that replaces `path` once it is complete: temporary file, fsync, rename.
-
-    Raises:
-        UsageError: the disk is full or the folder cannot be written; the old content is still there.
-    """
+    """A file that replaces `path` once it is complete: temporary file, fsync, rename. `path` stays if that fails."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

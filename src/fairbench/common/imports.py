@@ -22,9 +22,6 @@ def load(reference: str, what: str) -> Any:
     Args:
         reference: `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
         what: the kind of object in error messages, as "optimizer factory".
-
-    Raises:
-        UsageError: the module, file or name does not exist, or cannot be imported.
     """
     name, module = module_and_name(reference, what)[1], module_of(reference, what)
     if not hasattr(module, name):
@@ -51,11 +48,7 @@ def module_of(reference: str, what: str) -> ModuleType:
 
 
 def module_and_name(reference: str, what: str) -> tuple[str, str]:
-    """The two parts of a reference: the module or file, and the name in it.
-
-    Raises:
-        UsageError: the reference has a different form.
-    """
+    """The two parts of a reference: the module or file, and the name in it."""
     place, _, name = reference.rpartition(":")
     if not place or not name:
         raise UsageError(f"{what} {reference!r} must have the form module:Name or path/to/file.py:Name")

@@ -26,11 +26,7 @@ def how_to_install(extra: str = "bench") -> str:
 
 
 def missing_extra(error: ModuleNotFoundError, first: str) -> str:
-    """A message on a library that is not installed, which names its extra.
-
-    Raises:
-        ModuleNotFoundError: the module is of no extra.
-    """
+    """A message on a library that is not installed, which names its extra; a module of no extra is raised again."""
     module = (error.name or "").partition(".")[0]
     for extra in (first, *EXTRAS):
         if module in EXTRAS[extra]:
@@ -45,11 +41,7 @@ ADVICE = f"run: pip uninstall psilogic fairbench {DISTRIBUTION}; then, in an env
 
 
 def version() -> str:
-    """The version of both packages.
-
-    Raises:
-        PackageNotFoundError: there is no metadata.
-    """
+    """The version of both packages."""
     from importlib.metadata import version  # slow to import
 
     return version(DISTRIBUTION)
@@ -65,11 +57,7 @@ def warn_of_another(package: str) -> None:
 
 @cache
 def check_installation() -> None:
-    """Check that Python finds this distribution's packages: another one may have replaced or deleted files.
-
-    Raises:
-        UsageError: it finds others, or none; the message says what to do.
-    """
+    """Check that Python finds this distribution's packages: another one may have replaced or deleted files."""
     for package in ("fairbench", "psilogic"):
         spec, ours = find_spec(package), FOLDER / package / "__init__.py"
         found = Path(spec.origin) if spec and spec.origin else None

@@ -79,11 +79,7 @@ def read_file(path: Path | str, interpret: Callable[[bytes], ValueT]) -> ValueT 
 
 
 def parse_json(content: bytes) -> Any:
-    """Plain values from JSON in UTF-8.
-
-    Raises:
-        ValueError: it is no JSON, has a number that is not finite, or is nested too deeply.
-    """
+    """Plain values from JSON in UTF-8; raises ValueError for a number that is not finite, and for deep nesting."""
     import msgspec
 
     try:

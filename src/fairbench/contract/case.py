@@ -119,11 +119,7 @@ class SmallTraining:
 
 
 def case_of(name: str, plan: OptimizerPlan) -> Case:
-    """The case of an optimizer, without trainings.
-
-    Raises:
-        UsageError: the optimizer does not exist, or has no such hyperparameter.
-    """
+    """The case of an optimizer, without trainings."""
     task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
     resolved = resolve_optimizer(name, plan)
     data = load_arena("vit").open_data(task.arenas["vit"].data, Path())

@@ -27,11 +27,7 @@ CHECK_LIMIT = 20.0
 
 
 def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]:
-    """The result of every check, even if the optimizer breaks a process; of the first alone, if a training raises.
-
-    Raises:
-        UsageError: the optimizer does not exist, or has no such hyperparameter.
-    """
+    """The result of every check, even if the optimizer breaks a process; of the first alone, if a training raises."""
     preload = [*PRELOAD, *sorted(known_modules({name: plan}))]
     began = time.monotonic()  # a check that starts an interpreter loads the libraries again
     checks = {kind: returned(names) for kind, names in call_each(check_names, ["all", "timed"], preload=preload)}
@@ -73,14 +69,7 @@ def check_names(kind: str) -> list[str]:
 
 
 def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
-    """Train at every rate.
-
-    Returns:
-        "trainings", empty if one raised an exception, and "flag", the result of the first check.
-
-    Raises:
-        UsageError: the optimizer does not exist, or has no such hyperparameter.
-    """
+    """Train at every rate: "trainings", empty if one raised an exception, and "flag", the result of the first check."""
     from fairbench.contract.case import case_of, train_at
     from fairbench.contract.global_settings import count_forks
     from fairbench.contract.learning import trains
@@ -103,12 +92,7 @@ def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
 def check_optimizer(
     check: str, name: str, plan: OptimizerPlan, trainings: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The result of a check of an optimizer, as plain values.
-
-    Args:
-        check: its name.
-        trainings: those that `train` returns; empty if its process ended too early.
-    """
+    """The result of a check of an optimizer, as plain values; `trainings` are those of `train`."""
     from fairbench.contract.case import ShortTraining, case_of
     from fairbench.contract.checks import CONTRACT_CHECKS, checked
     from fairbench.contract.global_settings import count_forks, settings

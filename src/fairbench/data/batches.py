@@ -15,13 +15,8 @@ class Batches:
 
     Args:
         data: its training split is used.
-        batch_size: examples in a batch.
-        steps: number of batches.
         seed: of the order and of the augmentation.
         device: of the batches.
-
-    Raises:
-        ValueError: the split has fewer examples than one batch.
     """
 
     def __init__(self, data: Data, batch_size: int, steps: int, seed: int, device: torch.device) -> None:

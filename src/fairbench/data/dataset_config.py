@@ -62,15 +62,7 @@ class DatasetConfig:
         return data_root / "prepared" / "-".join([self.dataset, *words])
 
     def open(self, data_root: Path, check_content: bool = False) -> Prepared:
-        """Open the prepared arrays.
-
-        Args:
-            data_root: the folder of prepared data.
-            check_content: whether to check that no file was changed since it was prepared.
-
-        Raises:
-            UsageError: they are missing, damaged or of a different format; the message has the command to prepare them.
-        """
+        """The prepared arrays, with `check_content` unchanged since; an error has the command to prepare them."""
         try:
             prepared = read_folder(self.folder(data_root), self.options)
             if check_content:
@@ -104,11 +96,7 @@ class DatasetConfig:
 
 
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
-    """The configuration of a dataset; omitted options have their defaults.
-
-    Raises:
-        UsageError: the name is unknown, or an option has a wrong value, or none and no default.
-    """
+    """The configuration of a dataset; omitted options have their defaults."""
     declared = pick("dataset", dataset, PREPARED).options
     complete = {name: (options or {}).get(name, option.default) for name, option in declared.items()}
     for name, value in complete.items():

@@ -29,9 +29,6 @@ def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
     Args:
         options: `source`, and the options of that dataset and of its kind, see `fairbench.data.datasets`.
         data_root: the folder of prepared data.
-
-    Raises:
-        UsageError: the data are missing; the message has the command that prepares them.
     """
     kind = DATASETS[options["source"]].kind
     reading = {name: options.get(name, default) for name, default in READING[kind].items()}
@@ -59,11 +56,7 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
 
 
 def _digits_file() -> Path:
-    """The digits' file in scikit-learn, which is not imported: that takes two seconds in every process.
-
-    Raises:
-        UsageError: the file does not exist.
-    """
+    """The digits' file in scikit-learn, which is not imported: that takes two seconds in every process."""
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():
         if (file := Path(folder) / "datasets" / "data" / "digits.csv.gz").exists():
@@ -78,9 +71,6 @@ def stdlib_source(context: int, evaluated: int) -> Data:
     """The source text of this Python's standard library as bytes; each file belongs to one split.
 
     Of every ten modules, in alphabetical order, the ninth goes to validation and the tenth to the test split.
-
-    Raises:
-        UsageError: the standard library's source is missing (some systems ship it compiled).
     """
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(folder.glob("*.py"))

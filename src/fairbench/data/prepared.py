@@ -58,9 +58,6 @@ class Prepared:
         Args:
             name: "train", "val" or "test": images, uint8, shape (N, 3, H, W); or tokens, uint16, shape (N,).
                 "train_labels", "val_labels" or "test_labels": int64, shape (N,).
-
-        Raises:
-            UsageError: its file is missing, or does not match the manifest.
         """
         path = self.folder / f"{name}.npy"
         facts = self.manifest["arrays"][name]
@@ -95,11 +92,7 @@ class Prepared:
                 yield str(error)
 
     def check_content(self) -> None:
-        """Check that no file was changed: by its size and times if it was hashed before, otherwise by its hash.
-
-        Raises:
-            UsageError: the content of a file is not what the manifest states.
-        """
+        """Raise `UsageError` if a file was changed: by size and times if it was hashed before, otherwise by hash."""
         paths = {name: self.folder / name for name in self.files}
         stamps = {name: stamp(path.stat()) for name, path in paths.items() if path.exists()}
         state = json.dumps({"files": self.files, "stamps": stamps})
@@ -118,11 +111,7 @@ class Prepared:
 
 
 def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepared:
-    """Read the manifest of a prepared dataset and, if options are given, check these and its arrays.
-
-    Raises:
-        UsageError: the manifest is missing, damaged or of a different format, or does not agree with options or arrays.
-    """
+    """The prepared dataset of a folder, by its manifest; if options are given, these and its arrays are checked."""
 
     def interpret(value: Any) -> Prepared:
         manifest = dict(build(dict[str, Any], value, ()))

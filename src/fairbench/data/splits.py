@@ -58,7 +58,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 def _split(name: str, pair: Any) -> Split:
-    """A split of a user's data. Raises `UsageError` if it is no pair of tensors."""
+    """A split of a user's data, which must be a pair of tensors."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise UsageError(f"Data.of: {name} must be a pair of tensors (inputs, targets), got {type(pair).__name__}")
     for part, values in zip(("inputs", "targets"), pair, strict=True):

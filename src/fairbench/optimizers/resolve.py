@@ -93,11 +93,7 @@ def known_modules(optimizers: Mapping[str, OptimizerPlan]) -> set[str]:
 
 
 def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
-    """Import `module:Class` or `path/to/file.py:Class`, see `fairbench.common.imports`.
-
-    Raises:
-        UsageError: the module, file or class does not exist, or cannot be called.
-    """
+    """Import `module:Class` or `path/to/file.py:Class`, see `fairbench.common.imports`."""
     loaded = load(factory, "optimizer factory")
     if not callable(loaded):
         raise UsageError(f"optimizer factory {factory!r} must be a class or a function, got {loaded!r}")
@@ -130,9 +126,6 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
 
     Returns:
         The optimizer without `code`, which is known only after a step.
-
-    Raises:
-        UsageError: it has no learning rate or no hyperparameter of the plan, or a value has the wrong kind.
     """
     facts = _facts(name, plan)
     lr_scale, lr = rates_of(name, plan)
@@ -236,11 +229,7 @@ def _needs(factory: str, groups: str) -> list[str]:
 
 
 def way_out(name: str, error: BaseException, is_built: bool) -> str:
-    """What changes how a training uses an optimizer that raised an error, in lines to be pasted; empty if unknown.
-
-    Args:
-        is_built: whether it was built before.
-    """
+    """What changes how a training uses an optimizer that raised an error, in lines to be pasted; empty if unknown."""
     option = f"--set 'optimizers.{name}.needs"
     if not is_built:
         return (
@@ -270,13 +259,7 @@ def facts_of(factory: str) -> OptimizerFacts | None:
 
 
 def schedule(needs: Sequence[str], name: str, min_lr: float) -> str:
-    """The learning-rate schedule of an optimizer with these needs, in words.
-
-    Args:
-        needs: its needs, of which "constant_lr" replaces any schedule.
-        name: the schedule, see `SCHEDULES`.
-        min_lr: the last rate as a share of the peak.
-    """
+    """The learning-rate schedule of an optimizer in words; the need "constant_lr" replaces any schedule."""
     if "constant_lr" in needs or name == "constant":
         return SCHEDULES["constant"]
     return SCHEDULES[name] + (f" to {min_lr:g} of the peak" if min_lr else "")

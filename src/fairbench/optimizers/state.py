@@ -42,12 +42,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
-    """Set an optimizer to the state of another optimizer of the same class.
-
-    Args:
-        optimizer: an optimizer of the same parameters, which has taken no step.
-        saved: the result of `optimizer_state`, its tensors on the devices where they belong.
-    """
+    """Set an optimizer of the same class and parameters, which has taken no step, to a result of `optimizer_state`."""
     optimizer.load_state_dict(saved["state_dict"])
     state = saved["state_dict"]["state"]
     ids = [key for group in saved["state_dict"]["param_groups"] for key in group["params"]]

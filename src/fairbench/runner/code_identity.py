@@ -51,9 +51,6 @@ def arena_code(arena: "Arena", before: Iterable[str]) -> Code:
 
     Args:
         before: names of the modules that were loaded before the arena.
-
-    Raises:
-        UsageError: a class or function has no source file.
     """
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
@@ -80,9 +77,6 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
     Args:
         references: what makes the optimizer, and what makes its groups, if anything, each as `module:Name`.
         before: names of the modules that were loaded before the optimizer.
-
-    Raises:
-        UsageError: a class or function has no source file.
     """
     modules = []
     for reference in references:
@@ -109,11 +103,7 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
 
 
 def _modules_of(factory: Any) -> list[ModuleType]:
-    """The modules of a class and of those that it inherits from, or of a function.
-
-    Raises:
-        UsageError: one has no source file.
-    """
+    """The modules of a class and of those that it inherits from, or of a function; each must have a source file."""
     modules = []
     for each in inspect.getmro(factory) if inspect.isclass(factory) else [factory]:
         module = inspect.getmodule(each)
@@ -132,11 +122,7 @@ class LoadedCode:
         self._code, self._seen = code, set(sys.modules)
 
     def check(self) -> None:
-        """Compare the modules that were loaded since the last call.
-
-        Raises:
-            UsageError: one is not in the spec, or has another content there.
-        """
+        """Raise `UsageError` if a module that was loaded since the last call is not in the spec as it is."""
         new = sys.modules.keys() - self._seen
         self._seen |= new
         for module in filter(_is_users, [sys.modules[name] for name in sorted(new)]):

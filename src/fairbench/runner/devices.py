@@ -36,11 +36,7 @@ def places(device: str, workers: int | None, data_root: str, gpus: Sequence[int]
     Args:
         device: "cpu", "cuda", or a GPU as "cuda:1".
         workers: trials at a time, on the CPU or on each GPU; None for one on each core of the CPU, or one on a GPU.
-        data_root: folder of the prepared data.
         gpus: numbers of the GPUs, if the device does not have one; empty for the first.
-
-    Raises:
-        UsageError: the number of workers is not positive, or the device is unknown.
     """
     kind, _, number = device.partition(":")
     if kind not in ("cpu", "cuda") or (number and (kind == "cpu" or not number.isdecimal())):
@@ -57,12 +53,8 @@ def places_of_programs(suite: Suite, given: Sequence[Place], elsewhere: bool = F
     """The places of the trials of a suite, each with the cores and GPUs that its largest training program takes.
 
     Args:
-        suite: the suite; without a program nothing changes.
         given: one place for each core, or for each trial at a time on each GPU.
         elsewhere: whether a cluster has the GPUs, which this machine does not count.
-
-    Raises:
-        UsageError: a program takes more GPUs than there are.
     """
     programs = {name: plan.model for name, plan in suite.arenas.items() if suite.task(name) == TASK}
     if not programs:

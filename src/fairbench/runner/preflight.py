@@ -52,9 +52,6 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
     Args:
         call: runs each part.
         say: shows a message about progress.
-
-    Raises:
-        UsageError: an optimizer, a hyperparameter, data or the device is missing or cannot work.
     """
     say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
     said = time.monotonic()
@@ -97,11 +94,7 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
-    """The resolved arenas of a suite, the duration of their evaluations, and the environment; loads no optimizer.
-
-    Raises:
-        UsageError: the data, the model, the batch size or the device is impossible, or an arena breaks its contract.
-    """
+    """The resolved arenas of a suite, the duration of their evaluations, and the environment; loads no optimizer."""
     import torch
 
     from fairbench.arenas.checks import check_outputs, checked_data, described
@@ -200,9 +193,6 @@ def optimizer_and_seconds(
 
     Args:
         probed: for each arena, the examples of a step; its seconds are scaled to the batch.
-
-    Raises:
-        UsageError: the optimizer is missing, cannot be built, or fails in its first steps.
     """
     from fairbench.runner.code_identity import optimizer_code
     from fairbench.training import environment

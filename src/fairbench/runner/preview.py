@@ -69,11 +69,7 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
 def run_preview(
     suite: Suite, chosen: Sequence[float], places: Sequence[Place], say: Callable[[str], None] = lambda text: None
 ) -> Preview:
-    """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed.
-
-    Raises:
-        UsageError: an optimizer, a hyperparameter or data is missing or cannot work.
-    """
+    """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed."""
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
     check_data(suite, places[0].data_root)
     measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
@@ -102,11 +98,7 @@ def run_preview(
 
 
 def read_rates(text: str) -> list[float]:
-    """The learning rates of a text such as 3e-4,1e-3.
-
-    Raises:
-        UsageError: one is not a positive number, or occurs twice.
-    """
+    """The learning rates of a text such as 3e-4,1e-3, each positive and there once."""
     try:
         values = [float(word) for word in text.split(",") if word.strip()]
     except ValueError:

@@ -16,25 +16,15 @@ STEPS = 2
 
 
 def resolved_program(plan: ArenaPlan) -> ResolvedArena:
-    """The files of code and data that a program's trials depend on.
-
-    Raises:
-        UsageError: a pattern matches no file.
-    """
+    """The files of code and data that a program's trials depend on."""
     files = matched(plan.data.get("files", ()), "data.files")
     return ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
 
 
 def probe_program(study: ResolvedSuite, arena: str, place: Place) -> float:
-    """Run a program for two steps with the one optimizer of a study.
+    """The seconds of a step of a program with the one optimizer of a study, measured in two steps, its start included.
 
     With the first optimizer of a suite it runs with another seed too, which must change its losses.
-
-    Returns:
-        The seconds of a step, the start of the program included.
-
-    Raises:
-        UsageError: the program fails, reports no result, or ignores its seed or the number of its steps.
     """
     ((name, _),) = study.optimizers.items()
     setting = study.search(name).first()[0]

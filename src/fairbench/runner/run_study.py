@@ -48,8 +48,7 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
     Raises:
         UsageError: the directory holds another suite, a different plan that is running, a damaged record, or records of
             a different environment; it cannot be written; or trials that share a GPU do not fit on it.
-        KeyboardInterrupt: the user stopped it; finished trials are kept.
-        Preempted: a signal stopped it, likewise.
+        KeyboardInterrupt, Preempted: the user or a signal stopped it; finished trials are kept.
     """
     check_directory(suite, directory)
     check_data(suite, options.places[0].data_root)
@@ -83,11 +82,7 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
 
 
 def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
-    """The executor for a suite: processes of this machine, or a Ray cluster.
-
-    Raises:
-        UsageError: Ray is requested, and is not installed.
-    """
+    """The executor for a suite: processes of this machine, or a Ray cluster."""
     modules = preload(suite)
     every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
     checkpointing = Checkpointing(str(store.checkpoints), every)
@@ -104,18 +99,7 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
 def plan_study(
     suite: Suite, directory: Path, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
 ) -> tuple[Preflight, History]:
-    """Run the preflight of a suite and declare its plan, without any trial.
-
-    Args:
-        suite: the suite.
-        directory: the output directory of its study.
-        place: where the preflight runs.
-        freeze: whether to write the plan into the directory and freeze it.
-        say: gets messages on progress and on damaged files.
-
-    Raises:
-        UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
-    """
+    """Run the preflight of a suite and declare its plan, without any trial; `freeze` writes and locks the plan."""
     check_directory(suite, directory)
     check_data(suite, place.data_root)
     with ProcessExecutor([place], preload=preload(suite)) as executor:
@@ -132,11 +116,7 @@ def plan_study(
 
 
 def check_data(suite: Suite, data_root: str) -> None:
-    """Check that all data of a suite are prepared, and unchanged since.
-
-    Raises:
-        UsageError: some are not; the message has the commands that prepare them.
-    """
+    """Raise `UsageError`, with the commands to prepare them, unless all data of a suite are prepared and unchanged."""
     missing = []
     for config in configs_of(suite.data_tables):
         try:
@@ -163,9 +143,6 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
 
     Returns:
         A warning about a different environment; empty if there is none.
-
-    Raises:
-        UsageError: the directory has a conflicting plan or environment; nothing was changed.
     """
     with claims.holding("plan", heartbeat.beat):
         others, final_trials = heartbeat.other_drivers(), store.final_trials()
@@ -177,11 +154,7 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
 
 
 def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_mixed: bool) -> str:
-    """How the environment here differs from that of the finished trials and of the other drivers; empty if it does not.
-
-    Raises:
-        UsageError: it differs, and that is not allowed.
-    """
+    """How the environment here differs from that of finished trials and of other drivers; empty if it does not."""
     environments = [
         *(x.environment for x in loop.records.successful() if x.environment),
         *(x.environment for x in others),

@@ -115,8 +115,7 @@ class TrialLoop:
         """Run trials; each record is on disk before the next trial is planned.
 
         Raises:
-            KeyboardInterrupt: the user stopped it. The running trials have written checkpoints, if they can.
-            Preempted: a signal stopped it, likewise.
+            KeyboardInterrupt, Preempted: the user or a signal stopped it; running trials have written checkpoints.
         """
         try:
             while True:

@@ -97,9 +97,6 @@ class History:
         """The history with this study in force: a new plan, or the old one if no verdict depends on the changes.
 
         The old plan keeps its environment when a different machine declares it again; each record has its environment.
-
-        Raises:
-            UsageError: the plan is frozen, and this study differs from it.
         """
         if self.plans and not (differing := changes(promise(self.study), promise(study))):
             same = replace(study, environment=self.study.environment)
@@ -112,11 +109,7 @@ class History:
         return replace(self, plans=(*self.plans, DeclaredPlan(study, now, final_trials)))
 
     def freeze(self, final_trials: int) -> "History":
-        """The history with the current plan frozen, if none of the final trials has a record.
-
-        Raises:
-            UsageError: there are final trials, and the plan is not frozen yet.
-        """
+        """The history with the current plan frozen, which must not be frozen after the first final trial."""
         if final_trials and not self.frozen:
             raise UsageError(f"{final_trials} final trials have a record already; freeze a plan before the first one")
         return replace(self, frozen=plan_digest(self.study))
@@ -175,11 +168,7 @@ def _listed(differing: list[Change]) -> str:
 
 
 def read_history(directory: Path) -> History:
-    """The history of an output directory; empty without one.
-
-    Raises:
-        UsageError: the file is damaged, or the directory is a file.
-    """
+    """The history of an output directory; empty without one."""
     if directory.is_file():
         raise UsageError(f"{directory} is a file, not the directory of a study; give another path")
     path = directory / CONFIG
@@ -221,10 +210,6 @@ def declare(
         final_trials: final trials with a record there, of any plan.
         running: the drivers that run trials there, as text; empty if there are none.
         expiry: seconds after which a lost driver is known to be dead.
-
-    Raises:
-        UsageError: the directory holds another suite, or a different plan that is frozen or running; or `freeze` is set
-            after final trials have run.
     """
     history = check_directory(study.suite, directory)
     if history.plans and running and (differing := changes(promise(history.study), promise(study))):
@@ -238,11 +223,7 @@ def declare(
 
 
 def check_directory(suite: Suite, directory: Path) -> History:
-    """The history of an output directory for a suite.
-
-    Raises:
-        UsageError: the directory holds a study of another suite.
-    """
+    """The history of an output directory, which must not hold a study of another suite."""
     history = read_history(directory)
     if history.plans and (name := history.study.suite.name) != suite.name:
         raise UsageError(f"{directory} holds suite {name!r}, not {suite.name!r}; choose another --output-dir")

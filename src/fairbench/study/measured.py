@@ -64,11 +64,7 @@ def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
 
 
 def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
-    """Check that `sharing` concurrent trials fit on one GPU, by the memory that their first steps took.
-
-    Raises:
-        UsageError: they do not fit in some arena; the message says how many do.
-    """
+    """Raise `UsageError` unless `sharing` concurrent trials fit on one GPU, by the memory of their first steps."""
     largest = max(preflight.gpu_bytes, key=lambda arena: preflight.gpu_bytes[arena])
     taken, free = preflight.gpu_bytes[largest] + CONTEXT_BYTES, preflight.gpu_free_bytes + CONTEXT_BYTES
     if preflight.gpu_free_bytes and free < sharing * taken and sharing > 1:

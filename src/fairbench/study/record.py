@@ -232,15 +232,11 @@ def encode(spec: TrialSpec, record: WholeRecord) -> bytes:
 
 
 def decode(content: bytes, kind: type[RecordT], metrics: Collection[str] | None) -> RecordT:
-    """The record in a file.
+    """The record in a file; raises ValueError, which says why, if it is none, or a damaged one.
 
     Args:
-        content: of the file.
         kind: the parts of the record that are read.
         metrics: the names of the metrics that it must have measured; None for any.
-
-    Raises:
-        ValueError: it is no record, or a damaged one; the message says why.
     """
     line, _, checksum = content.partition(b"\n")
     if line == b"{":

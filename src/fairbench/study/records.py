@@ -30,11 +30,7 @@ class Store:
         self._folder = str(self.trials)
 
     def prepare(self) -> None:
-        """Make the folders that drivers write to, and remove leftovers of killed drivers.
-
-        Raises:
-            UsageError: the directory cannot be written.
-        """
+        """Make the folders that drivers write to, and remove leftovers of killed drivers."""
         try:
             for folder in (self.trials, self.checkpoints, self.claims, self.directory / DRIVERS):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +69,6 @@ class Store:
         """The record of a trial, or that of a failed trial in place of a damaged one; None without one.
 
         Args:
-            spec: the trial.
             kind: the parts of the record that are read.
             metrics: the names of the metrics that it must have measured; None for any.
         """

@@ -31,11 +31,7 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     """The table of an arena in a suite; that of a user's arena or program with every option and default.
 
     Args:
-        name: the arena's name.
         table: its table; `task` may be a known name, `module:Class` or `path/to/file.py:Class`.
-
-    Raises:
-        Wrong: the class does not exist or is no arena, or an option is no argument of its methods.
     """
     path, task = ("arenas", name), table.get("task") or name
     if "facts" in table:
@@ -86,11 +82,7 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
 
 
 def _arguments(arguments: Sequence[inspect.Parameter], given: Any, path: KeyPath) -> dict[str, Any]:
-    """Every option of a method, defaults included.
-
-    Raises:
-        Wrong: an option is unknown, missing, or no plain value.
-    """
+    """Every option of a method, defaults included."""
     options = {x.name: x.default for x in arguments if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
     takes_any = any(x.kind is x.VAR_KEYWORD for x in arguments)
     for key in build(dict[str, Any], given, path):
@@ -106,11 +98,7 @@ def _arguments(arguments: Sequence[inspect.Parameter], given: Any, path: KeyPath
 
 
 def expanded(file: SuiteFile) -> Suite:
-    """The suite of a checked file, with the arenas that `ladder`, `schedules`, `horizons` and `shock` make.
-
-    Raises:
-        Wrong: a size is not possible, or two arenas get the same name.
-    """
+    """The suite of a checked file, with the arenas that `ladder`, `schedules`, `horizons` and `shock` make."""
     made = {name: dict(_made_of(name, plan, file)) for name, plan in file.arenas.items()}
     arenas: dict[str, ArenaPlan] = {}
     for name, of in made.items():

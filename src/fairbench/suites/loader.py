@@ -34,11 +34,7 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
-    """Read a suite by its name, or from a file that ends in .toml.
-
-    Raises:
-        UsageError: there is no such suite or file, or something in it or in the options is wrong.
-    """
+    """Read a suite by its name, or from a file that ends in .toml."""
     file, text = _read(name_or_path)
     try:
         content = tomllib.loads(text)
@@ -64,11 +60,7 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
 
 
 def suite_text(name_or_path: str) -> str:
-    """The TOML of a suite, by its name or from a file that ends in .toml.
-
-    Raises:
-        UsageError: there is no such suite or file, or it cannot be read.
-    """
+    """The TOML of a suite, by its name or from a file that ends in .toml."""
     return _read(name_or_path)[1]
 
 
@@ -106,11 +98,7 @@ def changed(suite: Suite, overrides: Overrides) -> Suite:
 
 
 def parse_suite(content: Mapping[str, Any], where: str) -> Suite:
-    """The suite that `Suite.to_json` gave as plain values.
-
-    Raises:
-        UsageError: a key is unknown or missing, or has a wrong value.
-    """
+    """The suite that `Suite.to_json` gave as plain values."""
     with _located(where):
         suite: Suite = build(Suite, content, ())
         check_suite(suite)

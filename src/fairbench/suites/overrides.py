@@ -81,11 +81,7 @@ class Overrides:
 
 
 def overridden(suite: Suite, overrides: Overrides) -> Suite:
-    """A suite with the changes of a command, not yet checked.
-
-    Raises:
-        UsageError: an option has a wrong form, or names an unknown arena or optimizer.
-    """
+    """A suite with the changes of a command, not yet checked."""
     if overrides.lr_grid:
         suite = replace(suite, sweep=_with_grid(suite.sweep, overrides.lr_grid))
     suite = _with_folders(_with_arenas(suite, overrides), overrides.folders)
@@ -156,20 +152,12 @@ def _cells(word: str, arenas: Mapping[str, ArenaPlan]) -> list[str]:
 
 
 def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[str, ArenaPlan]:
-    """Arenas of a suite by their names; users' arenas have the defaults of their classes.
-
-    Raises:
-        UsageError: an arena is unknown or incomplete, or two have the same name.
-    """
+    """Arenas of a suite by their names; users' arenas have the defaults of their classes."""
     return _named("arena", names, known, _user_arena, "these are the suite's, ", known_arenas().keys() - ARENAS.keys())
 
 
 def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
-    """Optimizers by their names in a suite or in fairbench, as `module:Class`, `file.py:Class` or `program:Name`.
-
-    Raises:
-        UsageError: an optimizer is unknown, or two have the same name.
-    """
+    """Optimizers by their names in a suite or in fairbench, as `module:Class`, `file.py:Class` or `program:Name`."""
     by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
 
     def of_user(name: str, factory: str) -> OptimizerPlan:
@@ -214,11 +202,7 @@ def _user_arena(name: str, task: str) -> ArenaPlan:
 
 
 def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:
-    """The suite with arenas that read a user's folders, with unchanged reading options.
-
-    Raises:
-        UsageError: no arena reads data of a kind.
-    """
+    """The suite with arenas that read a user's folders, with unchanged reading options."""
     arenas = dict(suite.arenas)
     for kind, folder in folders.items():
         facts = {name: plan.facts or ARENAS.get(plan.task or name) for name, plan in arenas.items()}
@@ -232,12 +216,7 @@ def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:
 
 
 def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:
-    """A suite with other final seeds, and its looks to match.
-
-    Args:
-        suite: the suite.
-        seeds: the seeds, or their number: the suite's come first, so that finished trials are kept.
-    """
+    """A suite with other final seeds, and its looks to match; of a number of seeds the suite's own come first."""
     final = suite.final
     if isinstance(seeds, int):
         more = range(max(final.seeds) + 1, max(final.seeds) + 1 + max(seeds - len(final.seeds), 0))

@@ -17,11 +17,7 @@ NAMED = (("arenas",), ("optimizers",))
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """The dotted key and the value of a text such as "AdamW.weight_decay=0.1"; the value is TOML.
-
-    Raises:
-        UsageError: the text has another form, or its value is not TOML.
-    """
+    """The dotted key and the value of a text such as "AdamW.weight_decay=0.1"; the value is TOML."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not (key and equals):
         raise UsageError(f"--set must have the form key=value, as {FORM}; got {text!r}")
@@ -33,12 +29,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def with_settings(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """A suite with some values replaced, by their dotted keys.
-
-    Raises:
-        UsageError: a key names no table or optimizer.
-        Wrong: a value does not fit.
-    """
+    """A suite with some values replaced, by their dotted keys."""
     tables = suite.to_json()
     facts = {name: table.pop("facts") for name, table in tables["arenas"].items()}
     changed = [change(tables, key, value) for key, value in settings.items()]
@@ -65,11 +56,7 @@ def change(tables: dict[str, Any], key: str, value: Any) -> KeyPath:
 
 
 def setting_path(tables: Mapping[str, Any], key: str) -> KeyPath:
-    """The path of a dotted key: "AdamW.eps" is an option of AdamW, anything else a key as in a suite file.
-
-    Raises:
-        UsageError: it begins with neither an optimizer nor a table.
-    """
+    """The path of a dotted key: "AdamW.eps" is an option of AdamW, anything else a key as in a suite file."""
     optimizers = tables["optimizers"]
     head, dot, _ = key.partition(".")
     if head in tables and (dot or not isinstance(tables[head], dict)):

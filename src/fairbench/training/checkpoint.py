@@ -50,11 +50,7 @@ def content_digest(value: Any) -> str:
 
 
 def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None:
-    """Write a state with its digest; `about` identifies the trial and the environment.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write a state with its digest; `about` identifies the trial and the environment."""
     content = {"about": about, "state": state}
     try:
         torch.save({**content, "digest": content_digest(content)}, file)
@@ -66,7 +62,6 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
     """Read a state.
 
     Args:
-        file: the file.
         about: the trial and the environment that the state must be of.
         device: where tensors of a GPU are put.
 

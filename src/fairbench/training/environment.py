@@ -122,11 +122,7 @@ def gpu_memory(device: torch.device) -> tuple[int, int, int]:
 
 @contextmanager
 def explain_out_of_memory(device: str) -> Iterator[None]:
-    """Add to torch's out-of-memory error how much memory was used, and what to do.
-
-    Raises:
-        OutOfMemory: in its place.
-    """
+    """Raise `OutOfMemory` in place of torch's error: it says how much memory was used, and what to do."""
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError) as error:

@@ -51,13 +51,8 @@ def program_trial(
     """Run a training program and measure it.
 
     Args:
-        spec: everything that determines the numbers.
-        place: where it runs.
         progress: called with the last step and training loss that the program has reported.
         checkpointing: where the folder of the trial is kept until the trial has a record; None for a temporary one.
-
-    Returns:
-        The record of a program that ended with a result, or with one that is not finite.
 
     Raises:
         Paused: this process received SIGTERM, and so did the program.
@@ -119,13 +114,7 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, place
 
 
 def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, look: Any) -> None:
-    """Run a command until it ends; nothing that it started runs afterwards.
-
-    Raises:
-        Paused: SIGTERM arrived, and was passed on.
-        ProgramFailed: it ended with an error.
-        UsageError: it cannot be started.
-    """
+    """Run a command until it ends; nothing that it started runs afterwards. SIGTERM is passed on."""
     with (folder / OUTPUT).open("ab") as output:
         try:
             process = subprocess.Popen(
@@ -225,11 +214,7 @@ class Evidence(msgspec.Struct, frozen=True):
 def _record(
     spec: TrialSpec, place: Place, options: ProgramOptions, reported: Reported, evidence: Evidence, seconds: float
 ) -> WholeRecord:
-    """The record of a program that has ended without an error.
-
-    Raises:
-        WrongResults: it has not done its steps, or has reported no result at their end.
-    """
+    """The record of a program that has ended without an error, done its steps and reported their results."""
     metrics, steps, last = [*options.metrics], spec.training.steps, reported.last
     tested = "val" if spec.training.selection == "test" else "test"  # such a suite has one split for both
     status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"

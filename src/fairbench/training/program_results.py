@@ -64,12 +64,8 @@ def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Size
 
     Args:
         folder: that of the trial.
-        options: the program's.
         attempts: the sizes of the files when each attempt began.
         ended: whether the program has ended; otherwise the last line may still be written.
-
-    Raises:
-        WrongResults: something is not readable, or contradicts itself.
     """
     names = {key: options.keys.get(key, key) for key in ("step", "train/loss")}
     names |= {key: options.keys.get(key, key) for split in ("val", "test") for key in _of_split(split, options)}

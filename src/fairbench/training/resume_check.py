@@ -14,7 +14,6 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
     """Save a training to a checkpoint in memory, and continue it.
 
     Args:
-        trainer: the training.
         done: steps so far.
         steps: further steps; 0 on a GPU without deterministic algorithms, where no two runs end with the same bits.
 

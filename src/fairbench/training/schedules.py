@@ -14,14 +14,12 @@ DECAY = 0.2
 
 
 def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
-    """The factor of the learning rate in a step.
+    """The factor of the learning rate in a step, whose number is counted from 0.
 
         (step + 1) / warmup_steps                                                  in the warm-up
         shape(min((step - warmup_steps) / (steps - warmup_steps), 1), min_lr)      after it
 
     Args:
-        step: its number, from 0.
-        training: the steps, the warm-up and the schedule.
         constant: whether the rate is constant after the warm-up, whichever schedule the training has.
     """
     if step < training.warmup_steps:

@@ -23,16 +23,13 @@ def trial(
     progress: Progress = lambda step, loss: None,
     checkpoint: Checkpoint | None = None,
 ) -> WholeRecord:
-    """Train one model and measure it.
+    """Train one model and measure it; returns the record of a trial that finished or diverged.
 
     Args:
         spec: everything that determines the numbers.
         place: where it runs; no number depends on it.
         progress: called after each window of steps.
         checkpoint: where the trial resumes from and saves its state; None starts from the first step and saves nothing.
-
-    Returns:
-        The record of a trial that finished or diverged.
 
     Raises:
         Paused: a pause of the checkpoint was requested.

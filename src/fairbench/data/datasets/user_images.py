@@ -22,9 +22,6 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
 
     Split folders, above the class folders or in each of them, are kept; a missing val or test gets a tenth of each
     class of train.
-
-    Raises:
-        UsageError: there is no image, no image in a folder, only one class folder, or the layout may mean two things.
     """
     folder, size = source.files[0].path, options["size"]
     if not folder.is_dir():

@@ -23,11 +23,7 @@ FIELDS = ("text", "story", "content")
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
-    """The texts of all files; files or folders that are named after splits are these splits.
-
-    Raises:
-        UsageError: a folder has no file of a known kind, files of several, or some that are of no split.
-    """
+    """The texts of all files; files or folders that are named after splits are these splits."""
     path, dropped = source.files[0].path, {}
     files = [path]
     if path.is_dir():

@@ -89,11 +89,7 @@ class _ArrayUnpickler(pickle._Unpickler):
 
 
 def unpickled(data: bytes, where: str) -> Any:
-    """The value of a pickle that Python 2 wrote.
-
-    Raises:
-        UsageError: it is damaged, or names anything but numpy's arrays.
-    """
+    """The value of a pickle that Python 2 wrote; it may name nothing but numpy's arrays."""
     with damage_named(where), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numpy warns of align=0, which is Python 2's False
         return _ArrayUnpickler(io.BytesIO(data), encoding="latin1").load()

@@ -13,11 +13,7 @@ ValueT = TypeVar("ValueT")
 
 
 def decode_utf8(data: bytes, where: str) -> str:
-    """Decode a text with or without a byte order mark.
-
-    Raises:
-        UsageError: it is not UTF-8.
-    """
+    """Decode a text with or without a byte order mark; raises `UsageError` if it is not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -29,16 +25,12 @@ def decode_utf8(data: bytes, where: str) -> str:
 
 
 def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]], form: str) -> dict[str, ValueT]:
-    """The entries of a list, one per line; empty lines are allowed.
+    """The entries of a list, one per line; empty lines are allowed, and no name may be there twice.
 
     Args:
-        data: the list.
         where: its name in errors.
         parse: returns name and value of a line, and raises LookupError or ValueError for a wrong one.
         form: what a line contains, in words.
-
-    Raises:
-        UsageError: a line has another form, or a name that an earlier line has, too.
     """
     entries: dict[str, ValueT] = {}
     lines: dict[str, int] = {}
@@ -56,12 +48,9 @@ def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]
 
 
 def split_texts(path: Path, longest: int) -> Iterator[bytes]:
-    """The texts of a file without surrounding white space, empty ones included.
+    """The texts of a file without surrounding white space, empty ones included; each must be UTF-8.
 
     A text longer than `longest` bytes is cut after its last line end before that.
-
-    Raises:
-        UsageError: a text is not UTF-8.
     """
     for number, text in enumerate(_separated(path, longest), 1):
         decode_utf8(text, f"{path}: text {number}")

@@ -16,7 +16,7 @@ PHOTOGRAPH = 178_956_970
 
 
 def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: int = MOST) -> Pixels:
-    """The pixels of an encoded image as RGB, upright by its EXIF orientation.
+    """The pixels of an encoded image as RGB, shape (3, H, W), upright by its EXIF orientation.
 
     Args:
         data: the image, in any format that Pillow reads.
@@ -24,9 +24,6 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: in
         crop: side of the central square that is cut out, in pixels; 0: the largest possible.
         size: side of the result, in pixels; 0: no cut and no resizing.
         most: the largest number of pixels; a small file may state millions of them.
-
-    Returns:
-        Shape (3, H, W).
 
     Raises:
         UsageError: it is damaged, too large, smaller than the crop, or has transparent pixels or grey values of more

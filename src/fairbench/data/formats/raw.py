@@ -99,11 +99,7 @@ def split_of(name: str) -> str:
 
 
 def named_splits(names: Iterable[str], where: Path) -> dict[str, str]:
-    """The split of each of these names in a folder; empty if fewer than two splits are named.
-
-    Raises:
-        UsageError: some of the names are of no split, or no name is of train.
-    """
+    """The split of each of these names in a folder; empty if fewer than two splits are named."""
     splits = {name: split_of(name) for name in sorted(names)}
     found = {split: name for name, split in splits.items() if split}
     if len(found) < 2:

@@ -86,11 +86,7 @@ def files_in(folder: Path, aside: bool = False) -> list[Path]:
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
-    """sha256 of a file; of a folder, that of its files' relative paths and hashes in order.
-
-    Raises:
-        UsageError: the name of a file in the folder is not UTF-8.
-    """
+    """sha256 of a file; of a folder, that of its files' relative paths and hashes in order."""
     if path.is_dir():
         sha = hashlib.sha256()
         for file in files_in(path):
@@ -116,16 +112,12 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
     """Compare a file with its known hash.
 
     Args:
-        file: the file.
         remedy: instructions for replacing it.
         unverified: accept it even if its hash differs or is unknown.
         advance: called with the number of bytes read.
 
     Returns:
         Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (or None) and `agrees` (or None).
-
-    Raises:
-        UsageError: its hash differs or is unknown.
     """
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
     expected = {"sha256": file.sha256} if file.sha256 else None

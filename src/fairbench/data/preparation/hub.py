@@ -59,12 +59,8 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     """Download missing files of a dataset.
 
     Args:
-        config: the dataset.
         hub_root: the folder in the hub's layout.
         by_hand: how to get the data without the hub, for errors.
-
-    Raises:
-        UsageError: the hub cannot be reached or does not have them, or the disk has too little free space.
     """
     facts = config.info
     folder = hub_root / facts.repository

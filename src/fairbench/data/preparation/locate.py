@@ -37,11 +37,7 @@ class PrepareOptions:
 
 
 def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
-    """The local files of a dataset; missing files of the hub are downloaded if there is no archive.
-
-    Raises:
-        UsageError: some or all of them are missing, or no hash of the hub's files is known.
-    """
+    """The local files of a dataset; missing files of the hub are downloaded if there is no archive."""
     if path := config.user_path:
         if not path.exists():
             raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")

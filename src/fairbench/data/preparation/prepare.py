@@ -31,12 +31,7 @@ VERIFICATION = {
 
 
 def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
-    """Prepare a dataset, unless it is prepared already; verified files replace those that are not.
-
-    Raises:
-        UsageError: files are missing, damaged or not the known ones, the folder has a user's own files, or the disk has
-            too little free space.
-    """
+    """Prepare a dataset, unless it is prepared already; verified files replace those that are not."""
     target = config.folder(options.data_root).resolve()  # a link to another disk stays
     if _is_current(config, options, target):
         return
@@ -49,13 +44,9 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
 
 @contextmanager
 def _exclusive(target: Path) -> Iterator[bool]:
-    """Keep other processes from preparing the same folder; the lock ends with the process, however it ends.
+    """Keep other processes from preparing the same folder; yields whether another one was preparing it.
 
-    Yields:
-        Whether another process was preparing it.
-
-    Raises:
-        UsageError: the folder cannot be written, or the disk is full.
+    The lock ends with the process, however it ends.
     """
     lock, waited = FileLock(target.parent / f".{target.name}.lock"), False
     try:

@@ -16,8 +16,7 @@ def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[
     """Show work in progress; yields a function that takes the number of units done since its last call.
 
     Args:
-        label: the kind of work.
-        total: its amount in units; None if unknown.
+        total: the amount of work in units; None if unknown.
         unit: of the amount; "bytes" are shown as kB, MB and GB.
     """
     console, done, began = Terminal(), 0, time.monotonic()

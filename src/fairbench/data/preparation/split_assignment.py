@@ -33,19 +33,13 @@ def key(*parts: bytes) -> int:
 
 
 def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str], classes: Sequence[str]) -> dict[str, Rows]:
-    """Divide the training images.
+    """Divide the training images: the rows of "train" and of each of `names`, in the order of their keys.
 
     Args:
         keys: shape (N,).
         labels: shape (N,).
         names: splits to carve out, each with a tenth of each class.
         classes: names of the classes; empty for images without labels.
-
-    Returns:
-        The rows of "train" and of each of these splits, in the order of their keys.
-
-    Raises:
-        UsageError: a class has too few images.
     """
     order = np.argsort(keys, kind="stable")
     roles = np.full(len(keys), "train", dtype=f"<U{max(map(len, ('train', *names)))}")
@@ -92,9 +86,6 @@ def assign(surveys: Mapping[str, Survey]) -> TextRoles:
 
     Args:
         surveys: of "train", and of "val" and "test" if there are official ones.
-
-    Raises:
-        UsageError: there are too few texts.
     """
     roles: dict[str, NDArray[np.int8]] = {}
     dropped: dict[str, int] = {}

@@ -22,11 +22,7 @@ OWN = re.compile(r"(train|val|test)(_labels)?\.npy|tokenizer\.json|\.*(manifest|
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse to replace a prepared folder of another user, or one with files that no preparation writes.
-
-    Raises:
-        UsageError: it is one; the message names the files.
-    """
+    """Refuse to replace a prepared folder of another user, or one with files that no preparation writes."""
     if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise UsageError(
             f"{folder} is another user's; let its owner prepare it and make it readable, or choose another --data-root"

@@ -38,8 +38,6 @@ def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None
     """Train a byte-pair encoding and write it in the format of the library `tokenizers`.
 
     Args:
-        path: the file.
-        texts: the training texts.
         vocabulary: largest number of tokens, bytes and end token included; short texts give fewer.
     """
     tokenizer = _tokenizer(models.BPE())

@@ -20,11 +20,7 @@ PIXEL, LABEL, KEY = "|u1", "<i8", "<u8"
 
 
 def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, Any]]:
-    """Make the arrays of a dataset of images.
-
-    Returns:
-        The names of their files, and the facts about them for the manifest.
-    """
+    """Make the arrays of a dataset of images; returns the names of their files, and the facts for the manifest."""
     staging.require_disk_space(2 * sum(x.count for x in images.splits.values()) * (int(np.prod(images.shape)) + 16))
     made: list[str] = []
     counts: dict[str, int] = {}

@@ -25,11 +25,7 @@ SAMPLE = 200_000
 
 
 def write(texts: Texts, staging: StagingFolder) -> tuple[list[str], dict[str, Any]]:
-    """Make the arrays of a dataset of texts.
-
-    Returns:
-        The names of their files, and the facts about them for the manifest.
-    """
+    """Make the arrays of a dataset of texts; returns the names of their files, and the facts for the manifest."""
     # Two bytes for each token; without merges a token is a byte, otherwise mostly two bytes or more.
     staging.require_disk_space(texts.size * 2 if texts.vocabulary == BYTES else texts.size)
     return _Writer(texts, staging).write()

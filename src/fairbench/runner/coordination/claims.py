@@ -46,11 +46,7 @@ class ClaimFolder:
         self.path = path
 
     def create(self, name: str, content: str) -> bool:
-        """Make a file with all of its content at once; False if the name is taken.
-
-        Raises:
-            UsageError: the folder cannot be written.
-        """
+        """Make a file with all of its content at once; False if the name is taken."""
         try:
             return self._link(name, content)
         except OSError as error:

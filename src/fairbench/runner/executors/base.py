@@ -36,11 +36,7 @@ class Executor(Protocol):
         """End the processes that still run."""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a module's function, called in a separate process where trials run.
-
-        Raises:
-            UsageError: the function raised one, or did not return.
-        """
+        """The result of a module's function, called in a separate process where trials run."""
 
     def has_free_slot(self) -> bool:
         """Whether a trial would start at once."""
@@ -67,7 +63,6 @@ def run_trial(
     Raises:
         Paused: this process received SIGTERM.
         UsageError: it ran code that its spec does not contain.
-        OutOfMemory: the trial does not fit into the GPU's memory.
     """
     from fairbench.runner.code_identity import LoadedCode
     from fairbench.training.checkpoint import Checkpoint

@@ -189,8 +189,7 @@ def _result(process: Process, patience: float, call: str) -> Any:
     """The result of a call after at most `patience` seconds; ends its process.
 
     Raises:
-        UsageError: the function raised one.
-        CallFailed: it raised something else, or did not return.
+        UsageError: the function raised one; `CallFailed` if it raised something else, or did not return.
     """
     try:
         if not wait([process.pipe], patience):

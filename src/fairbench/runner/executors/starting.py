@@ -103,14 +103,7 @@ def signals_deferred() -> Iterator[Callable[[], None]]:
 
 
 def start_process(process: ServedProcess, deliver: Callable[[], None]) -> None:
-    """Start a process, and its server before it.
-
-    Args:
-        deliver: see `signals_deferred`; called while the server loads its modules.
-
-    Raises:
-        UsageError: the process or the server cannot be started.
-    """
+    """Start a process, and its server before it; `deliver` is called while the server loads its modules."""
     try:
         _start_server(server(process.modules))
         _start_below_server(process, deliver)

@@ -30,8 +30,7 @@ def time_left(
     """Seconds until a study is complete, at the pace of each arena; None before any step.
 
     Args:
-        seconds: spent in ended trials, by arena.
-        steps: done in these trials.
+        seconds, steps: spent and done in ended trials, by arena.
         workers: concurrent trials.
     """
     if not any(steps.values()):

@@ -183,11 +183,7 @@ class Watcher:
 
 
 def watch_study(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show a study until it is complete: a view that updates on a terminal, plain lines elsewhere.
-
-    Raises:
-        UsageError: there is no study, or something in it is damaged.
-    """
+    """Show a study until it is complete: a view that updates on a terminal, plain lines elsewhere."""
     watcher = Watcher(directory)
     status = watcher.status()
     if console.is_terminal:

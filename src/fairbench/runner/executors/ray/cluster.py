@@ -33,11 +33,7 @@ LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000}
 
 
 def check_address(address: str) -> None:
-    """Check that an address has the form HOST:PORT and accepts connections; Ray itself takes minutes to fail.
-
-    Raises:
-        UsageError: it does not.
-    """
+    """Raise `UsageError` unless an address is HOST:PORT and accepts connections; Ray itself takes minutes to fail."""
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
@@ -50,11 +46,7 @@ def check_address(address: str) -> None:
 
 
 def await_head(address: str) -> None:
-    """Wait until the head of the cluster answers, at most HEAD_ANSWER seconds: it may be restarting.
-
-    Raises:
-        UsageError: it does not answer.
-    """
+    """Wait until the head of the cluster answers, at most HEAD_ANSWER seconds: it may be restarting."""
     until = time.monotonic() + HEAD_ANSWER
     while True:
         try:
@@ -70,11 +62,7 @@ def await_head(address: str) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A connection to a cluster; a local one is started for it, and ends with it.
-
-    Raises:
-        UsageError: there is no such cluster, or it has a different version of Ray or Python.
-    """
+    """A connection to a cluster; a local one is started for it, and ends with it."""
     check_address(address)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     local: dict[str, Any] = LOCAL if address == "local" else {}

@@ -90,11 +90,7 @@ class RayExecutor:
         self._entered.__exit__(*error)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a module's function, called in a separate process on a node.
-
-        Raises:
-            UsageError: the function raised one, or did not return, or no node could run it.
-        """
+        """The result of a module's function, called in a separate process on a node."""
         remote = self._remote(call_on_node, self._sharing).options(scheduling_strategy=_on(self._home, soft=True))
         try:
             reply = self._answer(remote.remote(self._work, self._call_limit, function, arguments).future())
@@ -152,12 +148,7 @@ class RayExecutor:
         return ray.remote(num_cpus=self._cores, max_retries=RETRIES, **gpu)(function)
 
     def _answer(self, future: Future[Reply]) -> Reply:
-        """The reply of a node.
-
-        Raises:
-            UsageError: the node could not start fairbench.
-            RayError: the node was lost, and so were those of the retries.
-        """
+        """The reply of a node; raises `UsageError` if it cannot start fairbench, `RayError` if all tries were lost."""
         try:
             return future.result()
         except ray.exceptions.RayTaskError as error:
@@ -186,11 +177,7 @@ class RayExecutor:
             self._count_slots()
 
     def _count_slots(self) -> None:
-        """Count the trials that the present nodes can run concurrently.
-
-        Raises:
-            UsageError: they can run none.
-        """
+        """Count the trials that the present nodes can run concurrently; there must be one."""
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._rejected]
         on_cpus = [int(resources.get("CPU", 0)) // self._cores for resources in nodes]
         on_gpus = [int(resources.get("GPU", 0)) // self._gpus * self._sharing for resources in nodes]
@@ -211,11 +198,7 @@ class RayExecutor:
         self._unshared |= unshared
 
     def _answer_of_actor(self, reference: Any) -> Any:
-        """The answer of the actor.
-
-        Raises:
-            UsageError: the actor is lost, with or without the head of the cluster.
-        """
+        """The answer of the actor, which may be lost with or without the head of the cluster."""
         try:
             return answer(reference)
         except ray.exceptions.RayError as error:
@@ -226,11 +209,7 @@ class RayExecutor:
             ) from error
 
     def _common_environment(self) -> dict[str, str] | None:
-        """Versions, device and revision that every node must have: those of the first node; None for any.
-
-        Raises:
-            UsageError: they are not the driver's, apart from the hardware.
-        """
+        """Versions, device and revision that every node must have: those of the first node; None for any."""
         if self._allow_mixed:
             return None
         environment: dict[str, str] = self.call(read_environment, self._work.place.device)
