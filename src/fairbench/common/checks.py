@@ -1,9 +1,11 @@
 """A named check and its result, a flag: `fairbench audit` and `fairbench check` are lists of checks."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, get_args
+
+from fairbench.common.formatting import merged, some
 
 CaseT = TypeVar("CaseT")
 Severity = Literal["fail", "warn", "note", "pass"]
@@ -35,8 +37,8 @@ class Flag:
         return f"{name}: {self.evidence}"
 
 
-Judge = Callable[[CaseT], str | tuple[Severity, str]]
-"""Judges a case; returns the evidence, empty if nothing is wrong, or a severity and the evidence."""
+Judge = Callable[[CaseT], str | tuple[Severity, str] | Iterator[str | tuple[str, str]]]
+"""Judges a case: the evidence, empty if nothing is wrong, or a severity and the evidence; or a part for each case."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,18 @@ class Check(Generic[CaseT]):
     def flag(self, case: CaseT) -> Flag:
         """The result of the check."""
         judgement = self.judge(case)
-        if isinstance(judgement, str):
-            judgement = self.severity if judgement else "pass", judgement
+        if not isinstance(judgement, tuple):
+            text = judgement if isinstance(judgement, str) else _listed(judgement)
+            judgement = self.severity if text else "pass", text
         severity, evidence = judgement
         return Flag(self.name, severity, evidence, "" if severity == "pass" else self.advice)
+
+
+def _listed(found: Iterable[str | tuple[str, str]]) -> str:
+    """The first few statements, or all pairs of place and statement, each statement once."""
+    every = [*dict.fromkeys(found)]
+    pairs = [x for x in every if isinstance(x, tuple)]
+    return merged(pairs) if pairs else some([x for x in every if isinstance(x, str)], "; ")
 
 
 def check(name: str, severity: Severity, advice: str) -> Callable[[Judge[CaseT]], Check[CaseT]]:

@@ -3,18 +3,17 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.size_trends import LadderLaw, ladder_laws, size_trends
+from fairbench.analysis.comparison.size_trends import ladder_laws, size_trends
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import difference_test
 from fairbench.common.checks import check
-from fairbench.common.formatting import merged, plain, some
+from fairbench.common.formatting import plain
 from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
@@ -30,18 +29,17 @@ SeedCurves = dict[int, dict[int, float]]
 @check(
     "flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays."
 )
-def flips_between_horizons(case: Analyses) -> str:
+def flips_between_horizons(case: Analyses) -> Iterator[str]:
     """The verdict, or the order by more than the margin, differs between the last two horizons of a task."""
     comparisons = {c.pair: c for c in case.comparisons}
     longer = _last_horizons(case.suite)
-
-    def flips() -> Iterator[str]:
-        for (arena, reference, baseline), short in comparisons.items():
-            long = comparisons.get((longer.get(arena, ""), reference, baseline))
-            if long and (_contradict(short, long) or _flip(short.gain, long.gain, case.margin(long))):
-                yield f"{case.title(short)} {_in_words(short)}, {case.title(long)} {_in_words(long)}"
-
-    return some(list(flips()), "; ")
+    for (arena, reference, baseline), short in comparisons.items():
+        long = comparisons.get((longer.get(arena, ""), reference, baseline))
+        if long is None:
+            continue
+        contradict = short.verdict != long.verdict and {short.verdict, long.verdict} <= {*DECIDED}
+        if contradict or _flip(short.gain, long.gain, case.margin(long)):
+            yield f"{case.title(short)} {_in_words(short)}, {case.title(long)} {_in_words(long)}"
 
 
 def _last_horizons(suite: Suite) -> dict[str, str]:
@@ -52,10 +50,6 @@ def _last_horizons(suite: Suite) -> dict[str, str]:
         horizons.setdefault(json.dumps([suite.task(name), same], sort_keys=True), {})[plan.steps] = name
     several = [list(names.values()) for names in horizons.values() if len(names) > 1]
     return {names[-2]: names[-1] for names in several}
-
-
-def _contradict(a: Comparison, b: Comparison) -> bool:
-    return a.verdict in DECIDED and b.verdict in DECIDED and a.verdict != b.verdict
 
 
 def _flip(before: float | None, after: float | None, margin: float) -> bool:
@@ -70,92 +64,76 @@ def _in_words(c: Comparison) -> str:
 
 
 @check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
-def order_not_settled(case: Analyses) -> str:
+def order_not_settled(case: Analyses) -> Iterator[str]:
     """Between the last two validation evaluations two means change their order, and differ by more than the margin."""
-
-    def flips() -> Iterator[str]:
-        for c, ours, theirs in _pairs(case):
-            steps = sorted(next(iter(ours.values())))
-            gaps = [(s, fmean(x[s] for x in ours.values()) - fmean(x[s] for x in theirs.values())) for s in steps]
-            for (before, gap), (after, last) in list(pairwise(gaps))[-1:]:
-                if _flip(gap, last, case.margin(c)):
-                    both = f"{plain(gap, '+.3g')} at step {before}, {plain(last, '+.3g')} at step {after}"
-                    yield f"{case.title(c)} {both}"
-
-    return some([*flips()], "; ")
+    for c, ours, theirs in _pairs(case):
+        steps = sorted(next(iter(ours.values())))
+        gaps = [(s, fmean(x[s] for x in ours.values()) - fmean(x[s] for x in theirs.values())) for s in steps]
+        for (before, gap), (after, last) in list(pairwise(gaps))[-1:]:
+            if _flip(gap, last, case.margin(c)):
+                both = f"{plain(gap, '+.3g')} at step {before}, {plain(last, '+.3g')} at step {after}"
+                yield f"{case.title(c)} {both}"
 
 
 @check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
-def gap_changes(case: Analyses) -> str:
+def gap_changes(case: Analyses) -> Iterator[str]:
     """In the last third one of two arms gains more, by more than the margin and significantly."""
     suite = case.suite
-
-    def changes() -> Iterator[str]:
-        for c, ours, theirs in _pairs(case):
-            a, b = _gains(ours), _gains(theirs)
-            if not (seeds := [seed for seed in a if seed in b]):
-                continue
-            test = difference_test(suite.final.test, [a[x] for x in seeds], [b[x] for x in seeds])
-            if test.p is not None and test.p < suite.alpha and abs(test.difference) > case.margin(c):
-                yield f"{case.title(c)} gains {plain(test.difference, '+.3g')} more, margin {case.margin(c):g}"
-
-    return some([*changes()], "; ")
+    for c, ours, theirs in _pairs(case):
+        a, b = _gains(ours), _gains(theirs)
+        if not (seeds := [seed for seed in a if seed in b]):
+            continue
+        test = difference_test(suite.final.test, [a[x] for x in seeds], [b[x] for x in seeds])
+        if test.p is not None and test.p < suite.alpha and abs(test.difference) > case.margin(c):
+            yield f"{case.title(c)} gains {plain(test.difference, '+.3g')} more, margin {case.margin(c):g}"
 
 
 @check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
-def still_improving(case: Analyses) -> str:
+def still_improving(case: Analyses) -> Iterator[tuple[str, str]]:
     """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
-    flagged, curves = [], _curves(case)
+    curves = _curves(case)
     for arena, plan in case.suite.arenas.items():
         gains = {arm.optimizer: _gains(curves[arena, arm.optimizer]) for arm in case.results.of(arena)}
         means = {name: fmean(of_arm.values()) for name, of_arm in gains.items() if of_arm}
         if more := [f"{name} {plain(mean, '.2g')}" for name, mean in means.items() if mean > plan.margin]:
-            flagged.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
-    return "; ".join(flagged)
+            yield arena, f"{', '.join(more)} (margin {plan.margin:g})"
 
 
 @check("speed-up beyond the horizons", "note", "Report the bound, or add horizons.")
-def beyond_horizons(case: Analyses) -> str:
+def beyond_horizons(case: Analyses) -> Iterator[str]:
     """The reference was not trained long enough, or not short enough, to reach what an arm reaches."""
-    flagged = [f"{x.arena} {x.optimizer} {x.beyond} {x.reached:.3g}" for x in case.of(speedups) if x.beyond]
-    return some(flagged, "; ")
+    return (f"{x.arena} {x.optimizer} {x.beyond} {x.reached:.3g}" for x in case.of(speedups) if x.beyond)
 
 
 @check("too few sizes", "warn", "Add sizes, horizons or seeds to the ladder, or claim nothing about size.")
-def too_few_sizes(case: Analyses) -> str:
+def too_few_sizes(case: Analyses) -> Iterator[tuple[str, str]]:
     """The sizes, horizons or seeds of a ladder, or its unfinished trials, leave the trend of a speed-up unknown."""
-    return merged((row.note, f"{row.arena} {row.optimizer}") for row in case.of(size_trends) if row.trend is None)
+    return ((row.note, f"{row.arena} {row.optimizer}") for row in case.of(size_trends) if row.trend is None)
 
 
 @check("law does not hold", "warn", "Read the trend as that of the measured sizes; add a larger size.")
-def law_does_not_hold(case: Analyses) -> str:
+def law_does_not_hold(case: Analyses) -> Iterator[tuple[str, str]]:
     """A law errs at the largest size, if left out, by more than the margin, or anywhere by twice what seeds differ."""
-    return "; ".join(filter(None, map(partial(_misfit, case), case.of(ladder_laws))))
-
-
-def _misfit(case: Analyses, law: LadderLaw) -> str:
-    largest = max(case.suite.ladders[law.arena], key=lambda name: case.suite.arenas[name].steps)
-    loss = fmean(case.results.arm(largest, law.reference).scores(law.metric))
-    error, margin = (law.left_out_error or 0.0) * loss, case.suite.arenas[largest].margin
-    faults = [f"errs by {plain(error, '.2g')} at the largest size, margin {margin:g}"] if error > margin else []
-    if law.misfit is not None and law.misfit >= MISFIT:
-        faults.append(f"misfit {plain(law.misfit, '.2g')}")
-    return f"{law.arena}: {', '.join(faults)}" if faults else ""
+    for law in case.of(ladder_laws):
+        largest = max(case.suite.ladders[law.arena], key=lambda name: case.suite.arenas[name].steps)
+        loss = fmean(case.results.arm(largest, law.reference).scores(law.metric))
+        error, margin = (law.left_out_error or 0.0) * loss, case.suite.arenas[largest].margin
+        faults = [f"errs by {plain(error, '.2g')} at the largest size, margin {margin:g}"] if error > margin else []
+        if law.misfit is not None and law.misfit >= MISFIT:
+            faults.append(f"misfit {plain(law.misfit, '.2g')}")
+        if faults:
+            yield law.arena, ", ".join(faults)
 
 
 @check("horizon not tuned", "warn", "Leave out `tuned_on` and fixed rates: each size and horizon needs its own search.")
-def horizon_not_tuned(case: Analyses) -> str:
+def horizon_not_tuned(case: Analyses) -> Iterator[tuple[str, str]]:
     """A size, schedule or horizon of an arena has the learning rate that was selected for another, or a fixed one."""
-
-    def untuned() -> Iterator[tuple[str, str]]:
-        for arm in case.results.arms:
-            plan = case.suite.arenas[arm.arena]
-            if plan.cell and plan.tuned_on:
-                yield arm.arena, f"tuned on {plan.tuned_on}"
-            elif plan.cell and not arm.tuned:
-                yield arm.arena, f"{arm.optimizer} has a fixed rate"
-
-    return merged(dict.fromkeys(untuned()))
+    for arm in case.results.arms:
+        plan = case.suite.arenas[arm.arena]
+        if plan.cell and plan.tuned_on:
+            yield arm.arena, f"tuned on {plan.tuned_on}"
+        elif plan.cell and not arm.tuned:
+            yield arm.arena, f"{arm.optimizer} has a fixed rate"
 
 
 def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]]:

@@ -16,20 +16,18 @@ HIGHEST = {"accuracy": 1.0}
 
 
 @check("damaged records", "fail", "Restore or delete these files, then run the same command again.")
-def damaged(case: Analyses) -> str:
+def damaged(case: Analyses) -> Iterator[str]:
     """Records cannot be read: their trials count as failed, and do not run again while the files are there."""
     runs = case.results.select(lambda run: run.record is not None and run.record.is_damaged)
-    return some([run.error.message for run in runs if run.error], "; ")
+    return (run.error.message for run in runs if run.error)
 
 
 @check("contradictory records", "fail", "Find what wrote them; delete these records and run the same command again.")
-def contradictory(case: Analyses) -> str:
+def contradictory(case: Analyses) -> Iterator[str]:
     """A record contradicts itself in its steps, its metrics or its clip rate, or has no environment."""
-    runs = [(run, run.result, run.spec) for run in case.results.select(lambda run: run.result is not None)]
-    found = [
-        (run, _contradictions(case, run, result, spec.training.steps)) for run, result, spec in runs if result and spec
-    ]
-    return some([f"{_name(run)}: {', '.join(wrong)}" for run, wrong in found if wrong], "; ")
+    for run in case.results.select(lambda run: run.result is not None):
+        if run.result and run.spec and (wrong := _contradictions(case, run, run.result, run.spec.training.steps)):
+            yield f"{_name(run)}: {', '.join(wrong)}"
 
 
 def _contradictions(case: Analyses, run: Run, result: Result, planned: int) -> list[str]:
@@ -55,18 +53,14 @@ def _contradictions(case: Analyses, run: Run, result: Result, planned: int) -> l
 
 
 @check("same weights, other metrics", "fail", "Find the code that changes the evaluation of one; trust neither.")
-def unequal_evaluation(case: Analyses) -> str:
+def unequal_evaluation(case: Analyses) -> Iterator[str]:
     """Trials of an arena ended with the same weights, bit by bit, in the same environment, but with other metrics."""
-
-    def differing() -> Iterator[str]:
-        for same in _same_weights(case, lambda run: True):
-            firsts: dict[tuple[tuple[str, str], ...], Run] = {}
-            for run in same:
-                first = firsts.setdefault(tuple(run.environment.items()), run)
-                if differences := [*_differences(first, run)]:
-                    yield f"{_name(first)} and {_name(run)}: {some(differences)}"
-
-    return some([*differing()], "; ")
+    for same in _same_weights(case, lambda run: True):
+        firsts: dict[tuple[tuple[str, str], ...], Run] = {}
+        for run in same:
+            first = firsts.setdefault(tuple(run.environment.items()), run)
+            if differences := [*_differences(first, run)]:
+                yield f"{_name(first)} and {_name(run)}: {some(differences)}"
 
 
 def _differences(a: Run, b: Run) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Checks of the treatment of each optimizer, and of whether it acted."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from statistics import fmean
@@ -20,19 +21,15 @@ schedule; the remaining ones could be given to any."""
 
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
-def unequal_treatment(case: Analyses) -> str:
+def unequal_treatment(case: Analyses) -> Iterator[tuple[str, str]]:
     """Optimizers differ in a treatment that any could have, such as clipping, schedule, gradients per step or rates."""
     study = case.results.study
-
-    def unequal() -> Iterator[tuple[str, str]]:
-        for arena in study.suite.compared_arenas:
-            given = {name: _treatments(case.results, arena, name) for name in study.suite.optimizers}
-            for treatment in dict.fromkeys(x for treatments in given.values() for x in treatments):
-                values = {name: treatments[treatment] for name, treatments in given.items() if treatment in treatments}
-                if len(set(values.values())) > 1:
-                    yield arena, f"{treatment} {_by_value(values)}"
-
-    return merged(unequal())
+    for arena in study.suite.compared_arenas:
+        given = {name: _treatments(case.results, arena, name) for name in study.suite.optimizers}
+        for treatment in dict.fromkeys(x for treatments in given.values() for x in treatments):
+            values = {name: treatments[treatment] for name, treatments in given.items() if treatment in treatments}
+            if len(set(values.values())) > 1:
+                yield arena, f"{treatment} {_by_value(values)}"
 
 
 def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
@@ -72,32 +69,28 @@ def _by_value(values: Mapping[str, str]) -> str:
 
 
 @check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
-def coupled_decay(case: Analyses) -> str:
+def coupled_decay(case: Analyses) -> Iterator[tuple[str, str]]:
     """Coupled and decoupled weight decay have the same number, which has a different effect in each."""
     study = case.results.study
     if "weight_decay" in study.suite.sweep.extra:
-        return ""
-
-    def same_number() -> Iterator[tuple[str, str]]:
-        for arena in study.suite.compared_arenas:
-            kinds: dict[float, dict[str, list[str]]] = {}
-            for name, resolved in study.optimizers.items():
-                options = {**resolved.options, **resolved.arenas.get(arena, {})}
-                if options.get("weight_decay"):
-                    of_number = kinds.setdefault(options["weight_decay"], {})
-                    of_number.setdefault(decay_kind(resolved.factory, options), []).append(name)
-            for number, of_number in kinds.items():
-                if {"coupled", "decoupled"} <= of_number.keys():
-                    coupled, decoupled = (", ".join(of_number[kind]) for kind in ("coupled", "decoupled"))
-                    yield arena, f"{number:g} is coupled in {coupled} and decoupled in {decoupled}"
-
-    return merged(same_number())
+        return
+    for arena in study.suite.compared_arenas:
+        kinds: dict[float, dict[str, list[str]]] = {}
+        for name, resolved in study.optimizers.items():
+            options = {**resolved.options, **resolved.arenas.get(arena, {})}
+            if options.get("weight_decay"):
+                of_number = kinds.setdefault(options["weight_decay"], {})
+                of_number.setdefault(decay_kind(resolved.factory, options), []).append(name)
+        for number, of_number in kinds.items():
+            if {"coupled", "decoupled"} <= of_number.keys():
+                coupled, decoupled = (", ".join(of_number[kind]) for kind in ("coupled", "decoupled"))
+                yield arena, f"{number:g} is coupled in {coupled} and decoupled in {decoupled}"
 
 
 @check("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
-def inactive_mechanism(case: Analyses) -> str:
+def inactive_mechanism(case: Analyses) -> Iterator[tuple[str, str]]:
     """The mechanism of an optimizer never acted in the final trials of an arena."""
-    return merged((m.arena, f"{m.optimizer} {m.state}") for m in case.of(mechanisms) if m.acted == 0)
+    return ((m.arena, f"{m.optimizer} {m.state}") for m in case.of(mechanisms) if m.acted == 0)
 
 
 @check("unused parts", "warn", "If its authors' loop calls more than step(), say so by `needs`, and run it again.")
@@ -112,25 +105,20 @@ def unused_parts(case: Analyses) -> tuple[Severity, str]:
 
 
 @check("mechanism not finite", "note", "Return 0 for what does not exist yet; the trials themselves are sound.")
-def not_finite(case: Analyses) -> str:
+def not_finite(case: Analyses) -> Iterator[tuple[str, str]]:
     """A quantity of a mechanism was not finite when it was read: that reading counts as no increase."""
-    lost: dict[tuple[str, str], list[int]] = {}
     for arm in case.results.arms:
+        lost = Counter[str]()
         for report in filter(None, (run.mechanism for run in arm.final)):
-            for quantity, readings in report.not_finite.items():
-                lost.setdefault((arm.arena, f"{arm.optimizer} {quantity}"), []).append(readings)
-    return merged((arena, f"{words} in {sum(readings)} readings") for (arena, words), readings in lost.items())
+            lost.update(report.not_finite)
+        yield from ((arm.arena, f"{arm.optimizer} {quantity} in {n} readings") for quantity, n in lost.items())
 
 
 @check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
-def clipped(case: Analyses) -> str:
+def clipped(case: Analyses) -> Iterator[tuple[str, str]]:
     """Gradient clipping acted in at least 95% of the steps of an arm: its gradients all have the same norm."""
-
-    def often() -> Iterator[tuple[str, str]]:
-        for arm in case.results.arms:
-            rates = [run.result.clip_rate for run in arm.final if run.result]
-            if rates and fmean(rates) >= CLIPPED_ALWAYS:
-                norm = case.suite.clip_norm(arm.optimizer)
-                yield arm.arena, f"{arm.optimizer} in {percent(fmean(rates))} of the steps, at {norm:g}"
-
-    return merged(often())
+    for arm in case.results.arms:
+        rates = [run.result.clip_rate for run in arm.final if run.result]
+        if rates and fmean(rates) >= CLIPPED_ALWAYS:
+            norm = case.suite.clip_norm(arm.optimizer)
+            yield arm.arena, f"{arm.optimizer} in {percent(fmean(rates))} of the steps, at {norm:g}"

@@ -6,7 +6,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
 from fairbench.analysis.cost import step_seconds, trial_costs
 from fairbench.common.checks import check
-from fairbench.common.formatting import merged, plural, some
+from fairbench.common.formatting import plural, some
 from fairbench.data.datasets.registry import SHARED, UNVERIFIED
 from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
@@ -54,17 +54,13 @@ def unequal_conditions(case: Analyses) -> str:
 
 
 @check("conditions not shown", "note", "Let the program show them: `trial.start(model)` and `trial.batch(x)`.")
-def not_shown(case: Analyses) -> str:
+def not_shown(case: Analyses) -> Iterator[tuple[str, str]]:
     """Training programs did not show that trials with the same seed had the same initial weights and batches."""
-
-    def unseen() -> Iterator[tuple[str, str]]:
-        for found in case.of(hash_checks):
-            if found.initial_weights is None:
-                yield found.arena, "initial weights"
-            if found.batches is None:
-                yield found.arena, "batches"
-
-    return merged(dict.fromkeys(unseen()))
+    for found in case.of(hash_checks):
+        if found.initial_weights is None:
+            yield found.arena, "initial weights"
+        if found.batches is None:
+            yield found.arena, "batches"
 
 
 @check(
@@ -80,10 +76,10 @@ def unverified_data(case: Analyses) -> str:
 
 
 @check("shared examples", "note", "Compare optimizers by it; do not take the metrics for those on unseen examples.")
-def shared_examples(case: Analyses) -> str:
+def shared_examples(case: Analyses) -> Iterator[tuple[str, str]]:
     """Images or rows of one split are also in another one."""
     origins = {(run.arena, run.environment.get("data", "")) for run in case.results.select(lambda run: True)}
-    return merged((arena, origin.partition("; ")[2]) for arena, origin in sorted(origins) if SHARED in origin)
+    return ((arena, origin.partition("; ")[2]) for arena, origin in sorted(origins) if SHARED in origin)
 
 
 @check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
@@ -110,29 +106,21 @@ def modified(case: Analyses) -> str:
 
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
-def data_bound(case: Analyses) -> str:
+def data_bound(case: Analyses) -> Iterator[tuple[str, str]]:
     """Getting the batch takes a fifth of an arm's training step or more."""
-
-    def shares() -> Iterator[tuple[str, str]]:
-        for arm in case.results.arms:
-            costs = trial_costs(arm)
-            whole = sum(map(step_seconds, costs))
-            share = sum(cost.seconds.data for cost in costs) / whole if whole else 0.0
-            if share >= DATA_BOUND:
-                yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"
-
-    return merged(shares())
+    for arm in case.results.arms:
+        costs = trial_costs(arm)
+        whole = sum(map(step_seconds, costs))
+        share = sum(cost.seconds.data for cost in costs) / whole if whole else 0.0
+        if share >= DATA_BOUND:
+            yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"
 
 
 @check("shared device", "note", "Time with `--timing`, or run fewer trials at a time on the device.")
-def shared_device(case: Analyses) -> str:
+def shared_device(case: Analyses) -> Iterator[tuple[str, str]]:
     """Trials whose times make up the cost of an arm shared their device with other trials."""
-
-    def shared() -> Iterator[tuple[str, str]]:
-        for arm in case.results.arms:
-            timed = trial_costs(arm)
-            busy = sum(not cost.alone for cost in timed)
-            if busy:
-                yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} trials, which are not part of any cost"
-
-    return merged(shared())
+    for arm in case.results.arms:
+        timed = trial_costs(arm)
+        busy = sum(not cost.alone for cost in timed)
+        if busy:
+            yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} trials, which are not part of any cost"
