@@ -1,5 +1,6 @@
 """Groups of tests for one worker, which xdist forgets with this pytest; slow tests; files that tests expect."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +13,34 @@ def pytest_addoption(parser):
     parser.addoption("--rewrite", action="store_true", help="write the files of tests/expected/, to read their diff")
 
 
+def compare(request, path, text):
+    """Compare a text with a file of tests/expected/."""
+    if request.config.getoption("rewrite"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} differs; after a look, pytest --rewrite writes it"
+
+
 @pytest.fixture
 def check_files(request):
     """Compare files with those of the same names in a folder of tests/expected/."""
 
     def check(folder, *files):
         for file in files:
-            path = EXPECTED / folder / file.name
-            if request.config.getoption("rewrite"):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(file.read_bytes())
-            assert file.read_text() == path.read_text(), f"{path} differs; after a look, pytest --rewrite writes it"
+            compare(request, EXPECTED / folder / file.name, file.read_text())
+
+    return check
+
+
+@pytest.fixture
+def check_messages(request):
+    """Compare messages with a file of tests/expected/messages/: each line is a case, with its message below it."""
+
+    def check(name, message_of):
+        path = EXPECTED / "messages" / name
+        cases = re.findall(r"^\S.*", path.read_text(), re.MULTILINE)
+        messages = [message_of(case).strip().replace("\n", "\n    ") for case in cases]
+        compare(request, path, "".join(f"{x}\n    {y}\n" for x, y in zip(cases, messages, strict=True)))
 
     return check
 

@@ -39,22 +39,17 @@ def inside(place, monkeypatch):
     return place
 
 
-MISTAKES = Path(__file__).parents[2] / "expected/messages/commands.txt"
-"""A command in each line, and below it the message on what is wrong with it."""
+def test_mistakes_are_named_with_the_way_out(inside, capsys, check_messages):
+    before = sorted(inside.rglob("*"))
 
-
-def test_mistakes_are_named_with_the_way_out(inside, capsys, tmp_path, check_files):
-    before, shown = sorted(inside.rglob("*")), []
-    for command in re.findall(r"^\S.*", MISTAKES.read_text(), re.MULTILINE):
+    def message_of(command):
         assert main(shlex.split(command.replace("\\n", "\n"))) == 2, command
         out, message = capsys.readouterr()
         assert (out, message.count("\n"), sorted(inside.rglob("*"))) == ("", 1, before), command
-        known = re.sub(
-            r"(known:|choose from|one of: ablation,) [^)\n]*", r"\1 ...", message.removeprefix("fairbench: ")
-        )
-        shown.append(f"{command}\n    {known.replace(str(inside), 'HERE')}")
-    (tmp_path / "commands.txt").write_text("".join(shown))
-    check_files("messages", tmp_path / "commands.txt")
+        known = r"(known:|choose from|one of: ablation,) [^)\n]*"
+        return re.sub(known, r"\1 ...", message.removeprefix("fairbench: ")).replace(str(inside), "HERE")
+
+    check_messages("commands.txt", message_of)
 
 
 def test_a_folder_without_images_is_named_with_its_option(inside, capsys):
