@@ -1,5 +1,6 @@
 """Anyone's table is judged as scipy and statsmodels judge its numbers, or refused with the choice that it leaves."""
 
+import ast
 import csv
 import io
 import json
@@ -253,70 +254,16 @@ def test_values_at_the_ends_of_the_range_of_numbers(size):
     assert c.verdict == "diverged" if size == 1e308 else c.p == pytest.approx(stats.ttest_rel(*of).pvalue)
 
 
-HEAD = "arena,optimizer,seed,value"
+def test_mistakes_in_tables_and_options_are_named_with_their_line(tmp_path, check_messages):
+    table = tmp_path / "t.csv"
 
+    def message_of(case):
+        text, options = (*ast.literal_eval(f"({case},)"), {})[:2]
+        table.write_text(text)
+        with pytest.raises(UsageError) as caught:
+            fb.verdicts(table, **options)
+        return str(caught.value)
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("arena,optimizer,value\n", "t.csv has no rows below its columns .arena, optimizer, value"),
-        ("", "t.csv has no rows below its columns .none"),
-        ("a,b\nx,1", "which column is the optimizer. Give --columns optimizer=NAME; .* it has a, b"),
-        (
-            "optimizer,train_loss,val_loss\nX,1,2",
-            "which metric is judged. Give --metric with one of: train_loss, val_loss",
-        ),
-        ("epoch,optimizer,loss\n1,X,1\n2,X,1", "t.csv, line 2: begins a curve over steps; give --at last, --at best"),
-        ("optimizer,method,score\nX,Y,1", "which values are better"),
-        (
-            "config.seed,seed,optimizer,loss\n1,2,X,3",
-            't.csv has 2 columns that may be the seed; give --columns seed="c',
-        ),
-        (
-            "optimizer,lr,loss\nX,1,1\nX,2,2",
-            'runs of one optimizer differ in lr; give --columns seed="lr", arena="lr" or',
-        ),
-        ("optimizer,loss\nAdamW,1\nadamw,2", "t.csv: are AdamW and adamw the same"),
-        ("optimizer,seed,acc\nX,1,93%\nX,2,0.93", "t.csv, line 3: has no percent sign, but t.csv, line 2 has one"),
-        ('optimizer,seed,loss\nX,1,1.5\nX,2,"1,52"', "line 3: 1,52 has a decimal comma, but .*line 2: 1.5 has a dec"),
-        ("seed,X,Y\n1,,\nmean,1,2", "t.csv has no values in X, Y"),
-        ("optimizer,loss,n\nX,1,3\nY,2,3", "n must be at least 1, .*; got n 3, mean 1.0, std None"),
-        (f"{HEAD}\na,X,1,good", "t.csv, line 2: must be a number, or say why .*; got 'good'"),
-        (f"{HEAD},better\na,X,1,1,max\na,X,1.0,2,max", "t.csv, line 3: seed 1 of X has a value already; keep one"),
-        (f"{HEAD}\na,X,1,1,5", "t.csv, line 2: must have 4 cells, as the first line"),
-        (f"{HEAD}\na,X,1", "t.csv, line 2: must have 4 cells, as the first line"),
-        (f"{HEAD},better\na,X,1,1,lower", "X shares no arena with another optimizer; add rows, or --optimizer"),
-        (f"{HEAD}\na,X,1,1\na,Y,1,1", "t.csv, line 2: which values are better. Give --better lower or higher"),
-        (f"{HEAD},better\na,X,1,1,up\na,Y,1,1,up", "t.csv, line 2: better must be lower or higher, got 'up'"),
-        (f"{HEAD},better\na,X,1,1,lower\na,Y,1,1,higher", "t.csv, line 3: better must be the same in all rows of"),
-        (
-            "arena,optimizer,mean,std,n,better\na,X,1,-1,3,max",
-            "line 2: n must be at least 1, .* std finite and not neg",
-        ),
-        ("arena,optimizer,mean,std,n,better\na,X,1,1,2.5,max", "t.csv, line 2: n must be a whole number, got '2.5'"),
-        ("optimizer,mean,std,n,better\nX,1,1,2,max\nX,1,1,2,max", "t.csv, line 3: X has a value already; keep one"),
-    ],
-)
-def test_mistakes_in_a_table_are_named_with_their_line(tmp_path, text, complaint):
-    (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(UsageError, match=complaint):
-        fb.verdicts(tmp_path / "t.csv")
-
-
-def test_wrong_options_and_an_absent_file(by_seed):
-    wrong = [
-        ({"optimizer": "Min"}, r"unknown optimizer of by_seed.csv 'Min'; did you mean 'Mine'"),
-        (
-            {"columns": {"value": "valeu"}},
-            r"unknown column of by_seed.csv 'valeu'; did you mean 'value'\? .known: arena",
-        ),
-        ({"columns": {"val": "value"}}, "unknown role of a column 'val'"),
-        ({"at": "last"}, "--at last needs a step; give --columns step=NAME"),
-        ({"margin": -1}, "--margin: the margin must be a positive number, got -1"),
-        ({"alpha": 5}, "alpha must lie between 0 and 1, as 0.05 for 5%; got 5"),
-    ]
-    for options, complaint in wrong:
-        with pytest.raises(UsageError, match=complaint):
-            fb.verdicts(by_seed, **options)
+    check_messages("tables.txt", message_of)
     with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a table in CSV or JSON"):
-        fb.verdicts(by_seed.with_name("absent.csv"))
+        fb.verdicts(tmp_path / "absent.csv")

@@ -1,5 +1,6 @@
 """The command line: whole commands, their output and their exit codes."""
 
+import ast
 import csv
 import json
 import os
@@ -126,26 +127,18 @@ def test_the_command_of_the_papers_authors(folder, capsys):
     assert not (folder / "results").exists()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "complaint"),
-    [
-        ("batch_size = 16", "batch_size = 900", "arenas.vit.batch_size must be at most 899"),
-        ("patch_size = 4", "patch_size = 9", "'heads': 1, 'patch_size': 9} is impossible: RuntimeError"),
-        ("chaos_warmup = 0", "gamma = -1", "optimizers.PsiLogic: psilogic:PsiLogic cannot be built: ValueError: gamma"),
-        ("chaos_warmup = 0", "gamma = inf", "optimizers.PsiLogic.options.gamma must be a finite plain value, got inf"),
-        (
-            "[optimizers.PsiLogic]",
-            "[optimizers.PsiLogic]\nfactory = 'os:sep'",
-            "'os:sep' must be a class or a function",
-        ),
-    ],
-)
-def test_impossible_suites_are_refused_before_any_trial(folder, capsys, old, new, complaint):
+def test_impossible_suites_are_refused_before_any_trial(folder, capsys, check_messages):
     suite = folder / "tiny.toml"
-    assert old in suite.read_text()
-    suite.write_text(suite.read_text().replace(old, new))
-    assert main(HERE) == 2
-    assert complaint in capsys.readouterr().err
+    text = suite.read_text()
+
+    def message_of(case):
+        ((old, new),) = ast.literal_eval(f"{{{case}}}").items()
+        assert old in text
+        suite.write_text(text.replace(old, new))
+        assert main(HERE) == 2
+        return re.sub(r"known: [^)]*", "known: ...", capsys.readouterr().err)
+
+    check_messages("impossible.txt", message_of)
     assert list((folder / "out" / "trials").iterdir()) == []
 
 

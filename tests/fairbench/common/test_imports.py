@@ -63,23 +63,14 @@ def test_a_class_of_a_module_is_found_in_the_working_directory(folder):
     assert load("user_module:Rule", "optimizer factory").__module__ == "user_module"
 
 
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [
-        ("Rule", "'Rule' must have the form module:Name or path/to/file.py:Name"),
-        ("user/my-rule.py:", "must have the form"),
-        ("user/my_rule.py:Rule", "there is no file 'user/my_rule.py' in "),
-        ("/user/my-rule.py:Rule", "give the path from the working directory"),
-        ("user/my-rule.py:Role", "unknown name in user/my-rule.py 'Role'; did you mean 'Rule'?"),
-        ("user/broken.py:Rule", "cannot import 'user/broken.py': ZeroDivisionError"),
-        ("user/ends.py:Rule", "cannot import 'user/ends.py': SystemExit"),
-        ("no_such_module:Rule", "cannot import 'no_such_module': ModuleNotFoundError"),
-    ],
-)
-def test_what_cannot_be_loaded_is_named_with_the_reason(folder, reference, message):
+def test_what_cannot_be_loaded_is_named_with_the_reason(folder, check_messages):
     (folder / "user/broken.py").write_text("1 / 0\n")
     (folder / "user/ends.py").write_text("raise SystemExit(3)\n")
-    with pytest.raises(UsageError) as error:
-        load(reference, "optimizer factory")
-    assert message in str(error.value)
+
+    def message_of(reference):
+        with pytest.raises(UsageError) as error:
+            load(reference, "optimizer factory")
+        return str(error.value).replace(str(folder), "HERE")
+
+    check_messages("imports.txt", message_of)
     assert "user_broken_py" not in sys.modules

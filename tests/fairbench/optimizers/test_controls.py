@@ -8,7 +8,6 @@ from tiny import TINY, study_of, write_tiny
 from torch import nn
 
 from fairbench.arenas.registry import ARENAS, load_arena
-from fairbench.common.errors import UsageError
 from fairbench.data.loading import load_source
 from fairbench.optimizers.controls import Mirror, SlowNormClip, field_groups
 from fairbench.study.plan import trial_spec
@@ -117,18 +116,3 @@ def test_an_arm_has_its_own_clipping_and_groups(tmp_path):
     assert "fairbench.optimizers.controls" in study.optimizers["Mirror"].code
     assert "psilogic.models.groups" in study.optimizers["Grouped"].code
     assert "psilogic.models.groups" not in study.optimizers["AdamW"].code
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("clip_norm = -1.0", "optimizers.AdamW.clip_norm: must lie in [0, 1000000000], got -1.0"),
-        ('clip_norm = "off"', "optimizers.AdamW.clip_norm: must be a number"),
-        ('groups = "fairbench.optimizers.controls:field_group"', "field_group"),
-    ],
-)
-def test_wrong_options_of_an_arm_are_named(tmp_path, line, reason):
-    text = TINY.replace("[optimizers.AdamW]", f"[optimizers.AdamW]\n{line}")
-    with pytest.raises(UsageError) as error:
-        study_of(load_suite(str(write_tiny(tmp_path, text))))
-    assert reason in str(error.value)

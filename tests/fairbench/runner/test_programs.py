@@ -51,19 +51,6 @@ def test_a_program_on_the_command_line_gets_verdicts_an_audit_and_a_page(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--program", "python x.py"], "--program needs --metric and --margin"),
-        (["--metric", "loss:min"], "--metric is that of a --program"),
-        (["--program", "x", "--metric", "loss", "--margin", "1"], "--metric must be a name and its better direction"),
-    ],
-)
-def test_wrong_options_of_a_program(words, message, capsys):
-    assert main(["run", *words]) == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("rest", "message"),
     [
         pytest.param(PLAIN, "", marks=pytest.mark.slow),

@@ -1,5 +1,6 @@
 """A user's arena: from a file, module or entry point into a study; its errors."""
 
+import ast
 import json
 import sys
 import textwrap
@@ -100,8 +101,6 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder):
         chosen_suite(options("run", "--arenas", "vit,vit"))
 
 
-RETURN = "return Data.of("
-LOSS = "    def loss(self, model, x, y):\n        return ((model(x) - y) ** 2).mean()"
 LABELLED = """
     def load_data(self):
         x, y = torch.linspace(0, 1, 300)[:, None], torch.ones(300).long()
@@ -110,64 +109,28 @@ LABELLED = """
 
     def loss(self, model, x, y):
         return nn.functional.cross_entropy(model(x).expand(-1, 3), y)
-"""
-WRONG = {
-    "sine.toml": [
-        ("width = 8", "widht = 8", "line 27: arenas.sine.model.widht: unknown option 'widht'; did you mean 'width'"),
-        ("width = 8", "width = nan", "arenas.sine.model.width: must be a finite plain value, got nan"),
-        ("{ width = 8 }", "3", "arenas.sine.model: must be a table, got 3"),
-        ("model =", "data =", "arenas.sine.data.width: unknown option 'width' .known: noise"),
-        ("model = { width = 8 }", 'data = { source = "digits" }', "'digits' .*facts have no kind = 'images' or 'text'"),
-        (":NoisySine", ":NoisySin", "line 24: arenas.sine.task: unknown name in noisy_sine.py 'NoisySin'; did you"),
-        ("noisy_sine.py", "nosy.py", "arenas.sine.task: arena 'nosy.py:NoisySine': there is no file 'nosy.py' in"),
-        ("noisy_sine.py:NoisySine", "torch.optim:SGD", "must be a subclass of fairbench.arenas.base.Arena, got .*SGD"),
-        ("noisy_sine.py:NoisySine", "vti", "unknown arena 'vti'; did you mean 'vit'.*a custom one needs task = "),
-        ("model = {", "facts = {", "arenas.sine.facts: come from the arena's class; leave them out"),
-        ("steps = 40", 'metric = "mae"\nsteps = 40', "arenas.sine.metric: unknown metric 'mae'; did you mean 'mse'"),
-    ],
-    "noisy_sine.py": [
-        ("facts =", "fact =", "arena 'noisy_sine.py:NoisySine' must have facts, as in: facts = ArenaFacts"),
-        ("def scores", "def score", "arena 'noisy_sine.py:NoisySine' has no method scores"),
-        ("def load_data", "def load_date", "arenas.sine.data: needs a source, .*or the arena a method load_data"),
-        ('"mse": "min"', '"mse": "low"', "arenas.sine.facts.metrics.mse: must be one of 'min', 'max', got 'low'"),
-        ("width=64", "width", "arenas.sine.model.width: is missing"),
-        ("** 2).mean()", "** 2)", r"NoisySine.loss must return a tensor of shape \(\), .* got shape \(2, 1\)"),
-        ("** 2).mean()", "** 2).mean().detach()", "NoisySine.loss has no gradient: it does not depend on any"),
-        ("** 2).mean()", "** 2).log().sum().sqrt() * torch.nan", "NoisySine.loss is nan before any step"),
-        ("mean(dim=1)}", "mean()}", r"NoisySine.scores: 'mse' must be .*shape \(2,\); got shape \(\)"),
-        ('{"mse": ((', '{"mae": ((', r"must return the metrics of the arena's facts, \['mse'\]; got \['mae'\]"),
-        (
-            "generator=generator",
-            "generator=None",
-            "NoisySine.load_data returns different data each time; give its randomness",
-        ),
-        ("test=(x[1500:], y[1500:])", "test=(x[:0], y[:0])", "must return Data with examples in each of train, val"),
-        ("y[:1000]", "y[:999]", "NoisySine.load_data: train has 1000 inputs and 999 targets"),
-        (
-            "    def scores",
-            "    def derived(self, means, data):\n        return {}\n\n    def scores",
-            r"NoisySine.derived\(means, data, split\) fails for the val split: TypeError: .* takes 3 positional",
-        ),
-        ("torch.sin(x)", "torch.sinn(x)", "arenas.sine.data: {'noise': 0.1} is impossible: AttributeError"),
-        ("nn.Linear(1, width)", "nn.Linear(2, width)", "NoisySine.loss or scores fail with the model {'width': 8} and"),
-        (RETURN, f"x[40] = torch.nan; {RETURN}", r"train inputs\[40, 0\] is nan: row 41, column 1, counted from 1"),
-        (RETURN, f"y[1600:] = torch.inf; {RETURN}", r"test targets\[100, 0\] is inf: .* Not finite: 400 values in 400"),
-        (RETURN, "return dict(", "NoisySine.load_data must return Data .* got dict: end it with return Data.of"),
-        ("y[1500:])", "['a', 'b'])", "load_data: Data.of: the targets of test must be a tensor, got list; torch.as_t"),
-        ("(x[:1000], y[:1000])", "torch.utils.data.TensorDataset(x, y)", "train must be a pair .*, got TensorDataset"),
-        (LOSS, LABELLED, r"load_data gives inputs .* from 1 to 3, but 3 classes have the labels 0 to 2: IndexError"),
-    ],
-}
-"""By file: a text of it, what it is replaced by, and the message."""
+
+    def unused("""
 
 
-@pytest.mark.parametrize(("file", "old", "new", "complaint"), [(file, *row) for file in WRONG for row in WRONG[file]])
-def test_a_wrong_table_or_class_is_named_before_any_trial(folder, file, old, new, complaint):
-    rewritten(file, old, new)
-    if old == "width=64":
-        rewritten("sine.toml", "model = { width = 8 }", "")
-    with pytest.raises(UsageError, match=complaint):
-        seen(load_suite("sine.toml"))
+def test_a_wrong_table_or_class_is_named_before_any_trial(folder, monkeypatch, check_messages):
+    """Each case has texts of the suite and of the arena's file, and what they are replaced by."""
+    texts = {name: Path(name).read_text() for name in ("sine.toml", "noisy_sine.py")}
+
+    def message_of(case):
+        for name, text in texts.items():
+            Path(name).write_text(text)
+        for old, new in ast.literal_eval(f"{{{case}}}").items():
+            (name,) = (name for name, text in texts.items() if old in text)
+            rewritten(name, old, LABELLED if new == "LABELLED" else new)
+        with monkeypatch.context() as process:
+            process.setattr(sys, "path", [*sys.path])
+            process.delitem(sys.modules, "noisy_sine_py", raising=False)
+            with pytest.raises(UsageError) as caught:
+                seen(load_suite("sine.toml"))
+        return str(caught.value).replace(str(folder), "HERE")
+
+    check_messages("arenas.txt", message_of)
 
 
 def test_an_edit_of_the_file_or_of_its_imports_changes_the_trials_and_a_copy_does_not(folder, monkeypatch):

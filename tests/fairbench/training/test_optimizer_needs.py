@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import TINY, write_tiny
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -15,7 +14,6 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.plan import arms
-from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import weights_hash
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
@@ -193,9 +191,3 @@ def test_compiled_trainings_refuse_needs_that_they_cannot_meet(spec_of, name, ne
     spec = spec_of(name, OptimizerPlan(factory="torch.optim:LBFGS" if name == "LBFGS" else ""))
     with pytest.raises(UsageError, match=f"needs '{need}' cannot be trained with training.compile"):
         Trainer(replace(spec, training=replace(spec.training, compile=True)), Place())
-
-
-def test_an_unknown_need_is_named_with_the_nearest(tmp_path):
-    path = write_tiny(tmp_path, TINY + '\n[optimizers.Own]\nfactory = "torch.optim:SGD"\nneeds = ["closures"]\n')
-    with pytest.raises(UsageError, match=r"optimizers.Own.needs.*'closures'; did you mean 'closure'"):
-        load_suite(str(path))
