@@ -96,7 +96,9 @@ def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: 
     read = ImageTransform(127.5, **reading)
     classes = len(prepared.manifest.get("classes") or [])
     shape = read.shape(tuple(splits["train"].inputs.shape[1:]))
-    return Data(splits, prepared.fingerprint, read, shape, classes, _origin(prepared))
+    shared = prepared.manifest["counts"].get("shared", {})
+    named = "; ".join(f"images of {pair}: {count}" for pair, count in shared.items())
+    return Data(splits, prepared.fingerprint, read, shape, classes, _origin(prepared), shared=named)
 
 
 def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, evaluated: int) -> Data:
@@ -108,11 +110,8 @@ def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, 
 
 
 def _origin(prepared: Prepared) -> str:
-    manifest, source = prepared.manifest, str(prepared.manifest["source"])
-    if source == "own":
-        return source
-    shared = (f"; images of {pair}: {count}" for pair, count in manifest["counts"].get("shared", {}).items())
-    return f"{source}, {'verified' if manifest['verified'] else UNVERIFIED}{''.join(shared)}"
+    source, verified = str(prepared.manifest["source"]), prepared.manifest["verified"]
+    return source if source == "own" else f"{source}, {'verified' if verified else UNVERIFIED}"
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from fairbench.common.errors import UsageError
-from fairbench.data.datasets.registry import SHARED
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,15 @@ def _split(name: str, pair: Any) -> Split:
     return Split(*pair)
 
 
-def _shared_rows(splits: Mapping[str, Split]) -> str:
-    """How many inputs of a split are also in an earlier one, for the origin of the data."""
-    rows = {name: [hash(row.tobytes()) for row in split.inputs.numpy()] for name, split in splits.items()}
+def shared_rows(splits: Mapping[str, Split]) -> str:
+    """How many inputs of a split are also in an earlier one, in words."""
+    rows = {name: _row_hashes(split.inputs) for name, split in splits.items()}
     pairs = [(b, a, sum(map(set(rows[a]).__contains__, rows[b]))) for a, b in combinations(rows, 2)]
-    return "".join(f"; rows of {b} {SHARED} {a}: {n}" for b, a, n in pairs if n)
+    return "; ".join(f"rows of {b} also in {a}: {n}" for b, a, n in pairs if n)
+
+
+def _row_hashes(inputs: Tensor) -> list[int]:
+    return [hash(row.tobytes()) for row in inputs.contiguous().view(len(inputs), -1).view(torch.uint8).numpy()]
 
 
 def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:
@@ -93,6 +96,7 @@ class Data:
         classes: number of classes, or of tokens in the vocabulary.
         origin: the source, and whether its files are verified.
         tokens_per_byte: of each split of text, the mean number of tokens per byte, where it is not 1.
+        shared: which images of prepared data are in two splits, in words.
     """
 
     splits: Mapping[str, Split]
@@ -102,6 +106,7 @@ class Data:
     classes: int
     origin: str = "embedded"
     tokens_per_byte: Mapping[str, float] = field(default_factory=dict)
+    shared: str = ""
 
     @classmethod
     def of(cls, train: Pair, val: Pair, test: Pair, classes: int = 0) -> "Data":
@@ -118,8 +123,7 @@ class Data:
         """
         pairs = {"train": train, "val": val, "test": test}
         splits = {name: _split(name, pair) for name, pair in pairs.items()}
-        shape, origin = tuple(splits["train"].inputs.shape[1:]), f"embedded{_shared_rows(splits)}"
-        return cls(splits, fingerprint(splits), _as_stored, shape, classes, origin)
+        return cls(splits, fingerprint(splits), _as_stored, tuple(splits["train"].inputs.shape[1:]), classes)
 
     @property
     def train(self) -> Split:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbench.arenas.program import TASK
 from fairbench.common.errors import UsageError, one_line
-from fairbench.common.formatting import plural
+from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer, way_out
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.program_preflight import probe_program, resolved_program
@@ -58,9 +58,8 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
     resolved = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
     study = ResolvedSuite(suite, place.kind, arenas, {}, resolved["environment"])
-    for name, rows in resolved["shared"].items():
-        if rows:
-            say(f"{name}: {rows}")
+    if shared := merged((name, arena.shared) for name, arena in arenas.items() if arena.shared):
+        say(shared)
     whole, probed = {name: arena.batch_size for name, arena in suite.arenas.items()}, resolved["probed"]
     if parts := [f"{name} {probed[name]} of {whole[name]}" for name in whole if probed[name] < whole[name]]:
         say(f"slow here: a step is measured with fewer examples and scaled to the batch: {', '.join(parts)}")
@@ -99,12 +98,13 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 
     from fairbench.arenas.checks import check_outputs, checked_data, described
     from fairbench.arenas.registry import load_arena
+    from fairbench.data.splits import shared_rows
     from fairbench.runner.code_identity import arena_code
     from fairbench.training.determinism import one_thread, weights_hash
     from fairbench.training.environment import check_device, environment
 
     check_device(place.device)
-    arenas, seconds, probed, shared = {}, {}, {}, {}
+    arenas, seconds, probed = {}, {}, {}
     first_alike = _first_alike(suite, dict.fromkeys(suite.arenas))
     for name in dict.fromkeys(first_alike.values()):
         plan = suite.arenas[name]
@@ -119,7 +119,6 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             raise UsageError(
                 f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
             )
-        shared[name] = data.origin.partition("; ")[2]
         starts, impossible = {}, f"arenas.{name}.model: {dict(plan.model)} is impossible"
         with one_thread(), _explained(impossible):
             for seed in (*suite.sweep.seeds, *suite.final.seeds):
@@ -135,9 +134,10 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             probed[name] = (
                 _probed_examples(suite, plan.batch_size, per_example) if place.kind == "cpu" else plan.batch_size
             )
-        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts))
+        shared = data.shared if "source" in plan.data else shared_rows(data.splits)
+        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts, shared))
     measured = _for_all(first_alike, arenas=arenas, evaluation_seconds=seconds, probed=probed)
-    return {**measured, "shared": shared, "environment": environment(place.device)}
+    return {**measured, "environment": environment(place.device)}
 
 
 def _first_alike(suite: Suite, arenas: Mapping[str, Any]) -> dict[str, str]:

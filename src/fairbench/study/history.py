@@ -148,7 +148,9 @@ def plan_digest(study: ResolvedSuite) -> str:
 def _promise(plain: Mapping[str, Any]) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(json.dumps(plain))
     suite = {key: item for key, item in value["suite"].items() if key not in TOUCHES_NO_VERDICT}
-    arenas = {name: {**arena, "starts": None} for name, arena in value["arenas"].items()}  # they follow from the code
+    arenas = {name: {**arena, "starts": None} for name, arena in value["arenas"].items()}
+    for arena in arenas.values():
+        arena.pop("shared", None)  # as `starts` it follows from the rest
     return {"suite": suite, "device": value["device"], "arenas": arenas, "optimizers": value["optimizers"]}
 
 

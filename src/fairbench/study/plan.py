@@ -39,11 +39,13 @@ class ResolvedArena:
         fingerprint: sha256 of its data.
         code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.
         starts: of each seed, the sha256 of the initial weights, made in a process that has loaded no optimizer.
+        shared: which examples are in two splits, in words; empty if none.
     """
 
     fingerprint: str
     code: Mapping[str, str]
     starts: Mapping[str, str]
+    shared: str = ""
 
 
 @dataclass(frozen=True)

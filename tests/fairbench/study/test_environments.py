@@ -1,5 +1,7 @@
 """Trials that ran in different environments are compared only with a warning."""
 
+from dataclasses import replace
+
 import pyarrow.parquet
 import pytest
 import torch
@@ -87,9 +89,10 @@ def test_unverified_data_are_named(tmp_path):
 
 
 def test_examples_in_two_splits_are_named():
-    origin = {"gpt": "archive, verified", "vit": "archive, verified; images of test also in train: 3"}
-    records = Elsewhere(finals(study()), lambda s: {"data": origin[s.arena.name]})
-    assert flags_of(study(), records)["shared examples"] == "vit: images of test also in train: 3"
+    plan = study()
+    vit = replace(plan.arenas["vit"], shared="images of test also in train: 3")
+    plan = replace(plan, arenas={**plan.arenas, "vit": vit})
+    assert flags_of(plan, Records(finals(plan)))["shared examples"] == "vit: images of test also in train: 3"
 
 
 def test_a_sweep_elsewhere_concerns_the_comparison_too():

@@ -7,7 +7,7 @@ from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
 from fairbench.analysis.cost import step_seconds, trial_costs
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, some
-from fairbench.data.datasets.registry import SHARED, UNVERIFIED
+from fairbench.data.datasets.registry import UNVERIFIED
 from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
 
@@ -78,8 +78,7 @@ def unverified_data(case: Analyses) -> str:
 @check("shared examples", "note", "Compare optimizers by it; do not take the metrics for those on unseen examples.")
 def shared_examples(case: Analyses) -> Iterator[tuple[str, str]]:
     """Images or rows of one split are also in another one."""
-    origins = {(run.arena, run.environment.get("data", "")) for run in case.results.select(lambda run: True)}
-    return ((arena, origin.partition("; ")[2]) for arena, origin in sorted(origins) if SHARED in origin)
+    return ((name, arena.shared) for name, arena in case.history.study.arenas.items() if arena.shared)
 
 
 @check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")

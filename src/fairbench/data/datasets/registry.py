@@ -17,8 +17,6 @@ from fairbench.data.formats.source_files import SourceFile
 
 UNVERIFIED = "not verified"
 """Label of data without a known hash, or with a different one."""
-SHARED = "also in"
-"""Part of the label of images that two splits share, as in "test also in train"."""
 READING: dict[str, Mapping[str, Any]] = {
     "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
     "text": {"context": int, "evaluated": 0},

@@ -1,7 +1,6 @@
 """A user's images: a folder with a folder per class, in split folders or not, or a folder of images without labels."""
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     outside = len(images) - sum(map(len, labelled.values()))
     return Images(
         (3, size, size),
-        {split: ImageSplit(len(rows), partial(_decoded, labelled, split, size)) for split, rows in labelled.items()},
+        {split: ImageSplit(len(rows), partial(_decoded, rows, size)) for split, rows in labelled.items()},
         tuple(classes),
         carved=tuple(split for split in SPLITS if split not in labelled),
         processing=f"{decoding_steps(0, size)}; of equal images only the first, those of test and val before train's",
@@ -51,6 +50,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
             "images in no class folder": outside,
             ASIDE: len(files_in(folder, aside=True)),
         },
+        distinct=True,
     )
 
 
@@ -100,15 +100,6 @@ def _refuse_doubtful(folder: Path, splits: Mapping[str, Places], classes: list[s
             raise UsageError(f"{folder}: {reason}; sort the images of {split} into folders as those of train")
 
 
-def _decoded(labelled: Mapping[str, list[tuple[Path, int]]], split: str, size: int) -> Iterator[RawImage]:
-    """Pixels and label of each image of a split; of equal ones only the first, in test before val before train."""
-    seen: set[bytes] = set()
-    for each in reversed(SPLITS):
-        for path, label in labelled.get(each, ()):
-            pixels = decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH)
-            if (content := hashlib.sha256(pixels.tobytes()).digest()) not in seen:
-                seen.add(content)
-                if each == split:
-                    yield RawImage(pixels, label, str(path))
-        if each == split:
-            return
+def _decoded(labelled: Sequence[tuple[Path, int]], size: int) -> Iterator[RawImage]:
+    for path, label in labelled:
+        yield RawImage(decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH), label, str(path))

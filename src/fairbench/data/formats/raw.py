@@ -39,12 +39,7 @@ class RawImage(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageSplit:
-    """An official split of images.
-
-    Attributes:
-        count: number of images, with those that `read` leaves out as repeated.
-        read: yields the images.
-    """
+    """An official split of images: their number, and a function that yields them."""
 
     count: int
     read: Callable[[], Iterator[RawImage]]
@@ -61,6 +56,7 @@ class Images:
         carved: splits to carve out of "train", each with a tenth of each class.
         processing: of the pixels, in words.
         dropped: number of images left out, by reason.
+        distinct: whether equal images are kept only once, in test before val before train.
     """
 
     shape: tuple[int, int, int]
@@ -69,6 +65,7 @@ class Images:
     carved: tuple[str, ...] = ()
     processing: str = "unchanged"
     dropped: Mapping[str, int] = field(default_factory=dict)
+    distinct: bool = False
 
 
 @dataclass(frozen=True)

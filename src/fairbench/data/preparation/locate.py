@@ -1,5 +1,6 @@
 """The files that a dataset is read from: the authors' archives, otherwise the hub's files, or a user's files."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,32 +43,35 @@ def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceF
         if not path.exists():
             raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
         return SourceFiles("own", (SourceFile(path.name, path),), "correct it")
-    root, hub_root = options.data_root, options.hub_root
+    root, hub_root, own_hub = options.data_root, options.hub_root, options.hub_folder
     by_hand = config.by_hand(root)
     known = hub.hashes_are_known(config)
-    download = config.command("download", root, *(() if known else ("--unverified",)))
+    flags = [*(() if known else ["--unverified"]), *(["--hub", shlex.quote(str(own_hub))] if own_hub else [])]
+    again = f"run: {config.command('prepare' if own_hub else 'download', root, *flags)}"
     archives = local_archives(config, root)
     if len({archive.name for archive in archives}) < len(archives):
         paths = " and ".join(str(archive.path) for archive in archives)
         raise UsageError(f"{config.dataset}: {paths} are there, and none is known to be right; move one away")
     absent = [archive.name for archive in config.archives if archive.name not in {file.name for file in archives}]
     if archives:
-        remedy = f"{by_hand}; or move {archives[0].path} away and run: {download}"
+        remedy = f"{by_hand}; or move {archives[0].path} away and {again}"
         if absent:
             raise UsageError(f"{config.dataset}: {archives[0].path} is there, but not {', '.join(absent)}; {remedy}")
         return SourceFiles("archive", tuple(archives), remedy)
-    if options.fetch and not options.hub_folder:
+    if options.fetch and not own_hub:
         if not (known or options.unverified):
-            raise UsageError(
-                f"{config.dataset}: no hashes of the hub's files are known; {by_hand}; or accept them: run {download}"
-            )
+            unknown = f"{config.dataset}: no hashes of the hub's files are known"
+            raise UsageError(f"{unknown}; {by_hand}; or, to accept them, {again}")
         hub.download_missing(config, hub_root, by_hand)
     files, missing = hub.local_files(config, hub_root)
     if missing:
         here = f"no {', '.join(absent)} in {root}, no {some(missing)} in {hub_root / config.info.repository}"
-        raise UsageError(f"{config.dataset} is missing: {here}; {by_hand}; or run: {download}")
-    hub.check_shards(config, files, f"delete those of one layout, or all, and run: {download}")
-    remedy = f"delete it and run: {download}" if known else f"{by_hand}; or delete it and run: {download}"
+        raise UsageError(
+            f"{config.dataset} is missing: {here}; {by_hand}; or {'add them there and ' if own_hub else ''}{again}"
+        )
+    hub.check_shards(config, files, f"delete those of one layout{'' if own_hub else ', or all,'} and {again}")
+    replaced = f"{'replace' if own_hub else 'delete'} it and {again}"
+    remedy = replaced if known else f"{by_hand}; or {replaced}"
     return SourceFiles("hub", tuple(files), remedy, config.info.revision)
 
 

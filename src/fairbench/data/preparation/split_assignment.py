@@ -1,7 +1,7 @@
 """The split of each example: by a hash of its content, so that every source of a dataset gives the same splits."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,16 @@ def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str], classes: Seque
     return {name: order[roles[order] == name] for name in ("train", *names)}
 
 
+def occurrences(keys: Mapping[str, Keys]) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Which examples are the first of their key in a split, and which are in an earlier split: test, val, train."""
+    taken = np.empty(0, np.uint64)
+    for split in filter(keys.__contains__, reversed(SPLITS)):
+        first = np.zeros(len(keys[split]), bool)
+        first[np.unique(keys[split], return_index=True)[1]] = True
+        yield split, first, np.isin(keys[split], taken)
+        taken = np.concatenate([taken, keys[split]])
+
+
 def image_rule(carved: Sequence[str]) -> str:
     """The rule of `carve`, in words."""
     taken = f"; {' and '.join(carved)} out of train, each with one in {ONE_IN} of each class" if carved else ""
@@ -89,18 +99,11 @@ def assign(surveys: Mapping[str, Survey]) -> TextRoles:
     """
     roles: dict[str, NDArray[np.int8]] = {}
     dropped: dict[str, int] = {}
-    taken = np.empty(0, np.uint64)
-    for split in reversed(SPLITS):
-        if split in surveys:
-            keys, empty = surveys[split].keys, surveys[split].sizes == 0
-            first = np.zeros(len(keys), bool)
-            first[np.unique(keys, return_index=True)[1]] = True
-            shared = np.isin(keys, taken)
-            kept = ~empty & first & ~shared
-            reasons = {"empty": empty, "also in another split": ~empty & shared, "repeated": ~empty & ~shared & ~first}
-            dropped |= {f"texts of {split}, {reason}": int(rows.sum()) for reason, rows in reasons.items()}
-            roles[split] = np.where(kept, SPLITS.index(split), DROPPED).astype(np.int8)
-            taken = np.concatenate([taken, keys[kept]])
+    for split, first, shared in occurrences({split: survey.keys for split, survey in surveys.items()}):
+        empty = surveys[split].sizes == 0
+        reasons = {"empty": empty, "also in another split": ~empty & shared, "repeated": ~empty & ~shared & ~first}
+        dropped |= {f"texts of {split}, {reason}": int(rows.sum()) for reason, rows in reasons.items()}
+        roles[split] = np.where(~empty & first & ~shared, SPLITS.index(split), DROPPED).astype(np.int8)
     _carve_texts(roles, surveys["train"].keys)
     for i, split in enumerate(SPLITS):
         if not any((role == i).any() for role in roles.values()):

@@ -8,15 +8,15 @@ import numpy as np
 
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
-from fairbench.data.datasets.registry import SHARED
 from fairbench.data.formats.raw import SPLITS, Images
 from fairbench.data.preparation.progress_bar import progress_bar
-from fairbench.data.preparation.split_assignment import SEED, Keys, Rows, carve, image_rule, key
+from fairbench.data.preparation.split_assignment import SEED, Keys, Rows, carve, image_rule, key, occurrences
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 
 BLOCK = 1024
 """Images that are copied at once."""
 PIXEL, LABEL, KEY = "|u1", "<i8", "<u8"
+PARTS = ("images", "labels", "keys", "contents")
 
 
 def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, Any]]:
@@ -25,15 +25,21 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
     made: list[str] = []
     counts: dict[str, int] = {}
     contents: dict[str, Keys] = {}
-    for official in images.splits:
-        staged = _Staged(official, staging)
+    official = {split: _Staged(split, staging) for split in images.splits}
+    for staged in official.values():
         staging.ensure(staged.names, partial(_stage, images, staged))
-        for split, rows in staged.divided(images).items():
+    hashes = {split: staged.array("contents") for split, staged in official.items()}
+    distinct = {split: np.flatnonzero(first & ~taken) for split, first, taken in occurrences(hashes)}
+    for official_split, staged in official.items():
+        kept = distinct[official_split] if images.distinct else np.arange(len(hashes[official_split]))
+        if not len(kept):
+            raise UsageError(f"the {official_split} split is empty, or all its images are in another split, too")
+        for split, rows in staged.divided(images, kept).items():
             names = [f"{split}.npy", *([f"{split}_labels.npy"] if images.classes else [])]
             staging.ensure(names, partial(_write, staged, rows, names))
             made += names
             counts[split] = len(rows)
-            contents[split] = staging.array(staged.names[-1])[rows]
+            contents[split] = hashes[official_split][rows]
     repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
     dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
     shared = _shared(contents)
@@ -52,7 +58,7 @@ def _shared(contents: dict[str, Keys]) -> dict[str, int]:
     """How many images of a split have the pixels of one in an earlier split, by pair of splits."""
     pairs = list(combinations([split for split in SPLITS if split in contents], 2))
     counts = [int(np.isin(contents[later], contents[split]).sum()) for split, later in pairs]
-    return {f"{later} {SHARED} {split}": n for (split, later), n in zip(pairs, counts, strict=True) if n}
+    return {f"{later} also in {split}": n for (split, later), n in zip(pairs, counts, strict=True) if n}
 
 
 class _Staged:
@@ -60,14 +66,19 @@ class _Staged:
 
     def __init__(self, official: str, staging: StagingFolder) -> None:
         self.official, self.staging = official, staging
-        self.names = [f"staged-{part}-{official}.npy" for part in ("images", "labels", "keys", "contents")]
+        self.names = [f"staged-{part}-{official}.npy" for part in PARTS]
 
-    def divided(self, images: Images) -> dict[str, Rows]:
-        """The rows of each split into which the official one is divided."""
-        _, labels, keys, _ = map(self.staging.array, self.names)
+    def array(self, part: str) -> Any:
+        """One of `PARTS`."""
+        return self.staging.array(self.names[PARTS.index(part)])
+
+    def divided(self, images: Images, kept: Rows) -> dict[str, Rows]:
+        """The rows of each split into which the kept ones of the official one are divided."""
+        keys = self.array("keys")[kept]
+        divided = {self.official: np.argsort(keys, kind="stable")}
         if self.official == "train":
-            return carve(keys, labels, images.carved, images.classes)
-        return {self.official: np.argsort(keys, kind="stable")}
+            divided = carve(keys, self.array("labels")[kept], images.carved, images.classes)
+        return {split: kept[rows] for split, rows in divided.items()}
 
 
 def _stage(images: Images, staged: _Staged) -> None:
@@ -92,8 +103,6 @@ def _stage(images: Images, staged: _Staged) -> None:
             keys.append(np.array([key(label.to_bytes(8, "little"), content)], KEY))
             contents.append(np.array([key(content)], KEY))
             advance(1)
-        if not pixels.count:
-            raise UsageError(f"the {staged.official} split is empty, or all its images are in another split, too")
 
 
 def _write(staged: _Staged, rows: Rows, names: list[str]) -> None:
