@@ -234,20 +234,22 @@ def _contiguous(params: Sequence[Tensor]) -> bool:
 
 def _can_share(group: Group) -> bool:
     """Whether vectors may replace the group's numbers, and no decision depends on the other tensors of the group."""
-    params = group["params"]
-    tensors = isinstance(group["lr"], Tensor) or isinstance(group["weight_decay"], Tensor)
-    if not params or tensors or group["chaos_scope"] != "tensor":
+    params, tensors = group["params"], [x for x in (group["lr"], group["weight_decay"]) if isinstance(x, Tensor)]
+    if not params or group["chaos_scope"] != "tensor":
         return False
     in_foreach = group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest"
-    return params[0].device.type == "cpu" or (params[0].is_cuda and not in_foreach)
+    on_host = all(x.device.type == "cpu" for x in (params[0], *tensors))  # where tensors may be read as numbers
+    return on_host or (params[0].is_cuda and not (in_foreach or tensors))
 
 
 def merged(groups: Sequence[Group]) -> Group:
     """The hyperparameters of N tensors: those of a group, or a copy with vectors, shape (N,), where groups differ."""
     first, decay = groups[0], groups[0]["weight_decay"]
-    if isinstance(decay, Tensor) and decay.device.type == "cpu" and not traced():
-        return {**first, "weight_decay": float(decay)}  # such groups are not merged
+    if first is groups[-1]:
+        readable = isinstance(decay, Tensor) and decay.device.type == "cpu" and not traced()
+        return {**first, "weight_decay": float(decay)} if readable else first
     numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}
+    numbers |= {name: list(map(float, numbers[name])) for name in ("lr", "weight_decay")}
     differing = {name: values for name, values in numbers.items() if values.count(values[0]) < len(values)}
     vectors = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in differing.items()}
-    return {**first, **vectors} if vectors else first
+    return {**first, **{name: values[0] for name, values in numbers.items()}, **vectors} if vectors else first

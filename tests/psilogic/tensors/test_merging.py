@@ -84,12 +84,17 @@ def test_what_is_no_number_keeps_groups_apart(sizes):
     assert sorted(sizes) == [1, 1, 1, 1, 2]
 
 
-def test_a_schedule_moves_every_group():
-    """The groups' numbers are read in each step."""
+@pytest.mark.parametrize("number", [float, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["float", "tensor"])
+def test_a_schedule_moves_every_group(sizes, number):
+    """The groups' numbers are read in each step, also if they are tensors in host memory."""
     params, twins = parameters(), parameters()
     ours, theirs = grouped(params), Separate(twins)
     for grads, factor in zip(gradients(6), (1, 2, 2, 0.5, 0.0, 1), strict=True):
         for groups in (ours.param_groups, [optimizer.param_groups[0] for optimizer in theirs.each]):
             for group, numbers in zip(groups, VARIED, strict=True):
                 group["lr"] = factor * numbers["lr"]
-        assert_same(trace(ours, params, [grads]), trace(theirs, twins, [grads]))
+        for group in ours.param_groups:
+            group |= {name: number(group[name]) for name in ("lr", "weight_decay")}
+        actual = trace(ours, params, [grads])
+        assert len(sizes) == 1
+        assert_same(actual, trace(theirs, twins, [grads]))

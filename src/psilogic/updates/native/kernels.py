@@ -1,7 +1,6 @@
 """Compiled kernels for a CPU: sums and update, one call and one pass over memory for all tensors of a dtype.
 
-The sources in the folder `cpp` are compiled when the package is installed, or before in a wheel. `kernels` is None,
-and `supports` returns False, if they were not compiled: without a compiler, or not on Linux.
+The folder `cpp` is compiled at installation, or before in a wheel; without a compiler, or not on Linux, there are none.
 """
 
 from array import array

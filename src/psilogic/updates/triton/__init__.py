@@ -1,7 +1,6 @@
 """The update as one Triton kernel for all tensors of a device and dtype; one or two more for their sums.
 
-Needs the package triton: psilogic imports this package only when an optimizer uses it, as it does by default on an
-NVIDIA GPU. It has run on one GPU (H200) and in Triton's interpreter, and been compiled for three generations of GPUs.
+Needs triton, which psilogic imports only for it. It has run on one GPU (H200) and been compiled for three generations.
 """
 
 import warnings

@@ -16,62 +16,73 @@ struct Processed {
 
 const double AGC_FLOOR = 1e-3, NOISE = 1000 * std::numeric_limits<double>::epsilon();
 
-// AGC, then centralization, as in `gradients.Statistics.to_processing`.
-Processed process(const Sums &grads, double param_squares, Index n, bool centered, double agc_clip) {
-    Processed row;
-    row.squares = grads.squares;
-    const double norm = std::sqrt(grads.squares), largest = agc_clip * std::max(std::sqrt(param_squares), AGC_FLOOR);
-    if (agc_clip > 0 && norm > largest && std::isfinite(norm)) row.scale = largest / norm;
-    if (centered) {
-        const double mean = grads.elements / n;
-        if (std::isfinite(mean)) row.mean = mean;
-        row.squares -= n * row.mean * row.mean;
-        if (row.squares < NOISE * grads.squares) row.squares = 0;
-    }
-    row.squares *= row.scale * row.scale;
-    return row;
+// AGC, then centralization, as in `gradients.process`; without branches, since rows are processed side by side.
+inline Processed process(double squares, double elements, double param_squares, Index n, double agc_clip) {
+    const double inf = std::numeric_limits<double>::infinity();
+    const double norm = std::sqrt(squares), largest = agc_clip * std::max(std::sqrt(param_squares), AGC_FLOOR);
+    const double scale = (agc_clip > 0) & (norm > largest) & (norm < inf) ? largest / norm : 1;
+    const double mean = std::abs(elements) < inf ? elements / n : 0;
+    const double rest = squares - n * mean * mean;
+    return {mean, scale, (rest < NOISE * squares ? 0 : rest) * (scale * scale)};
 }
 
-struct RowSums {
-    Sums grads;
-    double param_squares = 0;
-};
-
-template <class T> RowSums measure(const UpdateTables &tables, const Hyperparameters &h, const Piece &piece) {
-    const Index i = piece.tensor, n = piece.to - piece.from;
-    const T *g = at<T>(tables.grads, i, piece.from), *p = at<T>(tables.params, i, piece.from);
-    RowSums found;
-    found.grads = (tables.centered[i] ? sums<T, true> : sums<T, false>)(g, n);
-    if (h.agc_clip > 0) found.param_squares = sums<T, false>(p, n).squares;
-    return found;
-}
-
-// For each piece the processing of its row if that is split over several pieces; otherwise empty.
+// For each piece of a row that is split over several the processing of that row; otherwise empty.
 template <class T>
 std::vector<Processed> process_split(
     const Work &work, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    struct RowSums {
+        Sums grads;
+        double param_squares = 0;
+    };
     std::vector<Index> split;
     for (std::size_t k = 0; k < work.pieces.size(); ++k)
         if (work.splits(work.pieces[k].tensor)) split.push_back(k);
     std::vector<RowSums> parts(split.size());
-    share(split.size(), threads, [&](Index j) { parts[j] = measure<T>(tables, h, work.pieces[split[j]]); });
+    share(split.size(), threads, [&](Index j) {
+        const auto [i, from, to] = work.pieces[split[j]];
+        const T *g = at<T>(tables.grads, i, from), *p = at<T>(tables.params, i, from);
+        parts[j].grads = (tables.centered[i] ? sums<T, true> : sums<T, false>)(g, to - from);
+        if (!tables.centered[i]) parts[j].grads.elements = 0;
+        if (h.agc_clip > 0) parts[j].param_squares = sums<T, false>(p, to - from).squares;
+    });
     std::vector<Processed> rows(work.pieces.size());
     for (std::size_t first = 0, j = 0; j < split.size(); first = j) {
-        const Index i = work.pieces[split[first]].tensor, length = work.length(i);
+        const Index length = work.length(work.pieces[split[first]].tensor);
         RowSums row;
         do {
             row.grads.squares += parts[j].grads.squares;
             row.grads.elements += parts[j].grads.elements;
             row.param_squares += parts[j].param_squares;
         } while (work.pieces[split[j++]].to % length);
-        const Processed whole = process(row.grads, row.param_squares, length, tables.centered[i], h.agc_clip);
+        const auto whole = process(row.grads.squares, row.grads.elements, row.param_squares, length, h.agc_clip);
         for (std::size_t k = first; k < j; ++k) rows[split[k]] = {whole.mean, whole.scale, k == first ? whole.squares : 0};
     }
     return rows;
 }
 
-// The next row is fetched into cache while this one is updated, in blocks of elements.
-const Index STRETCH = 256, LINE = 64;  // bytes in a line of cache
+// Rows shorter than SHORT are processed side by side, as many as have BLOCK elements. The next ones are fetched into cache
+// while they are updated, in lines; longer rows are updated in parts of BLOCK elements.
+const Index SHORT = 32, BLOCK = 256, LINE = 64;
+
+struct Rows {
+    double mean[BLOCK], scale[BLOCK], squares[BLOCK];
+    void set(Index r, const Processed &row) { mean[r] = row.mean, scale[r] = row.scale, squares[r] = row.squares; }
+};
+
+// The processing of the rows between two elements of a tensor.
+template <class T>
+void process_rows(const UpdateTables &tables, const Hyperparameters &h, const Piece &piece, Index length, Rows &rows) {
+    const Index i = piece.tensor, count = (piece.to - piece.from) / length;
+    const T *g = at<T>(tables.grads, i, piece.from), *p = at<T>(tables.params, i, piece.from);
+    double squares[BLOCK], elements[BLOCK], param_squares[BLOCK];
+    std::fill_n(elements, count, 0), std::fill_n(param_squares, count, 0);
+    (tables.centered[i] ? sums_of_rows<T, true> : sums_of_rows<T, false>)(g, count, length, squares, elements);
+    if (h.agc_clip > 0) sums_of_rows<T, false>(p, count, length, param_squares, nullptr);
+    const double agc_clip = h.agc_clip;
+#pragma omp simd
+    for (Index r = 0; r < count; ++r)
+        rows.set(r, process(squares[r], elements[r], param_squares[r], length, agc_clip));
+}
 
 template <class T> void fetch(const UpdateTables &tables, const Hyperparameters &h, Index i, Index from, Index to) {
     for (; from < to; from += LINE / sizeof(T)) {
@@ -84,6 +95,7 @@ template <class T, bool QUANTUM>
 void process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
     using Real = Computed<T>;
     const auto elements = update_of_elements<T, true, QUANTUM>(h);
+    const auto processed_elements = update_of_elements<T, false, QUANTUM, Real>(h);
     Work work(n, tables.numels, tables.units);
     work.cut_rows();
     threads = work.threads(threads);
@@ -91,29 +103,38 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables, c
     std::vector<double> squares(work.pieces.size());
     share(work.pieces.size(), threads, [&](Index k) {
         auto [i, from, end] = work.pieces[k];
-        const Index length = work.length(i);
+        const Index length = work.length(i), span = length < SHORT ? BLOCK / length * length : length;
         auto x = numbers<Real>(tables, h, i);
-        while (from < end) {
-            const Index to = std::min(end, from + length);
-            Processed row = of_split[k];
-            if (!work.splits(i)) {
-                const RowSums found = measure<T>(tables, h, {i, from, to});
-                row = process(found.grads, found.param_squares, length, tables.centered[i], h.agc_clip);
+        const bool waits = tables.waits && tables.waits[i];
+        Rows rows;
+        Real grads[BLOCK];
+        for (Index to; from < end; from = to) {
+            to = std::min(end, from + span);
+            if (work.splits(i))
+                rows.set(0, of_split[k]);
+            else
+                process_rows<T>(tables, h, {i, from, to}, length, rows);
+            const Index unit = work.first_unit[i] + from / length, count = std::max<Index>(1, (to - from) / length);
+            for (Index r = 0; r < count; ++r) squares[k] += rows.squares[r];
+            if (tables.mean) {
+                std::copy_n(rows.mean, count, tables.mean + unit);
+                std::copy_n(rows.scale, count, tables.scale + unit);
             }
-            const Index unit = work.first_unit[i] + from / length;
-            if (tables.mean && from % length == 0) tables.mean[unit] = row.mean;
-            if (tables.scale && from % length == 0) tables.scale[unit] = row.scale;
-            x.mean = static_cast<Real>(row.mean), x.scale = static_cast<Real>(row.scale);
-            squares[k] += row.squares;
-            const bool waits = tables.waits && tables.waits[i];
             for (Index here = from, next; here < to && !waits; here = next) {
-                next = std::min(to, here + STRETCH);
-                fetch<T>(tables, h, i, here + length, std::min(end, next + length));
-                elements(
-                    at<T>(tables.params, i, here), at<T>(tables.grads, i, here), at<T>(tables.exp_avgs, i, here),
-                    at<T>(tables.exp_avg_sqs, i, here), next - here, x);
+                next = std::min(to, here + BLOCK);
+                fetch<T>(tables, h, i, here + span, std::min(end, next + span));
+                T *p = at<T>(tables.params, i, here), *g = at<T>(tables.grads, i, here);
+                T *m = at<T>(tables.exp_avgs, i, here), *v = at<T>(tables.exp_avg_sqs, i, here);
+                for (Index r = 0, j = 0; r < count; ++r) {
+                    x.mean = static_cast<Real>(rows.mean[r]), x.scale = static_cast<Real>(rows.scale[r]);
+                    for (const Index last = j + length; length < SHORT && j < last; ++j)
+                        grads[j] = (widen(g[j]) - x.mean) * x.scale;
+                }
+                if (length < SHORT)
+                    processed_elements(p, grads, m, v, next - here, x);
+                else
+                    elements(p, g, m, v, next - here, x);
             }
-            from = to;
         }
     });
     for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];

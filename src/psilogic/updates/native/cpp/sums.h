@@ -49,6 +49,31 @@ template <class T, bool WITH_ELEMENTS> Sums sums(const T *x, Index n) {
     return sum<std::conditional_t<WITH_ELEMENTS, double, Computed<T>>, WITH_ELEMENTS>(x, n);
 }
 
+// The squares and sums of adjacent rows of n elements; short ones side by side, in the order of `sum`.
+template <class T, bool WITH_ELEMENTS>
+void sums_of_rows(const T *x, Index rows, Index n, double *squares, double *elements) {
+    using Real = std::conditional_t<WITH_ELEMENTS, double, Computed<T>>;
+    const int LANES = 8;
+    Index row = 0;
+    for (; n < 128 / Index(sizeof(Real)) && row + LANES <= rows; row += LANES) {
+        double of_squares[LANES] = {}, of_elements[LANES] = {};
+        for (Index j = 0; j < n; ++j)
+#pragma GCC unroll 8
+            for (int l = 0; l < LANES; ++l) {
+                const Real wide = widen(x[(row + l) * n + j]);
+                of_squares[l] += wide * wide;
+                if (WITH_ELEMENTS) of_elements[l] += wide;
+            }
+        std::copy_n(of_squares, LANES, squares + row);
+        if (WITH_ELEMENTS) std::copy_n(of_elements, LANES, elements + row);
+    }
+    for (; row < rows; ++row) {
+        const Sums found = sums<T, WITH_ELEMENTS>(x + row * n, n);
+        squares[row] = found.squares;
+        if (WITH_ELEMENTS) elements[row] = found.elements;
+    }
+}
+
 struct RowTables {
     const Index *tensors, *numels, *units;
     double *squares, *elements;  // one of each row; the last may be null
@@ -57,23 +82,26 @@ struct RowTables {
 template <class T, bool WITH_ELEMENTS> void row_sums(Index n, unsigned threads, const RowTables &tables) {
     Work work(n, tables.numels, tables.units);
     work.cut_rows();
-    const auto add = [&](Index i, Index element, const Sums &found) {
-        const Index row = work.first_unit[i] + element / work.length(i);
-        tables.squares[row] += found.squares;
-        if (WITH_ELEMENTS) tables.elements[row] += found.elements;
+    const auto row = [&](const Piece &piece) {
+        return work.first_unit[piece.tensor] + piece.from / work.length(piece.tensor);
     };
     std::vector<Sums> parts(work.pieces.size());  // of rows that are split
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
-        auto [i, from, to] = work.pieces[k];
-        const T *x = at<const T>(tables.tensors, i, 0);
-        if (work.splits(i))
-            parts[k] = sums<T, WITH_ELEMENTS>(x + from, to - from);
+        const Piece &piece = work.pieces[k];
+        const Index length = work.length(piece.tensor), count = piece.to - piece.from;
+        const T *x = at<const T>(tables.tensors, piece.tensor, piece.from);
+        if (work.splits(piece.tensor))
+            parts[k] = sums<T, WITH_ELEMENTS>(x, count);
         else
-            for (const Index length = work.length(i); from < to; from += length)
-                add(i, from, sums<T, WITH_ELEMENTS>(x + from, length));
+            sums_of_rows<T, WITH_ELEMENTS>(
+                x, count / length, length, tables.squares + row(piece),
+                WITH_ELEMENTS ? tables.elements + row(piece) : nullptr);
     });
     for (std::size_t k = 0; k < parts.size(); ++k)
-        if (const Piece &piece = work.pieces[k]; work.splits(piece.tensor)) add(piece.tensor, piece.from, parts[k]);
+        if (const Piece &piece = work.pieces[k]; work.splits(piece.tensor)) {
+            tables.squares[row(piece)] += parts[k].squares;
+            if (WITH_ELEMENTS) tables.elements[row(piece)] += parts[k].elements;
+        }
 }
 
 template <class T> void any_row_sums(Index n, unsigned threads, const RowTables &tables) {

@@ -49,8 +49,8 @@ template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const N
 
 // Returns the sum of the squares of the unprocessed gradients. Multiplications and additions are fused where torch's
 // kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements equal AdamW's.
-template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class Real = Computed<T>>
-Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
+template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class G, class Real = Computed<T>>
+Real update_elements(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> x) {
     Real squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (Index j = 0; j < n; ++j) {
@@ -108,9 +108,9 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hy
     return x;
 }
 
-template <class T, bool PROCESSED, bool QUANTUM> auto update_of_elements(const Hyperparameters &h) {
-    return 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false>
-                             : update_elements<T, PROCESSED, QUANTUM, true>;
+template <class T, bool PROCESSED, bool QUANTUM, class G = T> auto update_of_elements(const Hyperparameters &h) {
+    return 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false, G>
+                             : update_elements<T, PROCESSED, QUANTUM, true, G>;
 }
 
 // The end of a stretch of at most TILE elements of one row, and the numbers that these share.
