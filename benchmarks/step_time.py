@@ -259,8 +259,8 @@ def main() -> None:
         for row in measure(name, chosen.device, chosen.rounds):
             show(row)
             rows.append(row)
-    if chosen.csv:
-        write_csv(rows, chosen.csv)
+        if chosen.csv:
+            write_csv(rows, chosen.csv)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The sets of tensors that the benchmarks step: shapes of real models, many tiny tensors, one large one."""
+"""The sets of tensors that the benchmarks step: shapes of real models, short rows, many tiny tensors, one large one."""
 
 from collections.abc import Callable
 
@@ -37,6 +37,11 @@ TENSOR_SETS: dict[str, Callable[[], Shapes]] = {
     "GPT-2 small": lambda: _shapes(lambda: GPT2LMHeadModel(GPT2Config())),
     "1000 x 1k": lambda: [torch.Size([1000])] * 1000,
     "1 x 50M": lambda: [torch.Size([50_000_000])],
+    "2 tensors": lambda: [torch.Size([64, 64]), torch.Size([64])],
+    "rows of 8": lambda: [torch.Size([4096, 8])] * 64,  # as LoRA's B
+    "rows of 9": lambda: [torch.Size([960, 1, 3, 3])] * 100,  # as depthwise convolutions
+    "rows of 16": lambda: [torch.Size([4096, 16])] * 64,
+    "rows of 64": lambda: [torch.Size([4096, 64])] * 16,
 }
 
 
