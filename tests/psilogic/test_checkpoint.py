@@ -128,17 +128,6 @@ def test_training_continues_from_adam(factory: Any, flags: dict[str, bool], capl
             torch.testing.assert_close(a, b, rtol=1e-12, atol=0)
 
 
-def test_the_detector_has_its_own_warmup_after_adamw() -> None:
-    theirs = torch.optim.AdamW(parameters(torch.float64), lr=1e-2)
-    train(theirs, 0, 50)
-    mine = PsiLogic([nn.Parameter(p.detach().clone()) for p in theirs.param_groups[0]["params"]], chaos_warmup=8)
-    mine.load_state_dict(theirs.state_dict())
-    weights: list[float] = []
-    mine._observers.append(lambda params, decision: weights.append(decision.warmup[0].item()))
-    train(mine, 50, 11)
-    assert weights == [0.0] * 8 + [0.5, 1.0, 1.0]
-
-
 def test_hyperparameters_of_the_groups_survive_an_adamw_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
     model = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
     mine = PsiLogicGPT(model, lr=1e-3)

@@ -13,7 +13,6 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import AUDIT_CHECKS, audit
 from fairbench.cli.main import main
 from fairbench.common.checks import SEVERITIES, Flag
-from fairbench.optimizers.resolve import decay_kind
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import audit_view, flag_lines
 from fairbench.study.history import write_history
@@ -222,20 +221,6 @@ def test_a_schedule_of_its_own_is_unequal_treatment():
     assert flags_of(the_study, Records(finals(the_study)))["unequal treatment"] == (
         "vit: schedule warm-up and cosine (AdamW), warm-up and linear decay to 0.1 of the peak (PsiLogic)"
     )
-
-
-@pytest.mark.parametrize(
-    ("factory", "options", "kind"),
-    [
-        ("torch.optim:Adam", {}, "coupled"),
-        ("torch.optim:Adam", {"decoupled_weight_decay": True}, "decoupled"),
-        ("torch.optim:AdamW", {}, "decoupled"),
-        ("pytorch_optimizer:Lion", {"weight_decouple": False}, "coupled"),
-        ("own:Thing", {}, "unknown"),
-    ],
-)
-def test_kinds_of_decay(factory, options, kind):
-    assert decay_kind(factory, options) == kind
 
 
 def test_flags_come_by_severity():

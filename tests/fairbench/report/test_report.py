@@ -81,10 +81,6 @@ def said(report):
     return {finding.topic: finding.text for finding in report.findings}
 
 
-def flagged(report):
-    return {flag.name: flag.text for flag in report.source.of(audit)}
-
-
 def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures):
     report = write(tmp_path / "a")
     write(tmp_path / "b")
@@ -140,15 +136,6 @@ def test_significance_has_the_numbers_of_the_comparison(tmp_path):
     assert float(row["t"]) == pytest.approx(0.4 / (0.01 / math.sqrt(3)))  # pairs differ by 0.40, 0.41 and 0.39
 
 
-def test_only_better_is_bold(tmp_path):
-    the_study = study(("vit", "gpt"))
-    write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
-    verdicts = [row["verdict"] for row in rows(tmp_path, "significance")]
-    assert verdicts == ["better", "inconclusive", "worse", "inconclusive"]  # higher is better in vit, not in gpt
-    adamw_in_gpt = "0.510\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.010"
-    assert page(tmp_path).bold == ["better", adamw_in_gpt, "better"]  # in the grid, in Table 1, in the comparisons
-
-
 def test_svg_has_no_date_and_is_well_formed(tmp_path, figures):
     write(tmp_path)
     for name in FIGURES:
@@ -158,15 +145,47 @@ def test_svg_has_no_date_and_is_well_formed(tmp_path, figures):
         assert b"matplotlib" not in (tmp_path / "figures" / f"{name}.png").read_bytes().lower()
 
 
-def test_findings_of_a_complete_study(tmp_path):
-    the_study = study(("vit",))
-    findings = said(write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}))
-    assert "better in 1, inconclusive in 1." in findings["Verdicts"]
-    assert "In all 4 groups of trials that share arena, stage and seed" in findings["Same start, same data"]
-    assert findings["Mechanism"] == (
-        "vit, PsiLogic: acted in 25% of tensor steps; "
-        "cancellation did 12% of what weight decay did and 1% of the path length of the weights."
-    )
+TWO = ("AdamW", "PsiLogic")
+CLEAN = study(("vit",)).arenas["vit"]
+SAYS = {
+    "a complete study": (study(("vit",)), {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}, {}),
+    "significant before the correction alone": (
+        study(("vit",)),
+        {"PsiLogic": [0.50, 0.52, 0.54], "AdamW": [0.46, 0.47, 0.47], "Lion": NOISY},
+        {},
+    ),
+    "an incomplete study": (
+        study(("vit",), TWO), {"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]}, {},
+    ),
+    "another order of the data": (study(("vit",), TWO), None, {"batches": {("AdamW", 2): sha("another order")}}),
+    "sweep trials that differ from a clean process": (
+        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "0": sha("clean")})}), None, {},
+    ),
+    "final trials that differ from a clean process": (
+        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "3": sha("clean")})}), None, {},
+    ),
+    "a selected rate at the edge": (
+        study(("vit",), TWO, budget=4), None, {"sweeps": {("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.8}}},
+    ),
+}  # fmt: skip
+"""Studies with their scores and what else their records have."""
+
+
+def test_what_reports_say(tmp_path, check_files):
+    """The flags and findings of each study."""
+    said = []
+    for name, (the_study, scores, options) in SAYS.items():
+        report = write(tmp_path / name, the_study, scores, **options)
+        findings = [f"{finding.topic}: {finding.text}" for finding in report.findings]
+        said += [f"== {name} ==", *(flag.text for flag in report.source.of(audit)), *findings, ""]
+    (tmp_path / "says.txt").write_text("\n".join(said))
+    check_files("report", tmp_path / "says.txt")
+    text = " ".join(page(tmp_path / "an incomplete study").text)
+    for words in ("of 12 trials known to be needed, 1 missing and 1 failed.", "failed, RuntimeError: no <luck>"):
+        assert words in text
+    assert "detected at step 5" in text
+    assert "DIFFER" in page(tmp_path / "another order of the data").text
+    assert "A rate beyond might be better." in " ".join(page(tmp_path / "a selected rate at the edge").text)
 
 
 class Watched(Records):
@@ -184,50 +203,6 @@ def test_many_mechanisms_take_few_lines():
     found = {finding.topic: finding.text for finding in findings}
     assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
     assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
-
-
-def test_significant_only_before_the_correction_is_named(tmp_path):
-    the_study = study(("vit",))
-    ours, theirs = [0.50, 0.52, 0.54], [0.46, 0.47, 0.47]
-    findings = said(write(tmp_path, the_study, {"PsiLogic": ours, "AdamW": theirs, "Lion": NOISY}))
-    assert "better in 0" in findings["Verdicts"]
-    assert "vit against AdamW" in findings["Before correction"]
-
-
-def test_incomplete_study_has_a_banner_with_counts(tmp_path):
-    scores = {"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]}
-    report = write(tmp_path, scores=scores)
-    banner = "INCOMPLETE: of 12 trials known to be needed, 1 missing and 1 failed."
-    assert flagged(report)["incomplete"] == banner
-    text = " ".join(page(tmp_path).text)
-    assert banner in text
-    assert "failed, RuntimeError: no <luck>" in text
-    assert "detected at step 5" in text
-    assert "1 trial diverged (1 reported)" in flagged(report)["diverged trials"]
-    assert report.source.results.failed == 1
-
-
-def test_unequal_conditions_are_named(tmp_path):
-    report = write(tmp_path, batches={("AdamW", 2): sha("another order")})
-    assert "UNEQUAL CONDITIONS" in flagged(report)["unequal conditions"]
-    assert "in vit final seed 2." in flagged(report)["unequal conditions"]
-    assert "DIFFER" in page(tmp_path).text
-
-
-@pytest.mark.parametrize(("stage", "seed"), [("sweep", 0), ("final", 3)])
-def test_trials_that_agree_with_each_other_but_not_with_a_clean_process_are_named(tmp_path, stage, seed):
-    the_study = study(("vit",))
-    clean = the_study.arenas["vit"]
-    other = replace(clean, starts={**clean.starts, str(seed): sha("as it should be")})
-    report = write(tmp_path, replace(the_study, arenas={"vit": other}))
-    assert f"differ between trials in vit {stage} seed {seed}." in flagged(report)["unequal conditions"]
-
-
-def test_selected_rate_at_the_edge_is_named(tmp_path):
-    sweeps = {("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.8}}
-    flag = flagged(write(tmp_path, study(("vit",), ("AdamW", "PsiLogic"), budget=4), sweeps=sweeps))["rate at the edge"]
-    assert "vit AdamW (highest, 0.1) (1 of 2 arms)" in flag
-    assert "A rate beyond might be better." in " ".join(page(tmp_path).text)
 
 
 def test_tables_that_a_suite_asks_for(tmp_path):
@@ -319,15 +294,6 @@ def test_the_terminal_counts_notes(tmp_path):
     Console(file=text, width=300).print(report)
     assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
     assert "AdamW 3 of 3 trials, which are not part of any cost" in " ".join(page(tmp_path).text)
-
-
-@pytest.mark.usefixtures("figures")
-@pytest.mark.parametrize("name", ["An optimizer whose name has forty-four letters", r"$\frac$ & <c>", "+groups"])
-def test_any_name_gets_all_tables_and_figures(tmp_path, name):
-    the_study = study(("vit",), ("AdamW", name, "PsiLogic"))
-    write(tmp_path, the_study)
-    assert all((tmp_path / "figures" / f"{figure}.svg").stat().st_size for figure in FIGURES)
-    assert {row["optimizer"] for row in rows(tmp_path, "summary")} == {"AdamW", name, "PsiLogic"}
 
 
 def test_tables_are_written_before_figures(tmp_path, monkeypatch):

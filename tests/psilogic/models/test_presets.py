@@ -78,13 +78,6 @@ def test_values_of_a_group_have_priority(preset):
     assert [group["agc_clip"] for group in groups] == [0.125, 0.5]
 
 
-def test_the_first_arguments_are_in_the_order_of_adamw():
-    """Those of PsiLogic too."""
-    arguments = 2e-3, (0.9, 0.95), 1e-6, 0.3
-    for optimizer in (kind(module().parameters(), *arguments) for kind in (PsiLogicGPT, PsiLogic, torch.optim.AdamW)):
-        assert tuple(optimizer.defaults[name] for name in ("lr", "betas", "eps", "weight_decay")) == arguments
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_wrong_arguments_are_named(preset):
     with pytest.raises(ValueError, match="gamma"):

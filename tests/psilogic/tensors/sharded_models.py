@@ -137,11 +137,6 @@ def finish(name, option, model, optimizer, at, alone=None):
             same(value, expected.flatten()[index] if elementwise else expected, f"{at}, {entry}")
 
 
-def learn(name, option):
-    """Train a model under a wrapper, and compare it with the same model alone."""
-    finish(name, option, *begin(name, option, 0), 0)
-
-
 # Checkpoints.
 
 

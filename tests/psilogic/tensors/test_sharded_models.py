@@ -1,7 +1,7 @@
 """Real models under the wrappers of torch: training, checkpoints, the monitor."""
 
 import pytest
-from sharded_models import WRAPPERS, learn, resume, save, take_over, watched
+from sharded_models import WRAPPERS, resume, save, take_over, watched
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -13,17 +13,6 @@ EVERYTHING, GROUP = "everything, tensor", "group"
 
 def world(name):
     return WRAPPERS[name].world if name else 1
-
-
-# test_sharded.py has more options with tensors of these wrappers; the checkpoints below train the same models.
-CASES = [(name, "everything, global") for name in WRAPPERS]
-CASES += [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard")]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(("name", "option"), CASES)
-def test_training_is_that_of_the_model_alone(processes, name, option) -> None:
-    processes.run(world(name), learn, name, option)
 
 
 # A mesh of two dimensions represents the others: the trajectories compare the same numbers.
