@@ -43,8 +43,9 @@ EASY = {
 
 
 def run(the_study, scores, order=lambda trials: trials[0], stop=10**6):
-    """Run a study in an order of its trials; stop after some."""
-    given, finished, records, known = [], [], Records(finals(the_study, **scores)), {}
+    """Run a study of scores, or of records, in an order of its trials; stop after some."""
+    records = Records(finals(the_study, **scores)) if isinstance(scores, dict) else scores
+    given, finished, known = [], [], {}
 
     def look(spec):
         return known.get(spec.id)
@@ -180,23 +181,8 @@ def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_lo
     twin = judged.results.arm("twin", "PsiLogic")
     assert [(run.lr, run.seed) for run in twin.final] == [(1e-2, seed) for seed in SEEDS]
     assert [(run.lr, run.seed) for run in twin.others] == [(1e-3, seed) for seed in SEEDS[: LOOKS[0]]]
-    ended = {spec.id for spec in run_all(the_study, records)}
+    ended = {spec.id for spec in run(the_study, records)[1]}
     assert ended == {run.spec.id for arm in judged.results.arms for run in arm.trials}
-
-
-def run_all(the_study, records):
-    """The trials of a study in the order in which they run."""
-    known, order = {}, []
-
-    def look(spec):
-        return known.get(spec.id)
-
-    schedule = Schedule(the_study, look, seeds_needed=lambda: seeds_needed(the_study, look))
-    while spec := schedule.next():
-        known[spec.id] = records(spec)
-        order.append(spec)
-        schedule.ended(spec)
-    return order
 
 
 def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():

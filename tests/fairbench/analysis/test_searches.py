@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
-from fabricated import Records, edited, finals, flags_of, history, study
+from fabricated import Records, edited, finals, history, study
 from rich.console import Console
 from test_forecast import rehearsed
 from tiny import study_of
@@ -143,13 +143,6 @@ def test_the_reported_length_selects():
     assert "AdamW, rate 0.00316: 0.9655, 2 seeds" in sentences
     assert "PsiLogic, rate 0.001: 1.000, 3 seeds, selected" in sentences
     assert "PsiLogic, rate 0.01: 0.9770, in the sweep" in sentences
-
-
-def test_a_single_search_is_named():
-    flags = flags_of(searching(), Scored(searching(), near(1e-3)))
-    assert flags["selected by one search"] == (
-        "by trials with 10 of 10 steps and seed 0. What another search would select cannot be known."
-    )
 
 
 @pytest.mark.parametrize(("gap", "fragile"), [(0.0, True), (0.2, False)])

@@ -11,9 +11,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
 from fairbench.arenas.shocks.kinds import KINDS
 from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
-from fairbench.study.plan import arms, trial_spec
+from fairbench.study.plan import trial_spec
 from fairbench.study.record import Series, encode
-from fairbench.study.schedule import Schedule
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.training.trial import trial
 
@@ -141,27 +140,6 @@ def test_every_arena_gets_a_twin_for_each_shock(tmp_path):
     assert (suite.task("vit-spike"), twin.tuned_on) == ("vit", "vit")
     assert twin.shock == {"kind": "loss", "at": [0.5], "steps": 2}
     assert parse_suite(suite.to_json(), "again") == suite
-
-
-def test_a_twin_is_tuned_where_its_arena_is(tmp_path):
-    """It has no sweep, takes the rate of the calm arena, and runs its final trials once that is known."""
-    study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
-    records = {}
-    schedule, order = Schedule(study, lambda x: records.get(x.id)), []
-    while spec := schedule.next():
-        order.append((spec.arena.name, spec.stage))
-        best = {"accuracy": 0.9 if spec.lr == 1e-2 else 0.1, "loss": 1.0}
-        records[spec.id] = edited(Records({}).record(spec, 0.5), "result.final.val", best)
-        schedule.ended(spec)
-    assert {arena for arena, stage in order if stage == "sweep"} == {"vit"}
-    resolved = {(arm.arena, arm.optimizer): arm for arm in arms(study, lambda x: records.get(x.id))}
-    for (arena, optimizer), arm in resolved.items():
-        assert arm.selected.lr == resolved["vit", optimizer].selected.lr == 1e-2
-        assert [x.seed for x in arm.final] == [1, 2]
-        assert bool(arm.sweep) == (arena == "vit")
-        assert (arm.final[0].training.shock == {}) == (arena == "vit")
-    outlook = schedule.outlook()
-    assert (outlook.done, outlook.trials) == (len(order), len(order))
 
 
 def test_excess_loss_by_hand():

@@ -12,7 +12,6 @@ from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
-from fairbench.suites.search import Search, Setting
 
 
 @pytest.fixture
@@ -69,23 +68,6 @@ def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
     assert {spec.seed for spec in arm.sweep} == {0}
 
 
-@pytest.mark.parametrize(
-    ("best", "added", "selected"),
-    [
-        (1.2e-2, [3.16228e-2, 1e-1, 3.16228e-1], 1e-2),
-        (1e-1, [3.16228e-2, 1e-1, 3.16228e-1], 1e-1),
-        (1e2, [3.16228e-2, 1e-1, 3.16228e-1], 3.16228e-1),
-        (8e-5, [3.16228e-5, 1e-5, 3.16228e-6], 1e-4),
-        (1e-9, [3.16228e-5, 1e-5, 3.16228e-6], 3.16228e-6),
-    ],
-)
-def test_a_best_rate_on_the_edge_extends_the_grid(study, best, added, selected):
-    arm, _ = complete(study, distance(best))
-    base = {Search(study.suite.sweep).rate(i) for i in range(5)}
-    assert sorted(set(grid(arm)) - base) == sorted(added)
-    assert arm.selected.lr == selected
-
-
 def test_selection_reads_the_validation_split_only(study):
     arm, records = complete(study, distance(1e-3))
     better = {trial: edited(record, "result.final.test", {"loss": -1e9}) for trial, record in records.items()}
@@ -127,14 +109,6 @@ def test_the_horizon_follows_the_stage(study):
     assert {spec.optimizer.options["total_steps"] for spec in arm.final} == {plan.steps}
 
 
-def test_weight_decays_are_searched_with_every_rate(study):
-    suite = replace(study.suite, sweep=replace(study.suite.sweep, extra={"weight_decay": [0, 0.1]}))
-    arm, _ = complete(replace(study, suite=suite), distance(1e-1), gain=1.0)
-    assert len(arm.sweep) == 2 * 8  # further rates for both decays alike
-    assert arm.selected == Setting(1e-1, (("weight_decay", 0.1),))
-    assert {(spec.lr, spec.weight_decay) for spec in arm.final} == {(1e-1, 0.1)}
-
-
 RATES = 3.16228e-4, 1e-3, 3.16228e-3, 1e-2, 3.16228e-2
 WORKED = {
     # the sweep locates 1e-3 (seed 0); 1e-3 and 3.16228e-3 are the best by the seeds 1 and 2, the latter by all
@@ -170,16 +144,6 @@ def test_the_best_two_continue_and_the_best_mean_over_all_seeds_is_reported(thre
     del records[arm.others[0].id]  # nothing is selected while a trial is missing
     (partial,) = arms(three, lambda spec: records.get(spec.id))
     assert (partial.selected, partial.final, partial.diverged, partial.located.lr) == (None, (), False, 1e-3)
-
-
-def test_settings_are_added_while_the_best_lies_at_the_edge(three):
-    """The optimum moves with the length; never are more settings trained than the sweep tried."""
-    moved, _ = complete(three, lambda lr, seed: distance(1e-3 if seed == 0 else 1e-2)(lr))
-    assert {lr for lr, _ in tried(moved)} == set(RATES)
-    assert moved.selected.lr == 1e-2
-    beyond, _ = complete(three, lambda lr, seed: distance(1e-3 if seed == 0 else 1e9)(lr))
-    assert {lr for lr, _ in tried(beyond)} == set(RATES)
-    assert beyond.selected.lr == max(RATES)
 
 
 def test_a_setting_that_diverges_later_is_not_reported_if_another_does_not(three):
