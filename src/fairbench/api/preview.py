@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -19,7 +20,10 @@ from fairbench.common.formatting import number
 from fairbench.common.terminal import say
 from fairbench.report.table import Table, names_of
 from fairbench.runner.devices import places
-from fairbench.runner.preview import Preview, run_preview
+from fairbench.runner.preview import run_preview
+from fairbench.study.record import Record
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites import schema
 from fairbench.suites.loader import changed
 from fairbench.suites.overrides import Overrides
 
@@ -47,11 +51,13 @@ class Previewed(Table[PreviewRow]):
     """The trials of a preview; `ok` if none failed.
 
     Attributes:
-        trials: the same with their suite and their records.
+        suite: the suite, with one arena.
+        seconds: of each optimizer, those of a training step, the median over its rates; None if no trial finished.
         command: of the study that gives a result.
     """
 
-    trials: Preview | None = None
+    suite: schema.Suite | None = None
+    seconds: Mapping[str, float | None] = field(default_factory=dict)
     command: str = ""
 
     @property
@@ -62,7 +68,7 @@ class Previewed(Table[PreviewRow]):
     def __rich__(self) -> Group:
         """A row for each learning rate, a column for each optimizer, and the command of a study."""
         advice = f"for a result, with a search and new seeds:\n    {self.command}"
-        return Group(preview_view(self.trials) if self.trials else "", whole(advice))
+        return Group(preview_view(self, self.suite) if self.suite else "", whole(advice))
 
 
 def preview(
@@ -107,40 +113,42 @@ def preview(
         overrides = Overrides(arenas=arenas, optimizers=compared, settings=settings or {}, preview=True)
         where = places("cpu", workers, "data")
         tell = partial(say, is_error=True) if progress else lambda text: None
-        previewed = run_preview(changed(content, overrides), lr, where, tell)
-    return Previewed([*_rows(previewed)], names_of(PreviewRow), trials=previewed)
+        made = changed(content, overrides)
+        trials = run_preview(made, lr, where, tell)
+    rows = [_row(made, spec, record) for spec, record in trials]
+    seconds = {name: _step_seconds(x for spec, x in trials if spec.optimizer.name == name) for name in made.optimizers}
+    return Previewed(rows, names_of(PreviewRow), suite=made, seconds=seconds)
 
 
-def _rows(preview: Preview) -> Iterator[PreviewRow]:
-    for name, of_rate in preview.records.items():
-        for rate, record in of_rate.items():
-            error = record.error.message if record.error else ""
-            yield PreviewRow(name, rate, preview.metric, preview.value(name, rate), record.status, error)
+def _row(suite: schema.Suite, spec: TrialSpec, record: Record) -> PreviewRow:
+    metric, error = suite.arenas[spec.arena.name].metric, str(record.error or "")
+    value = record.final("val")[metric] if record.status == "finished" else None
+    return PreviewRow(spec.optimizer.name, spec.lr, metric, value, record.status, error)
 
 
-def preview_view(preview: Preview) -> Group:
-    """A row for each learning rate, a column for each optimizer, and step times relative to the last one."""
-    plan = preview.suite.arenas[preview.arena]
-    score = f"{preview.metric} ({preview.suite.better(preview.arena)}) on the {preview.suite.selection_name} split"
+def _step_seconds(records: Iterable[Record]) -> float | None:
+    costs = [x.cost for x in records if x.cost and x.status == "finished"]
+    return median((x.seconds.forward + x.seconds.backward + x.seconds.step) / x.steps for x in costs) if costs else None
+
+
+def preview_view(rows: Previewed, suite: schema.Suite) -> Group:
+    """A row for each learning rate, a column for each optimizer, and step times relative to the first one."""
+    ((arena, plan),) = suite.arenas.items()
+    score = f"{plan.metric} ({suite.better(arena)}) on the {suite.selection_name} split"
     score += f" after {plan.sweep_steps} steps, one seed"
-    rates = sorted({lr for each in preview.records.values() for lr in each})
-    rows = [[f"{lr:g}", *(_cell(preview, name, lr) for name in preview.records)] for lr in rates]
-    seconds = {name: preview.step_seconds(name) for name in preview.records}
-    one = seconds[next(iter(preview.suite.optimizers))]
-    ratios = [f"about {number(x / one, 2)}x" if x and one else "" for x in seconds.values()]
-    rows.append([Text(text, "dim") for text in ("step time", *ratios)])
+    cells = {(row.lr, row.optimizer): Text(row.status, "red") for row in rows}
+    for name in suite.optimizers:
+        values = {row.lr: row.value for row in rows if row.optimizer == name and row.value is not None}
+        best = max((suite.sign(arena) * value for value in values.values()), default=0.0)
+        for lr, value in values.items():
+            cells[lr, name] = Text(number(value), "bold" if suite.sign(arena) * value == best else "")
+    rates = sorted({row.lr for row in rows})
+    shown = [[f"{lr:g}", *(cells.get((lr, name), Text("")) for name in suite.optimizers)] for lr in rates]
+    one = rows.seconds[next(iter(suite.optimizers))]
+    ratios = [f"about {number(x / one, 2)}x" if x and one else "" for x in rows.seconds.values()]
+    shown.append([Text(text, "dim") for text in ("step time", *ratios)])
     return Group(
-        Text.assemble(("A preview, not a result: ", "bold"), f"{preview.arena}, {score}"),
-        text_table([("lr", False), *((name, True) for name in preview.records)], rows),
-        *(Text(f"failed: {record.error}", "bold red") for record in preview.failed),
+        Text.assemble(("A preview, not a result: ", "bold"), f"{arena}, {score}"),
+        text_table([("lr", False), *((name, True) for name in suite.optimizers)], shown),
+        *(Text(f"failed: {row.error}", "bold red") for row in rows if row.status == "failed"),
     )
-
-
-def _cell(preview: Preview, optimizer: str, lr: float) -> Text:
-    """The value at a rate, bold if it is the best of its optimizer."""
-    if lr not in preview.records[optimizer]:
-        return Text("")
-    value = preview.value(optimizer, lr)
-    if value is None:
-        return Text(preview.records[optimizer][lr].status, "red")
-    return Text(number(value), "bold" if lr == preview.best(optimizer) else "")

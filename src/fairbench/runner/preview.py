@@ -1,8 +1,7 @@
 """Preview of an optimizer: a few short trials in one arena, no statistics, nothing written."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import median
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
@@ -13,49 +12,11 @@ from fairbench.runner.run_study import check_data, preload
 from fairbench.study.measured import time_limits
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import Record
+from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import search_for
 from fairbench.suites.stages import Sweep
 from fairbench.training.place import Place
-
-
-@dataclass(frozen=True)
-class Preview:
-    """The records of a preview, by optimizer and learning rate; the suite has one arena."""
-
-    suite: Suite
-    records: Mapping[str, Mapping[float, Record]]
-
-    @property
-    def arena(self) -> str:
-        """The name of the arena."""
-        return next(iter(self.suite.arenas))
-
-    @property
-    def metric(self) -> str:
-        """The arena's primary metric."""
-        return self.suite.arenas[self.arena].metric
-
-    def value(self, optimizer: str, lr: float) -> float | None:
-        """The final validation metric; None if the trial diverged or failed."""
-        record = self.records[optimizer][lr]
-        return record.final("val")[self.metric] if record.status == "finished" else None
-
-    def best(self, optimizer: str) -> float | None:
-        """The learning rate with the best value; None if no trial finished."""
-        values = {lr: value for lr in self.records[optimizer] if (value := self.value(optimizer, lr)) is not None}
-        return max(values, key=lambda lr: self.suite.sign(self.arena) * values[lr]) if values else None
-
-    def step_seconds(self, optimizer: str) -> float | None:
-        """Seconds of a training step, the median over the learning rates; None if no trial finished."""
-        costs = [x.cost for x in self.records[optimizer].values() if x.cost and x.status == "finished"]
-        seconds = [(x.seconds.forward + x.seconds.backward + x.seconds.step) / x.steps for x in costs]
-        return median(seconds) if seconds else None
-
-    @property
-    def failed(self) -> list[Record]:
-        """The records of trials that failed."""
-        return [x for each in self.records.values() for x in each.values() if x.status == "failed"]
 
 
 def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -> list[float]:
@@ -68,7 +29,7 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
 
 def run_preview(
     suite: Suite, chosen: Sequence[float], places: Sequence[Place], say: Callable[[str], None] = lambda text: None
-) -> Preview:
+) -> list[tuple[TrialSpec, Record]]:
     """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed."""
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
     check_data(suite, places[0].data_root)
@@ -91,10 +52,7 @@ def run_preview(
                     waiting.append(specs[ended.id])
                 else:
                     records[ended.id] = ended
-    by_rate: dict[str, dict[float, Record]] = {name: {} for name in suite.optimizers}
-    for spec in specs.values():
-        by_rate[spec.optimizer.name][spec.lr] = records[spec.id]
-    return Preview(suite, by_rate)
+    return [(spec, records[spec.id]) for spec in planned]
 
 
 def read_rates(text: str) -> list[float]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tiny import study_of
 
+from fairbench.api.preview import preview
 from fairbench.cli.main import main
 from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
@@ -36,18 +37,21 @@ def test_every_check_has_a_row():
 def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder):
     lost = {name: OptimizerPlan(f"own_optimizers:{name}") for name in ("Explodes", "Raises")}
     suite = replace(load_suite("tiny.toml"), optimizers={"AdamW": OptimizerPlan(), **lost}, reference="AdamW")
-    preview = run_preview(suite, [1e-3, 1e-2], [Place()])
-    assert [(preview.value("Explodes", lr), preview.value("Raises", lr) is None) for lr in (1e-3, 1e-2)] == [
-        (None, False),
-        (None, True),
-    ]
-    assert (preview.best("Explodes"), preview.best("Raises"), preview.step_seconds("Explodes")) == (None, 1e-3, None)
-    assert [record.error.message for record in preview.failed] == ["this optimizer cannot continue"]
-
-    record = preview.records["AdamW"][1e-2]
+    records = {(x.optimizer.name, x.lr): record for x, record in run_preview(suite, [1e-3, 1e-2], [Place()])}
+    record = records["AdamW", 1e-2]
     spec = trial_spec(study_of(suite), "vit", "AdamW", "sweep", 1e-2, suite.sweep.seeds[0])
     assert (spec.id, spec.training.steps) == (record.id, 10)
     assert trial(spec).result == record.result
+
+    rows = preview("own_optimizers:Raises", ["AdamW", "own_optimizers:Explodes"], "tiny.toml", lr=[1e-3, 1e-2])
+    assert [(row.value is None, row.status) for row in rows] == [
+        *[(False, "finished")] * 2,
+        *[(True, "diverged")] * 2,
+        *[(False, "finished"), (True, "failed")],
+    ]
+    assert rows.seconds["Explodes"] is None
+    assert rows[-1].error.endswith(": this optimizer cannot continue")
+    assert not rows.ok
 
 
 STOPPED = """
@@ -68,9 +72,10 @@ class Stopped(torch.optim.AdamW):
 def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(folder):
     (folder / "stopped.py").write_text(STOPPED)
     plans = {"AdamW": OptimizerPlan(), "Stopped": OptimizerPlan("stopped.py:Stopped")}
-    preview = run_preview(replace(load_suite("tiny.toml"), optimizers=plans, reference="AdamW"), [1e-3], [Place()])
+    suite = replace(load_suite("tiny.toml"), optimizers=plans, reference="AdamW")
+    (_, adamw), (_, stopped) = run_preview(suite, [1e-3], [Place()])
     assert (folder / "stopped").exists()
-    assert preview.value("Stopped", 1e-3) == preview.value("AdamW", 1e-3)
+    assert adamw.final("val") == stopped.final("val")
 
 
 def test_a_preview_ends_with_the_command_of_its_study(folder, capsys):
