@@ -35,8 +35,7 @@ def resnet(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
 
         parameters = 2724 width^2
 
-    Returns:
-        The options, and the parameters of the convolutions behind the first one.
+    The first convolution does not count.
     """
     return {**model, "width": size}, 2724 * size**2
 

@@ -26,12 +26,7 @@ KEPT = "finished {} are kept, the same command resumes"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Returns:
-        0; 1 if a trial or a check failed; 2 if the user must fix something; 75 after SIGTERM or SIGUSR1, if the run can
-        be resumed; 130 after Ctrl-C.
-    """
+    """Run the command; the exit codes are 0, 1, 2, 75 and 130, which the help of each command explains."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
@@ -82,8 +77,7 @@ def _run(words: Sequence[str]) -> int:
 def _show(shown: Any, options: argparse.Namespace) -> int:
     """Show what a command returns: a text, something that rich prints, or JSON of it; a number has been shown already.
 
-    Returns:
-        The exit code: the number, or whether what is shown is not as it must be.
+    Returns the exit code: the number, or whether what is shown is not as it must be.
     """
     if isinstance(shown, int):
         return shown

@@ -17,11 +17,9 @@ LIBRARIES = ("pytorch_optimizer", "schedulefree")
 
 
 def load(reference: str, what: str) -> Any:
-    """Import the object that a reference names.
+    """Import the object that a reference names, which errors call by its kind, as "optimizer factory".
 
-    Args:
-        reference: `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
-        what: the kind of object in error messages, as "optimizer factory".
+    A reference is `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
     """
     name, module = module_and_name(reference, what)[1], module_of(reference, what)
     if not hasattr(module, name):

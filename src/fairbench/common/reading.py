@@ -25,11 +25,7 @@ SHOWN = 300
 
 @dataclass(frozen=True)
 class Damaged:
-    """A file that cannot be used, and why.
-
-    Attributes:
-        locked: whether it could not even be read, as one of another user; then nothing is known of its content.
-    """
+    """A file that cannot be used, and why; if it is `locked`, it could not even be read, as one of another user."""
 
     path: Path
     reason: str

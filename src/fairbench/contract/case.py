@@ -29,13 +29,7 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True)
 class ShortTraining:
-    """A short training at one learning rate.
-
-    Attributes:
-        lr: the rate.
-        start: the loss of all training examples before the first step.
-        end: their loss after the last step; None if the training diverged.
-    """
+    """A short training at one learning rate: the loss of all training examples before and after; None if diverged."""
 
     lr: float
     start: float

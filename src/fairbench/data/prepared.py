@@ -42,12 +42,7 @@ class _Manifest(TypedDict):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared dataset.
-
-    Attributes:
-        folder: the folder.
-        manifest: its description: `arrays`, `counts`, `bytes` of text, `classes`, `verified` and more.
-    """
+    """A prepared dataset; its manifest has `arrays`, `counts`, `bytes` of text, `classes`, `verified` and more."""
 
     folder: Path
     manifest: Mapping[str, Any]

@@ -119,13 +119,8 @@ def _facts(name: str, plan: OptimizerPlan) -> OptimizerFacts:
 def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ()) -> ResolvedOptimizer:
     """Import the optimizer, check the names of its hyperparameters and fill in its defaults.
 
-    Args:
-        name: its name in tables; also its registered name if the plan has no factory.
-        plan: its factory and hyperparameters.
-        extra: hyperparameters that the sweep selects in addition to the rate; it may lack some of them.
-
-    Returns:
-        The optimizer without `code`, which is known only after a step.
+    Its name is also its registered name if the plan has no factory. It may lack some of the `extra` hyperparameters
+    that the sweep selects. Its `code` is known only after a step.
     """
     facts = _facts(name, plan)
     lr_scale, lr = rates_of(name, plan)

@@ -47,11 +47,7 @@ TRIAL = (
 
 
 def arena_code(arena: "Arena", before: Iterable[str]) -> Code:
-    """The code that takes part in every trial of an arena, with any optimizer.
-
-    Args:
-        before: names of the modules that were loaded before the arena.
-    """
+    """The code that takes part in every trial of an arena; `before` names the modules that were loaded before it."""
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         code, further = _content(module), []
@@ -72,11 +68,9 @@ def arena_libraries(arena: "Arena") -> set[str]:
 
 
 def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
-    """The code that takes part in a trial because of its optimizer.
+    """The code that takes part in a trial because of its optimizer, or of what makes its groups, each as `module:Name`.
 
-    Args:
-        references: what makes the optimizer, and what makes its groups, if anything, each as `module:Name`.
-        before: names of the modules that were loaded before the optimizer.
+    `before` names the modules that were loaded before the optimizer.
     """
     modules = []
     for reference in references:

@@ -75,13 +75,7 @@ for _event in [name for name in vars(Observer) if not name.startswith("_")]:
 
 @dataclass
 class RunningTrial:
-    """A trial that runs; times in seconds, by the clock of its follower.
-
-    Attributes:
-        updated: time of its last message.
-        loss: the training loss by then; None before the first message.
-        driver: host and process of its driver; empty for this one.
-    """
+    """A trial that runs; times in seconds, by the clock of its follower. Its driver is named unless it is this one."""
 
     label: str
     steps: int

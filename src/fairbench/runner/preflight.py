@@ -143,8 +143,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 def _first_alike(suite: Suite, arenas: Mapping[str, Any]) -> dict[str, str]:
     """For each arena the first one whose steps are the same but for their number and their learning rates.
 
-    Args:
-        arenas: what an optimizer gets for an arena alone, by its name.
+    The values of `arenas` are what an optimizer gets for an arena alone.
     """
     plans = {name: (suite.arenas[name], own) for name, own in arenas.items()}
     keys = {name: (suite.task(name), x.data, x.model, x.batch_size, x.shock, own) for name, (x, own) in plans.items()}
@@ -186,13 +185,10 @@ def _probed_examples(suite: Suite, batch_size: int, per_example: float) -> int:
 def optimizer_and_seconds(
     study: ResolvedSuite, name: str, plan: OptimizerPlan, place: Place, probed: Mapping[str, int]
 ) -> dict[str, Any]:
-    """An optimizer, resolved, with the code and the cost of its first steps.
+    """An optimizer, resolved, with the code and the cost of its first steps, scaled from the `probed` examples.
 
     A checkpoint after these steps shows whether its trials can resume: a training that is restored from it and one that
     continues must take the same step.
-
-    Args:
-        probed: for each arena, the examples of a step; its seconds are scaled to the batch.
     """
     from fairbench.runner.code_identity import optimizer_code
     from fairbench.training import environment

@@ -138,11 +138,8 @@ def preload(suite: Suite) -> list[str]:
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
     """Declare the study in its directory and announce this driver: same plan, same environment, no conflict.
 
-    Args:
-        allow_mixed: whether trials may run in a different environment from the finished ones.
-
     Returns:
-        A warning about a different environment; empty if there is none.
+        A warning about a different environment, if trials may run in one; otherwise empty.
     """
     with claims.holding("plan", heartbeat.beat):
         others, final_trials = heartbeat.other_drivers(), store.final_trials()

@@ -28,11 +28,7 @@ Named = Iterator[tuple[str, ArenaPlan]]
 
 
 def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena in a suite; that of a user's arena or program with every option and default.
-
-    Args:
-        table: its table; `task` may be a known name, `module:Class` or `path/to/file.py:Class`.
-    """
+    """The table of an arena, whose `task` may be any class; that of a user's arena or program with all options."""
     path, task = ("arenas", name), table.get("task") or name
     if "facts" in table:
         raise Wrong((*path, "facts"), "come from the arena's class; leave them out")

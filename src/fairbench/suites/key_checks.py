@@ -23,12 +23,7 @@ MISSING |= {f"{sign}1.#{word}" for sign in ("", "-") for word in ("ind", "qnan")
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a key may have.
-
-    Attributes:
-        holds: whether a number is one of them.
-        words: which they are, after "must".
-    """
+    """The numbers that a key may have, and which they are in words, after "must"."""
 
     holds: Callable[[float], bool]
     words: str

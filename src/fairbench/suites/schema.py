@@ -109,11 +109,7 @@ class Suite:
         return f"{where} against {baseline}"
 
     def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> list[str]:
-        """Comparisons in words, abbreviated where all pairs of an arena are included.
-
-        Args:
-            compared: arena, optimizer and baseline of each.
-        """
+        """Comparisons (arena, optimizer, baseline) in words, abbreviated where all pairs of an arena are included."""
         named = [*compared]
         words = []
         for arena in self.arenas:

@@ -59,11 +59,7 @@ def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None
 
 
 def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.device) -> State:
-    """Read a state.
-
-    Args:
-        about: the trial and the environment that the state must be of.
-        device: where tensors of a GPU are put.
+    """Read a state, with tensors of a GPU on a device.
 
     Raises:
         ValueError: the state is damaged, or of a different trial or environment; the message says which.

@@ -27,11 +27,7 @@ MET = ("constant_lr", "model", "named_parameters")
 
 
 class EvidenceLog:
-    """Collects the evidence of one process of a training program.
-
-    Args:
-        about: the specification of the trial, with the number of its attempt.
-    """
+    """Collects the evidence of one process of a training program, whose specification is that of the trial."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._spec, self._training = OptimizerSpec(**about["optimizer"]), TrainingSpec(**about["training"])

@@ -37,12 +37,7 @@ class Watch(Protocol):
 
 
 class MechanismLog:
-    """Reads an optimizer's mechanism at logged steps.
-
-    Args:
-        optimizer: the optimizer; None, or one without a method `mechanism`, gives an empty log.
-        named_parameters: names and parameters of the model.
-    """
+    """Reads an optimizer's mechanism at logged steps; one without a method `mechanism`, or None, gives an empty log."""
 
     def __init__(
         self, optimizer: torch.optim.Optimizer | None, named_parameters: Iterable[tuple[str, nn.Parameter]]

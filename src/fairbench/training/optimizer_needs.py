@@ -73,12 +73,7 @@ class OptimizerNeeds:
         return step
 
     def step(self, optimizer: torch.optim.Optimizer, step: Callable[[Again], None], again: Again) -> None:
-        """Everything that a training does with an optimizer in a step once the gradients are there.
-
-        Args:
-            step: the result of `step_of`.
-            again: the closure.
-        """
+        """Everything that a training does with an optimizer in a step once the gradients are there, see `step_of`."""
         step(again)
         for method, every, with_gradients in self._calls:
             if self.steps % every == 0:

@@ -29,12 +29,7 @@ Sizes = Mapping[str, int]
 
 @dataclass
 class Reported:
-    """The values that a program has reported, by their keys and steps.
-
-    Attributes:
-        values: of each key, as "val/loss", a value after some steps.
-        restarted: whether a later attempt began again with the first steps.
-    """
+    """The values that a program has reported, by keys and steps, and whether a later attempt began from the start."""
 
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     restarted: bool = False

@@ -11,11 +11,9 @@ from fairbench.training.unsaved import changed
 
 
 def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
-    """Save a training to a checkpoint in memory, and continue it.
+    """Save a training after `done` steps to a checkpoint in memory, and continue it.
 
-    Args:
-        done: steps so far.
-        steps: further steps; 0 on a GPU without deterministic algorithms, where no two runs end with the same bits.
+    On a GPU without deterministic algorithms no two runs end with the same bits: `steps` is 0 there.
 
     Returns:
         A function that resumes a second training from the checkpoint and returns the reason why the two end

@@ -19,8 +19,7 @@ def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> floa
         (step + 1) / warmup_steps                                                  in the warm-up
         shape(min((step - warmup_steps) / (steps - warmup_steps), 1), min_lr)      after it
 
-    Args:
-        constant: whether the rate is constant after the warm-up, whichever schedule the training has.
+    If `constant`, the rate is constant after the warm-up, whichever schedule the training has.
     """
     if step < training.warmup_steps:
         return (step + 1) / training.warmup_steps

@@ -112,12 +112,7 @@ class Trainer:
                 self.clock.lap("log")
 
     def train_one_step(self, step: int = 1, sampled: bool = False) -> Tensor:
-        """Take one step; returns the loss, still on the device.
-
-        Args:
-            step: its number, from 1.
-            sampled: whether the path length of the weights is measured in this step.
-        """
+        """Take a step, counted from 1; returns the loss, on the device. `sampled` measures the path length, too."""
         self.needs.switch(self.optimizer, "train")
         shock = self.shocks.of(step)
         examples = shock.examples(self.arena.examples(self.batches.next(), self.noise))

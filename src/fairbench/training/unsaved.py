@@ -18,10 +18,7 @@ NO_CONTENT = (type(None), FunctionType, BuiltinFunctionType, ModuleType, type, R
 def unsaved(optimizer: torch.optim.Optimizer, saved: Iterable[object]) -> dict[str, str]:
     """The attributes that are neither plain nor in the optimizer's `state_dict`, each with a digest of its content.
 
-    Functions, classes, and objects that cannot be pickled have none.
-
-    Args:
-        saved: what else a checkpoint has: the model's tensors, and the mechanism's watch.
+    Functions, classes, and objects that cannot be pickled have none. A checkpoint also has the objects in `saved`.
     """
     state_dict = optimizer.state_dict()
     alive = [optimizer, *saved, *_nested([optimizer.state, optimizer.param_groups, state_dict])]

@@ -12,12 +12,7 @@ Examples = tuple[Tensor, ...]
 
 
 class Shock:
-    """A shock without effect; each subclass overrides one method.
-
-    Args:
-        generator: its source of randomness, on the device of the training.
-        options: the options of its kind.
-    """
+    """A shock without effect, whose random numbers are made on the training's device; subclasses override a method."""
 
     spoils_loss = False
     """Whether the loss in a disturbed step is unrelated to the quality of the model."""

@@ -109,15 +109,9 @@ def size_of(path: Path) -> int:
 
 
 def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callable[[int], None]) -> dict[str, Any]:
-    """Compare a file with its known hash.
+    """The facts of a file for the manifest: its hash, and whether it agrees with the known one, if there is one.
 
-    Args:
-        remedy: instructions for replacing it.
-        unverified: accept it even if its hash differs or is unknown.
-        advance: called with the number of bytes read.
-
-    Returns:
-        Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (or None) and `agrees` (or None).
+    If `unverified`, it is accepted anyway; `remedy` says how to replace it.
     """
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
     expected = {"sha256": file.sha256} if file.sha256 else None

@@ -56,12 +56,7 @@ def check_shards(config: DatasetConfig, files: Sequence[SourceFile], remedy: str
 
 
 def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> None:
-    """Download missing files of a dataset.
-
-    Args:
-        hub_root: the folder in the hub's layout.
-        by_hand: how to get the data without the hub, for errors.
-    """
+    """Download missing files of a dataset; `by_hand` says, for errors, how to get the data without the hub."""
     facts = config.info
     folder = hub_root / facts.repository
     if not local_files(config, hub_root)[1]:

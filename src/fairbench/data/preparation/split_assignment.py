@@ -92,11 +92,7 @@ class TextRoles:
 
 
 def assign(surveys: Mapping[str, Survey]) -> TextRoles:
-    """Assign texts to splits: each distinct text once, to one split.
-
-    Args:
-        surveys: of "train", and of "val" and "test" if there are official ones.
-    """
+    """Assign texts to splits: each distinct text once, to one split; "val" and "test" are those of the source."""
     roles: dict[str, NDArray[np.int8]] = {}
     dropped: dict[str, int] = {}
     for split, first, shared in occurrences({split: survey.keys for split, survey in surveys.items()}):

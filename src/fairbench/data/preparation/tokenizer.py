@@ -35,11 +35,7 @@ def pair_encoder(path: Path) -> Encoder:
 
 
 def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None:
-    """Train a byte-pair encoding and write it in the format of the library `tokenizers`.
-
-    Args:
-        vocabulary: largest number of tokens, bytes and end token included; short texts give fewer.
-    """
+    """Train a byte-pair encoding and write it in the format of `tokenizers`; short texts give fewer than all tokens."""
     tokenizer = _tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary - 1,  # the end token is added below

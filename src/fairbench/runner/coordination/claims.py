@@ -91,13 +91,7 @@ class ClaimFolder:
 
 
 class Claims:
-    """The claims of one driver, which are released at the end of a `with` block.
-
-    Args:
-        token: of this driver, which has written a status.
-        liveness: decides which drivers are dead.
-        say: gets a message on each damaged claim.
-    """
+    """The claims of one driver, which a `with` block releases at its end; `say` gets messages on damaged ones."""
 
     def __init__(
         self, folder: ClaimFolder, token: str, liveness: Liveness, say: Callable[[str], None] = lambda text: None

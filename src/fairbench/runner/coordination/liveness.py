@@ -28,12 +28,7 @@ LOOK, LOOK_EACH = 1.0, 0.01
 
 
 class Sighting(NamedTuple):
-    """The last seen value of something that a live driver changes.
-
-    Attributes:
-        since: when it was first seen, by the observer's clock.
-        changed: whether a different value was seen before.
-    """
+    """The last seen value of something that a live driver changes, when it was first seen, and whether it changed."""
 
     value: object
     since: float
@@ -41,12 +36,7 @@ class Sighting(NamedTuple):
 
 
 class Liveness:
-    """Decides which drivers of a directory are alive.
-
-    Args:
-        clock: monotonic seconds.
-        calendar: seconds since 1970.
-    """
+    """Decides which drivers of a directory are alive, by a monotonic clock and a calendar, both in seconds."""
 
     def __init__(
         self, directory: Path, clock: Callable[[], float] = time.monotonic, calendar: Callable[[], float] = time.time

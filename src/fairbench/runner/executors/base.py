@@ -54,11 +54,7 @@ class Executor(Protocol):
 def run_trial(
     send: Callable[..., None], spec: TrialSpec, place: Place, checkpointing: Checkpointing | None = None
 ) -> WholeRecord:
-    """The record of a trial.
-
-    Args:
-        send: called with "progress", the number of steps done, and the training loss.
-        checkpointing: where it writes checkpoints and resumes from; None for neither.
+    """The record of a trial, which sends "progress", the number of steps done, and the training loss.
 
     Raises:
         Paused: this process received SIGTERM.

@@ -156,12 +156,8 @@ def call_each(
 ) -> Iterator[tuple[str, Any]]:
     """Call a module's function with each of several first arguments, every time in a process of its own.
 
-    Args:
-        preload, limit: see `ProcessExecutor`.
-        alone: whether one call waits for the other; otherwise there is one on each core.
-
-    Yields:
-        The first argument, with the result or the UsageError of `ProcessExecutor.call`.
+    Yields the argument, with the result or the `UsageError` of `ProcessExecutor.call`. If `alone`, one call waits for
+    the other; otherwise there is one on each core.
     """
     waiting, running = [*each], dict[Process, str]()
     with ProcessExecutor((), preload=preload, call_limit=limit) as executor:
@@ -186,11 +182,7 @@ def _call(send: Callable[..., None], function: Callable[..., Any], *arguments: A
 
 
 def _result(process: Process, patience: float, call: str) -> Any:
-    """The result of a call after at most `patience` seconds; ends its process.
-
-    Raises:
-        UsageError: the function raised one; `CallFailed` if it raised something else, or did not return.
-    """
+    """The result of a call after at most `patience` seconds; ends its process. Raises `CallFailed` without a result."""
     try:
         if not wait([process.pipe], patience):
             raise CallFailed(call, f"no end after {process.limit:.0f} s; it was running", process.stuck_at())

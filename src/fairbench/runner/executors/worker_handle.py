@@ -21,14 +21,7 @@ GRACE = 5.0
 
 
 class Process:
-    """A process that does one job.
-
-    Args:
-        modules: those that the server that it is forked from has loaded.
-        job, arguments: see `fairbench.runner.executors.worker.do`.
-        limit: seconds that it may take.
-        deliver: see `fairbench.runner.executors.starting.signals_deferred`.
-    """
+    """A process that does one job, at most `limit` seconds, forked from a server that has loaded some modules."""
 
     def __init__(
         self,

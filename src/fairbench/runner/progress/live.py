@@ -27,12 +27,7 @@ QUIET_SECONDS = 10.0
 def time_left(
     seconds: Mapping[str, float], steps: Mapping[str, int], steps_left: Mapping[str, int], workers: int
 ) -> float | None:
-    """Seconds until a study is complete, at the pace of each arena; None before any step.
-
-    Args:
-        seconds, steps: spent and done in ended trials, by arena.
-        workers: concurrent trials.
-    """
+    """Seconds until a study is complete, at the pace of the ended trials of each arena; None before any step."""
     if not any(steps.values()):
         return None
     mean = sum(seconds.values()) / sum(steps.values())
@@ -72,10 +67,8 @@ def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
 class LiveProgress(Follower):
     """Shows the progress of a study, its running trials with their losses, and the time left.
 
-    A terminal has a table, a notebook one line that is replaced in place, and anything else plain lines.
-
-    Args:
-        verbose: whether to print a line for each trial that ends.
+    A terminal has a table, a notebook one line that is replaced in place, and anything else plain lines. If `verbose`,
+    each trial that ends has a line.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic, verbose: bool = False) -> None:

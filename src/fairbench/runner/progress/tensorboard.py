@@ -27,14 +27,7 @@ FLUSH_SECONDS = 5
 
 
 class TensorBoard(Observer):
-    """Writes losses, metrics and hyperparameters of sweep and final trials.
-
-    Args:
-        extra: hyperparameters that are searched besides the learning rate; they distinguish trials.
-
-    Raises:
-        UsageError: the package tensorboard is missing.
-    """
+    """Writes losses, metrics and hyperparameters of sweep and final trials; the `extra` ones distinguish trials."""
 
     def __init__(self, directory: Path, extra: Iterable[str] = ()) -> None:
         if importlib.util.find_spec("tensorboard") is None:

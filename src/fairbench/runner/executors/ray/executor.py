@@ -44,9 +44,7 @@ NODE = "ray.io/node-id"
 class RayExecutor:
     """Runs trials on a Ray cluster, as many as its nodes have cores or GPUs for; nodes may join later.
 
-    Args:
-        options: trials run on devices of the kind of the first place; as many share a GPU as there are such places.
-        checkpointing: where trials write checkpoints, and how often; None for none.
+    Trials run on devices of the kind of the first place; as many share a GPU as there are such places.
     """
 
     def __init__(
