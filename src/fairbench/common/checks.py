@@ -72,9 +72,9 @@ class Check(Generic[CaseT]):
 
 
 def _listed(found: Iterable[str | tuple[str, str]]) -> str:
-    """The first few statements, or all pairs of place and statement, each statement once."""
-    every = [*dict.fromkeys(found)]
-    pairs = [x for x in every if isinstance(x, tuple)]
+    """The first few statements; or all pairs of place and statement, each once."""
+    every = [*found]
+    pairs = dict.fromkeys(x for x in every if isinstance(x, tuple))
     return merged(pairs) if pairs else some([x for x in every if isinstance(x, str)], "; ")
 
 

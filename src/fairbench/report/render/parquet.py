@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import msgspec
 
@@ -17,24 +17,24 @@ RECORDS = "records.parquet"
 GROUP = 1000
 """Trials in a row group."""
 
-
 Value = Callable[[Run], Any]
 """The value of a column in a trial."""
+Part = Callable[[Run], Mapping[str, Any] | None]
+"""A part of a trial whose keys are columns."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the file."""
+class Column(NamedTuple):
+    """A column of the file, see `Field`."""
 
-    field: Field
+    name: str
+    type: str
     value: Value
-
-
-Columns = Sequence[Column]
+    meaning: str
+    item: str = ""
 
 
 Fact = tuple[str, str, Value, str]
-"""Name, type, value and meaning of a column."""
+"""A column without lists."""
 TRIAL: Sequence[Fact] = (
     ("arena", "string", lambda x: x.arena, "name of the arena"),
     ("optimizer", "string", lambda x: x.optimizer, "name of the optimizer"),
@@ -74,33 +74,26 @@ COST: Sequence[Fact] = (
 )
 
 
-def columns(results: Results, runs: Sequence[Run]) -> Columns:
+def columns(results: Results, runs: Sequence[Run]) -> list[Column]:
     """The columns of the file: those that every study has, then those of its metrics, machines and mechanisms."""
     result: Iterator[Fact] = ((name, kind, partial(_measured, name), words) for name, kind, words in RESULT)
     hashes: Iterator[Fact] = (
-        (f"hash_{name}", "string", partial(_hash, name), f"sha256 of the {words}") for name, words in HASHES
+        (f"hash_{name}", "string", partial(Run.hash, of=name), f"sha256 of the {words}") for name, words in HASHES
     )
     phase, machine = "seconds of the trial in this phase; total: in all", "machine or version with which the trial ran"
+    options: Fact = ("hyperparameters", "string", _hyperparameters, "hyperparameters of the optimizer, as JSON")
     return [
-        *(Column(Field(name, kind, words), value) for name, kind, value, words in (*TRIAL, *result, *hashes, *COST)),
+        *(Column(*fact) for fact in (*TRIAL, *result, *hashes, *COST)),
         *_metrics(results),
-        *_found(runs, _seconds, "seconds_", "number", phase),
-        *_found(runs, lambda run: run.environment, "environment_", "string", machine),
+        *_of_keys(runs, lambda x: plain_values(x.cost.seconds) if x.cost else None, "seconds_", "number", phase),
+        *_of_keys(runs, lambda x: x.environment, "environment_", "string", machine),
         *_mechanism(runs),
-        Column(Field("hyperparameters", "string", "hyperparameters of the optimizer, as JSON"), _hyperparameters),
+        Column(*options),
     ]
-
-
-def _seconds(run: Run) -> Mapping[str, float] | None:
-    return plain_values(run.cost.seconds) if run.cost else None
 
 
 def _measured(name: str, run: Run) -> Any:
     return getattr(run.result, name, None)
-
-
-def _hash(name: str, run: Run) -> str | None:
-    return run.hash(name)
 
 
 def _metrics(results: Results) -> Iterator[Column]:
@@ -109,17 +102,17 @@ def _metrics(results: Results) -> Iterator[Column]:
     metrics = dict.fromkeys(metric for arena in suite.arenas for metric in results.metrics[arena])
     for split, words in (("val", "validation"), ("test", "test")):
         for metric in metrics:
-            field = Field(f"{split}_{metric}", "number", f"{metric} at the end on the {words} split")
-            yield Column(field, partial(_final, suite.selection, split, metric))
-    field = Field("train_steps", "array", "steps after which the training loss was logged", "integer")
-    yield Column(field, lambda run: [*run.details.loss_curve.steps] if run.result else None)
-    field = Field("train_loss", "array", "mean loss of the window that ends with each of `train_steps`", "number")
-    yield Column(field, lambda run: [*run.details.loss_curve.values["loss"]] if run.result else None)
-    field = Field("evaluated_at", "array", "steps after which the trial was evaluated", "integer")
-    yield Column(field, lambda run: [*run.details.evaluations.steps] if run.result else None)
+            value = partial(_final, suite.selection, split, metric)
+            yield Column(f"{split}_{metric}", "number", value, f"{metric} at the end on the {words} split")
+    logged, window = "steps after which the training loss was logged", "mean loss of the window that ends with each of"
+    yield Column("train_steps", "array", lambda x: x.result and [*x.details.loss_curve.steps], logged, "integer")
+    losses: Value = lambda x: x.result and [*x.details.loss_curve.values["loss"]]  # noqa: E731
+    yield Column("train_loss", "array", losses, f"{window} `train_steps`", "number")
+    steps: Value = lambda x: x.result and [*x.details.evaluations.steps]  # noqa: E731
+    yield Column("evaluated_at", "array", steps, "steps after which the trial was evaluated", "integer")
     for metric in metrics:
-        field = Field(f"evaluation_{metric}", "array", f"{metric} after each of `evaluated_at`", "number")
-        yield Column(field, partial(_evaluations, results, metric))
+        curve = partial(_evaluations, results, metric)
+        yield Column(f"evaluation_{metric}", "array", curve, f"{metric} after each of `evaluated_at`", "number")
 
 
 def _evaluations(results: Results, metric: str, run: Run) -> list[float] | None:
@@ -130,25 +123,19 @@ def _evaluations(results: Results, metric: str, run: Run) -> list[float] | None:
 def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
     """What the mechanisms of optimizers report in final trials."""
     words, moved = "of what the mechanism reports by this name", "distance that it moved the weights"
-    yield from _found(runs, _totals, "mechanism_total_", "number", f"total over tensors and steps {words}")
-    yield from _found(runs, _moved, "mechanism_path_", "number", moved)
-    field = Field("mechanism_read_at", "array", "steps after which the mechanism was read", "integer")
-    yield Column(field, lambda run: [*run.mechanism.course.steps] if run.mechanism else None)
-    for name in _names(runs, _totals):
+    totals: Part = lambda x: x.mechanism.totals if x.mechanism else None  # noqa: E731
+    yield from _of_keys(runs, totals, "mechanism_total_", "number", f"total over tensors and steps {words}")
+    paths: Part = lambda x: x.mechanism.path_length if x.mechanism else None  # noqa: E731
+    yield from _of_keys(runs, paths, "mechanism_path_", "number", moved)
+    steps: Value = lambda x: x.mechanism and [*x.mechanism.course.steps]  # noqa: E731
+    yield Column("mechanism_read_at", "array", steps, "steps after which the mechanism was read", "integer")
+    for name in _keys(runs, totals):
         since = f"increase up to each of `mechanism_read_at` {words}"
-        yield Column(Field(f"mechanism_added_{name}", "array", since, "number"), partial(_added, name))
-    yield Column(Field("mechanism_tensors", "array", "names of the tensors", "string"), _tensors)
-    for name in _names(runs, _totals):
+        yield Column(f"mechanism_added_{name}", "array", partial(_added, name), since, "number")
+    yield Column("mechanism_tensors", "array", _tensors, "names of the tensors", "string")
+    for name in _keys(runs, totals):
         each = f"total in each of `mechanism_tensors` {words}"
-        yield Column(Field(f"mechanism_in_tensor_{name}", "array", each, "number"), partial(_in_tensors, name))
-
-
-def _totals(run: Run) -> Mapping[str, float] | None:
-    return run.mechanism.totals if run.mechanism else None
-
-
-def _moved(run: Run) -> Mapping[str, float] | None:
-    return run.mechanism.path_length if run.mechanism else None
+        yield Column(f"mechanism_in_tensor_{name}", "array", partial(_in_tensors, name), each, "number")
 
 
 def _added(quantity: str, run: Run) -> list[float | None] | None:
@@ -168,20 +155,17 @@ def _in_tensors(quantity: str, run: Run) -> list[float | None] | None:
     return None if totals is None else [totals.get(tensor) for tensor in _tensors(run) or ()]
 
 
-def _found(
-    runs: Sequence[Run], part: Callable[[Run], Mapping[str, Any] | None], prefix: str, kind: str, words: str
-) -> Iterator[Column]:
+def _of_keys(runs: Sequence[Run], part: Part, prefix: str, kind: str, words: str) -> Iterator[Column]:
     """A column for each key that any trial has in a part."""
-    for key in _names(runs, part):
-        value = partial(_value, part, key)
-        yield Column(Field(prefix + key.replace("-", "_"), kind, words), value)
+    for key in _keys(runs, part):
+        yield Column(prefix + key.replace("-", "_"), kind, partial(_value, part, key), words)
 
 
-def _value(part: Callable[[Run], Mapping[str, Any] | None], key: str, run: Run) -> Any:
+def _value(part: Part, key: str, run: Run) -> Any:
     return (part(run) or {}).get(key)
 
 
-def _names(runs: Sequence[Run], part: Callable[[Run], Mapping[str, Any] | None]) -> list[str]:
+def _keys(runs: Sequence[Run], part: Part) -> list[str]:
     return sorted({key for run in runs for key in part(run) or ()})
 
 
@@ -199,7 +183,7 @@ def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
 class _Rows(Sequence[dict[str, Any]]):
     """The values of each trial by the names of the columns, read when they are asked for."""
 
-    def __init__(self, columns: Columns, runs: Sequence[Run]) -> None:
+    def __init__(self, columns: Sequence[Column], runs: Sequence[Run]) -> None:
         self._columns, self._runs = columns, runs
 
     def __len__(self) -> int:
@@ -216,19 +200,19 @@ class _Rows(Sequence[dict[str, Any]]):
         return self._row(self._runs[index])
 
     def _row(self, run: Run) -> dict[str, Any]:
-        return {column.field.name: column.value(run) for column in self._columns}
+        return {column.name: column.value(run) for column in self._columns}
 
 
 @dataclass(frozen=True, repr=False)
 class RecordTable(Table[dict[str, Any]]):
     """All records, a row for each trial."""
 
-    of_records: Columns = ()
+    of_records: Sequence[Column] = ()
 
     @property
     def fields(self) -> list[Field]:
         """Type and meaning of each column."""
-        return [column.field for column in self.of_records]
+        return [Field(x.name, x.type, x.meaning, x.item) for x in self.of_records]
 
     def content(self) -> bytes:
         """The Parquet file; the same records give the same bytes."""
@@ -249,7 +233,7 @@ def record_table(results: Results) -> RecordTable:
     """The trials that have a record, arm by arm."""
     runs = [run for arm in results.arms for run in (*arm.trials, *arm.timing) if run.record]
     found = columns(results, runs)
-    return RecordTable(_Rows(found, runs), tuple(column.field.name for column in found), None, RecordTable, found)
+    return RecordTable(_Rows(found, runs), tuple(column.name for column in found), None, RecordTable, found)
 
 
 def _table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
