@@ -1,9 +1,10 @@
 """The metrics of each arm over its final seeds: at the end, by step, and after the time of the fastest arm."""
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+
+import numpy as np
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import costs
@@ -104,14 +105,7 @@ def equal_times(analyses: Analyses) -> list[EqualTime]:
             curve, steps = analyses.of(curves)[arena, cost.optimizer], plan.steps * (fastest / cost.train_ms)
             end = curve[-1][1] if curve and curve[-1][0] == plan.steps else None
             about = (arena, cost.optimizer, plan.metric, plan.steps * fastest / 1000, steps)
-            rows.append(EqualTime(*about, _between(curve, steps), end))
+            known = curve and curve[0][0] <= steps <= curve[-1][0]
+            value = float(np.interp(steps, [x for x, _, _ in curve], [y for _, y, _ in curve])) if known else None
+            rows.append(EqualTime(*about, value, end))
     return rows
-
-
-def _between(curve: Curve, step: float) -> float | None:
-    """The mean at a step, on the line between the evaluations around it."""
-    after = bisect_left([at for at, _, _ in curve], step)
-    if after == len(curve) or (after == 0 and curve[0][0] != step):
-        return None
-    (right, high, _), (left, low, _) = curve[after], curve[max(after - 1, 0)]
-    return high if right == step else low + (high - low) * (step - left) / (right - left)

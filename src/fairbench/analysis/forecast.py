@@ -90,7 +90,7 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
         most_seconds=usual + (most_finals - usual_finals) * seconds["final"],
         disk=sweeps * sizes["sweep"] + most_finals * sizes["final"] + FIGURE_BYTES,
         effect=minimum_detectable_effect(
-            len(suite.final.seeds), design.last_level(suite.alpha / max(family, 1)), suite.final.test
+            len(suite.final.seeds), design.shares[-1] * (suite.alpha / max(family, 1)), suite.final.test
         ),
         spread=_spread(results, arena),
     )

@@ -74,11 +74,6 @@ class Output(Generic[SourceT]):
         return file if "." in file else f"{file}.csv"
 
     @property
-    def has_data(self) -> bool:
-        """Whether it has a data file."""
-        return bool(self.kind or self.data)
-
-    @property
     def has_table(self) -> bool:
         """Whether it is shown as a table."""
         return bool(self.columns or self.view)
@@ -216,7 +211,7 @@ class Document(Generic[SourceT]):
         written = {}
         for name, table in self.data():
             write_atomically(directory / name, table.content())
-            written[name] = table.without_rows
+            written[name] = replace(table, rows=())
         self.files += [directory / name for name in written]
         return written
 
@@ -230,4 +225,4 @@ class Document(Generic[SourceT]):
             found = output.table(self.source) if Path(output.file_name).stem == name else None
             if found is not None:
                 return replace(found, report_view=output.table_view(self.source)) if output.has_table else found
-        raise unknown("table", name, [Path(output.file_name).stem for output in self.outputs if output.has_data])
+        raise unknown("table", name, [Path(x.file_name).stem for x in self.outputs if x.kind or x.data])

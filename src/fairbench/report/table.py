@@ -7,9 +7,9 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_type_hints, overload
 
@@ -161,11 +161,6 @@ class Table(Sequence[RowT], Generic[RowT]):
         known = {field.name: field for field in fields_of(self.kind)} if self.kind else {}
         return [known.get(name) or Field(name, "any", "searched hyperparameter") for name in self.columns]
 
-    @property
-    def without_rows(self) -> Table[RowT]:
-        """Its columns alone."""
-        return replace(self, rows=())
-
     def content(self) -> Content:
         r"""The content of its data file.
 
@@ -219,7 +214,7 @@ class Table(Sequence[RowT], Generic[RowT]):
         """
         if self.report_view is not None:
             return self.report_view
-        shown = [Column(name, _Shown(name)) for name in self.columns]
+        shown = [Column(name, partial(_shown, name)) for name in self.columns]
         return table_view("", "", shown, [*map(_as_dict, self.rows[:IN_NOTEBOOK])])
 
     def _repr_html_(self) -> str:
@@ -229,7 +224,7 @@ class Table(Sequence[RowT], Generic[RowT]):
         rows = [Markup("").join(_html(x) for x in row) for row in view.rows[:IN_NOTEBOOK]]
         body = Markup("").join(Markup("<tr>{}</tr>").format(row) for row in rows)
         caption = Markup("<caption>{}</caption>").format(view.caption) if view.caption else ""
-        more = Markup("<p>{}</p>").format(self._more(IN_NOTEBOOK)) if len(self) > IN_NOTEBOOK else ""
+        more = Markup("<p>{}</p>").format(f"... {IN_NOTEBOOK} of {len(self)} rows") if len(self) > IN_NOTEBOOK else ""
         return str(
             Markup("<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}").format(caption, head, body, more)
         )
@@ -240,11 +235,8 @@ class Table(Sequence[RowT], Generic[RowT]):
 
         if not self:
             return f"no rows; columns: {', '.join(self.columns)}"
-        more = f"\n{self._more(IN_TERMINAL)}" if len(self) > IN_TERMINAL else ""
+        more = f"\n... {IN_TERMINAL} of {len(self)} rows" if len(self) > IN_TERMINAL else ""
         return screen(self.view, IN_TERMINAL) + more
-
-    def _more(self, shown: int) -> str:
-        return f"... {shown} of {plural(len(self), 'row')}"
 
 
 class Audit(Table[Flag]):
@@ -287,19 +279,14 @@ def _as_dict(row: Any) -> dict[str, Any]:
     return {**found, **searched}
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """Shows the value of a plain table's column as text."""
-
-    name: str
-
-    def __call__(self, row: Mapping[str, Any]) -> str:
-        value = row[self.name]
-        if isinstance(value, float):
-            return plain(value, ".4g")
-        if isinstance(value, list | tuple) and not all(isinstance(x, str) for x in value):
-            return plural(len(value), "value")
-        return "" if value is None else ", ".join(value) if isinstance(value, list | tuple) else str(value)
+def _shown(name: str, row: Mapping[str, Any]) -> str:
+    """The value of a plain table's column as text."""
+    value = row[name]
+    if isinstance(value, float):
+        return plain(value, ".4g")
+    if isinstance(value, list | tuple):
+        return ", ".join(value) if all(isinstance(x, str) for x in value) else plural(len(value), "value")
+    return "" if value is None else str(value)
 
 
 def _html(cell: Cell) -> Markup:

@@ -82,11 +82,11 @@ def reference_verdicts(compared, scores, margin=0.01, alpha=0.05):
             tests[x] = compared(ours, theirs)
             lower = compared(ours + margin, theirs, alternative="greater").pvalue
             upper = compared(ours - margin, theirs, alternative="less").pvalue
-            within[x] = max(lower, upper) <= design.nominal_level(k, alpha)
+            within[x] = max(lower, upper) <= design.shares[k] * alpha
         rejected = []
         for step in range(len(names)):
             level = alpha / (len(names) - step)
-            passing = [x for x in names if x not in rejected and tests[x].pvalue <= design.nominal_level(at[x], level)]
+            passing = [x for x in names if x not in rejected and tests[x].pvalue <= design.shares[at[x]] * level]
             if not passing:
                 break
             rejected.append(min(passing, key=lambda x: tests[x].pvalue))
@@ -124,7 +124,7 @@ def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest
     assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
     raw = stats.ttest_rel(EASY["PsiLogic"][:3], EASY["AdamW"][:3]).pvalue
     assert raw < adamw.p < adamw.p_holm
-    assert Design(tuple(LOOKS), "obrien-fleming", 0.05).nominal_level(0, adamw.p) == pytest.approx(raw)
+    assert Design(tuple(LOOKS), "obrien-fleming", 0.05).shares[0] * adamw.p == pytest.approx(raw)
 
 
 @pytest.mark.parametrize("order", [lambda trials: trials[-1], lambda trials: sorted(trials, key=lambda x: x.id)[0]])
@@ -220,7 +220,7 @@ def test_expected_seeds_are_those_of_a_loop(spending, test):
             test == "paired"
         )
         ps = [(n, COMPARED[test](a[:n] + 2, b[:n]).pvalue) for n in LOOKS]
-        stopped = itertools.dropwhile(lambda x: x[1] > design.nominal_level(LOOKS.index(x[0]), level), ps)
+        stopped = itertools.dropwhile(lambda x: x[1] > design.shares[LOOKS.index(x[0])] * level, ps)
         counts.append(next(stopped, (LOOKS[-1], 0))[0])
     error = np.std(counts) / np.sqrt(len(counts))
     assert design.expected_seeds(2.0, level, test) == pytest.approx(np.mean(counts), abs=4 * error)
@@ -228,6 +228,6 @@ def test_expected_seeds_are_those_of_a_loop(spending, test):
 
 def test_the_power_of_a_study_with_looks_is_that_of_its_last_look():
     design = design_of(with_looks().suite)
-    assert 0.03 < design.last_level(0.05) < 0.05
-    effects = [minimum_detectable_effect(12, level, "paired") for level in (design.last_level(0.05), 0.05)]
+    assert 0.03 < design.shares[-1] * 0.05 < 0.05
+    effects = [minimum_detectable_effect(12, level, "paired") for level in (design.shares[-1] * 0.05, 0.05)]
     assert effects[0] > effects[1]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from fairbench.analysis.statistics.sequential import Design
+from fairbench.analysis.statistics.sequential import Design, Look
 from fairbench.suites.stages import SPENDING
 
 # The level that is spent by the first looks. A first bound z is that of the level alone: 1 - Phi(z).
@@ -35,9 +35,9 @@ def test_shares_are_those_of_published_spending_functions(spending, alpha, looks
 @given(DESIGNS, st.floats(1e-9, 1), st.data())
 def test_a_repeated_p_is_the_smallest_level_that_rejects(design, p, data):
     look = data.draw(st.sampled_from(range(len(design.looks))))
-    smallest = design.repeated_p(p, look)
-    assert p > design.nominal_level(look, smallest * (1 - 1e-9))
-    assert p < design.nominal_level(look, smallest * (1 + 1e-9)) or smallest == 1
+    smallest = Look(design, look).repeated(p)
+    assert p > design.shares[look] * (smallest * (1 - 1e-9))
+    assert p < design.shares[look] * (smallest * (1 + 1e-9)) or smallest == 1
     assert smallest == p or len(design.looks) > 1
 
 
@@ -46,7 +46,7 @@ def test_looks_that_never_err_together_use_the_level_up(design):
     assert sum(design.shares) == pytest.approx(1, abs=1e-12)
     numbers, uniform = range(len(design.looks)), (np.arange(2000) + 0.5) / 2000
     for level in (0.01, 0.1):  # looks whose p-values are uniform, and low in different studies
-        rejects = [(uniform + k / len(numbers)) % 1 <= design.nominal_level(k, level) for k in numbers]
+        rejects = [(uniform + k / len(numbers)) % 1 <= design.shares[k] * level for k in numbers]
         assert np.any(rejects, axis=0).mean() == pytest.approx(level, abs=len(numbers) / 2000)
 
 
@@ -61,5 +61,5 @@ def test_looks_at_pairs_that_do_not_differ_err_at_most_as_often_as_declared(look
     for n in looks:
         t = differences[:, :n].mean(-1) / differences[:, :n].std(-1, ddof=1) * np.sqrt(n)
         p.append(sides * special.stdtr(n - 1, -abs(t) if sides == 2 else t))
-    wrong = np.any([p[k] <= design.nominal_level(k, level) for k in range(len(looks))], axis=0)
+    wrong = np.any([p[k] <= design.shares[k] * level for k in range(len(looks))], axis=0)
     assert 0.7 * level * studies < wrong.sum() <= stats.binom.isf(1e-3, studies, level)

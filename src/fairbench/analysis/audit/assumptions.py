@@ -66,8 +66,8 @@ def low_power(case: Analyses) -> str:
     """A comparison is inconclusive, and its seeds can detect no difference, or only those that exceed the margin."""
     suite, family = case.suite, len(case.comparisons)
     n, alpha, design, test = len(suite.final.seeds), suite.alpha, design_of(suite), suite.final.test
-    alone = minimum_detectable_effect(n, design.last_level(alpha), test)
-    strictest = minimum_detectable_effect(n, design.last_level(alpha / max(family, 1)), test)
+    alone = minimum_detectable_effect(n, design.shares[-1] * alpha, test)
+    strictest = minimum_detectable_effect(n, design.shares[-1] * (alpha / max(family, 1)), test)
     if alone is None or strictest is None:
         return f"alpha = {alpha:g}: with fewer than 2 seeds there is no test." if family else ""
     too_few = [

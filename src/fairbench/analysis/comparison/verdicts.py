@@ -55,7 +55,7 @@ class Comparison:
         hedges_g: the difference in pooled standard deviations, without the bias of small samples, see `hedges_g`.
         t: statistic of the test.
         df: degrees of freedom of the test.
-        p: two-sided p-value of the test; with looks a repeated one, see `Design.repeated_p`.
+        p: two-sided p-value of the test; with looks a repeated one, see `Look.repeated`.
         p_holm: `p` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
             comparisons; with looks a repeated one.

@@ -54,32 +54,6 @@ class Design:
             spent = special.ndtr(special.ndtri(self.alpha / 2) / np.sqrt(fractions))
         return list(map(float, np.diff(spent / spent[-1], prepend=0.0)))
 
-    def nominal_level(self, look: int, level: float) -> float:
-        """The level of p at a look with which the looks together have a level: reject where p is at most that.
-
-        Args:
-            look: the number of the look, from 0.
-            level: of all looks together, of a two-sided or a one-sided test, as p is.
-        """
-        return self.shares[look] * level
-
-    def last_level(self, level: float) -> float:
-        """The level of p at the last look; a power with this level is a lower bound of that of all looks together."""
-        return self.nominal_level(-1, level)
-
-    def repeated_p(self, p: float, look: int) -> float:
-        """The repeated p-value: the smallest level of all looks together with which this look rejects.
-
-            P_k = min(1, p_k / w_k)
-
-        Without a true difference, P(P_k <= level at any look) <= level: it holds whenever, and for whatever reason, a
-        study stops.
-
-        Source: Jennison and Turnbull, "Group Sequential Methods", 2000, chapter 9.
-        """
-        share = self.shares[look]  # of a look at very few of the seeds it may be 0
-        return p / share if p < share else 1.0
-
     def expected_seeds(self, effect: float, level: float, test: str) -> float:
         """The expected seeds of each of two arms until a test finds their difference, by simulated studies.
 
@@ -97,7 +71,7 @@ class Design:
                 found = stats.ttest_1samp(ours[:, :n], -effect, axis=1)
             else:
                 found = stats.ttest_ind(ours[:, :n] + effect, theirs[:, :n], axis=1, equal_var=False)
-            undecided &= found.pvalue > self.nominal_level(look, level)
+            undecided &= found.pvalue > self.shares[look] * level
         return float(seeds.mean())
 
 
@@ -114,13 +88,24 @@ class Look:
         return self.design.looks[self.number]
 
     @property
+    def share(self) -> float:
+        """The share of the level that this look has; at very few of the seeds it may be 0."""
+        return self.design.shares[self.number]
+
+    @property
     def level(self) -> float:
         """The level of a repeated interval at this look: with these levels, all looks together cover with 95%."""
-        return self.design.nominal_level(self.number, 0.05)
+        return self.share * 0.05
 
     def repeated(self, p: float | None) -> float | None:
-        """The repeated p-value of a p-value at this look; None without one."""
-        return None if p is None else self.design.repeated_p(p, self.number)
+        """The smallest level of all looks together with which this look rejects: P_k = min(1, p_k / w_k).
+
+        Without a true difference, P(P_k <= level at any look) <= level: it holds whenever, and for whatever reason, a
+        study stops.
+
+        Source: Jennison and Turnbull, "Group Sequential Methods", 2000, chapter 9.
+        """
+        return None if p is None else p / self.share if p < self.share else 1.0
 
 
 ONLY_LOOK = Look(Design((1,), "obrien-fleming", 0.05), 0)

@@ -1,9 +1,8 @@
 """How much longer a reference must be trained to reach a value, with a confidence interval over seeds."""
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -16,16 +15,8 @@ POINTS = 64
 """The points at which the curve is compared, from one horizon to the next."""
 
 
-@dataclass(frozen=True)
-class Reach:
-    """The horizon with which a reference reaches a value; None where it lies beyond those that were trained.
-
-    Attributes:
-        horizon: the shortest one with which its mean is as good.
-        low: end of the interval; None where the shortest horizon is not ruled out as too long.
-        high: end of the interval; None where the longest horizon is not ruled out as too short.
-        beyond: "at least" if even the longest horizon is worse on average, "at most" if even the shortest is better.
-    """
+class Reach(NamedTuple):
+    """The shortest horizon with which a reference's mean is as good as a value, see `Speedup` on the others."""
 
     horizon: float | None
     low: float | None

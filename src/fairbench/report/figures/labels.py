@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
+from scipy.optimize import isotonic_regression
 
 from fairbench.report.figures.canvas import BOTTOM, TOP
 from fairbench.report.figures.panel import Panel, mark
@@ -119,19 +121,8 @@ def moved(transform: Transform, axes: Axes, points: float) -> Transform:
 
 def separate(heights: Sequence[float], gap: float) -> list[float]:
     """Move rising heights as little as needed so that they do not overlap and all lie in 0..1, if they fit."""
-    clusters: list[tuple[float, int]] = []  # center and size; those that touch merge around their common center
-    for height in heights:
-        clusters.append(_inside(height, 1, gap))
-        while len(clusters) > 1 and _touch(clusters[-2], clusters[-1], gap):
-            (low, n), (high, m) = clusters[-2:]
-            clusters[-2:] = [_inside((low * n + high * m) / (n + m), n + m, gap)]
-    return [center + (i - (size - 1) / 2) * gap for center, size in clusters for i in range(size)]
-
-
-def _inside(center: float, size: int, gap: float) -> tuple[float, int]:
-    half = size * gap / 2
-    return min(max(center, half), 1 - half), size
-
-
-def _touch(below: tuple[float, int], above: tuple[float, int], gap: float) -> bool:
-    return above[0] - below[0] < gap * (below[1] + above[1]) / 2
+    below = gap * np.arange(len(heights))
+    if not heights:
+        return []
+    apart = isotonic_regression(np.subtract(heights, below)).x  # squared distances are least
+    return [*map(float, np.clip(apart, gap / 2, 1 - gap / 2 - below[-1]) + below)]

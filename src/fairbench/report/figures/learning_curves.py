@@ -13,7 +13,6 @@ from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panel
 from fairbench.report.figures.labels import MOST_LABELS, draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.panel import Panel, draw_band, draw_line
 from fairbench.report.figures.style import ArmStyles, arm_labels, axis_label, no_line, reference_first
-from fairbench.suites.schema import Suite
 
 MOST_POINTS = 20
 """The most values of a line of the training loss, which is recorded more often than can be seen."""
@@ -78,24 +77,13 @@ def _draw(
         _draw_curves(panel, drawn, styles)
         ends = {labels[arena][arm.optimizer]: (styles[arm.optimizer], curve[-1][:2]) for arm, curve in drawn}
         label_ends(panel, ends)
-    caption = f"{about}{_deviation(suite)}. {_signs(suite)}"
-    return finished(figure, by_arena, name, title, caption)
-
-
-def _deviation(suite: Suite) -> str:
-    """Whose deviation is drawn, in words."""
-    if len(suite.final.seeds) == 1:
-        return ""
     whose = "its" if len(suite.optimizers) <= MOST_LABELS else f"{suite.reference}’s"
-    return f", with {whose} standard deviation"
-
-
-def _signs(suite: Suite) -> str:
-    """What the lines and labels mean."""
-    return (
-        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
+    deviation = f", with {whose} standard deviation" if len(suite.final.seeds) > 1 else ""
+    caption = (
+        f"{about}{deviation}. The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."
     )
+    return finished(figure, by_arena, name, title, caption)
 
 
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], styles: ArmStyles) -> None:
