@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairbench.analysis.published.table_numbers import is_lost, is_number
-from fairbench.analysis.published.table_reading import Row, Sheet
+from fairbench.analysis.published.table_reading import Row, Sheet, is_lost, is_number
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.formatting import plural, some
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict, judge, of_values, summarized
 from fairbench.analysis.published.table_columns import Entry, direction_of, entries_of
-from fairbench.analysis.published.table_numbers import decimal_sign, is_lost, pair_of, seed_of, value_of
-from fairbench.analysis.published.table_reading import read_table
+from fairbench.analysis.published.table_reading import decimal_sign, is_lost, pair_of, read_table, seed_of, value_of
 from fairbench.analysis.statistics.significance import Summary, summarize
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.formatting import some
@@ -217,9 +216,8 @@ def _compare(begun: Comparison, ours: Values | Summary, theirs: Values | Summary
     if isinstance(ours, dict) and isinstance(theirs, dict):
         shared, sizes = [seed for seed in ours if seed in theirs], (len(ours), len(theirs))
         if len(shared) > 1 or ours.keys() == theirs.keys():
-            note = (
-                "" if ours.keys() == theirs.keys() else f"{len(shared)} seeds in common, of {sizes[0]} and {sizes[1]}"
-            )
+            used = f"{len(shared)} seeds in common, of {sizes[0]} and {sizes[1]}"
+            note = "" if ours.keys() == theirs.keys() else used
             a, b = ([arm[seed] or 0.0 for seed in shared] for arm in (ours, theirs))
             return of_values(replace(begun, note=note, seeds=len(shared)), a, b)
         begun = replace(begun, note=f"Welch's test, {len(shared) or 'no'} seed in common" if min(sizes) > 1 else "")
