@@ -1,4 +1,4 @@
-"""Rows of text from anyone's table, of a file or of values in memory, and the numbers that people write in its cells."""
+"""Rows of text from anyone's table, of a file or of values in memory, and the numbers that people write in cells."""
 
 import csv
 import io
