@@ -18,11 +18,8 @@ class Analyses:
     """The records of the last plan of a study, and what is computed from them, as far as they go.
 
     An analysis is a function of this object. `analyses.of(speedups)` is `speedups(analyses)`, computed when it is first
-    asked for and then kept, so an analysis may ask for others, and nothing is computed that nobody asks for.
-
-    Args:
-        history: the plans of the study; the last one is analysed.
-        lookup: returns the record of a trial, or None; always the same one.
+    asked for and then kept, so an analysis may ask for others, and nothing is computed that nobody asks for. The lookup
+    returns the record of a trial, or None; always the same one.
     """
 
     def __init__(self, history: History, lookup: Lookup) -> None:

@@ -15,18 +15,14 @@ BY_PRESET = "by the preset"
 
 @dataclass(frozen=True)
 class Budget:
-    """The budget and treatment of an arm; only trials with a record count.
+    """The budget and treatment of an arm, in words; only trials with a record count.
 
     Attributes:
-        options: the options that the suite sets, in words.
-        search: the range of the searched rates in words, or that the optimizer is untuned.
-        settings: number of settings that were tried.
-        sweep_trials, sweep_steps: trials of the search, and their steps.
-        final_trials, final_steps: trials of the reported length, at every setting, and their steps.
+        options: those that the suite sets.
+        final_trials, final_steps: of the reported length, at every setting.
         clipping: of the gradients' global norm, by the training loop or by the optimizer.
         adaptive_clipping: of the gradients, by the weights' norms.
         decay: weight decay, and whether it is coupled to the gradient.
-        tuned: whether there was a search.
     """
 
     arena: str

@@ -106,13 +106,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class ArmResults(Arm[Run]):
-    """One optimizer in one arena, with one final trial for each seed that is needed; none if the sweep diverged.
-
-    Attributes:
-        timing: the timing trials that have a record.
-    """
+    """One optimizer in one arena, with one final trial for each seed that is needed; none if the sweep diverged."""
 
     timing: Sequence[Run] = ()
+    """The timing trials that have a record."""
 
     @property
     def full_length(self) -> list[Run]:
@@ -188,13 +185,7 @@ class Results:
 
 
 def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
-    """The results of a study, as far as its records go.
-
-    Args:
-        study: the study.
-        lookup: the record of a trial, or None.
-        seeds: the final seeds that each arm needs; None for all of them.
-    """
+    """The results of a study, as far as its records go, with the final seeds that each arm needs; by default all."""
     needed = seeds or dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
     timing: dict[tuple[str, str], list[TrialSpec]] = {}
     for spec in timing_trials(study):

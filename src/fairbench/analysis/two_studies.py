@@ -45,7 +45,6 @@ class TwoArms:
     """One arm that two studies have: final value of the primary metric on the test split, rate and cost.
 
     Attributes:
-        direction: "min" or "max", which is better.
         gain: mean of B minus mean of A, positive where B is better; None where they are not compared.
         ci_low, ci_high: its 95% confidence interval, not corrected for the number of arms.
         p: two-sided p-value, not corrected.

@@ -1,6 +1,5 @@
 """A study compared with a publication."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -31,7 +30,6 @@ class CostRow:
     """The published cost of an arm and ours; None where a side has no value.
 
     Attributes:
-        place: where it is printed.
         published_wall_s: the printed wall time in seconds; the paper does not define it.
         our_trial_s: median seconds of our final trials, all phases included.
         published_peak_mb, our_peak_mb: peak memory, ours in 10^6 bytes.
@@ -71,26 +69,21 @@ class Replication:
 
 def replicated(publication: Publication, analyses: Analyses) -> Document[Replication]:
     """Compare the last plan of a study with a publication; incomplete if the study is."""
-    results = analyses.results
+    results, known = analyses.results, {(cost.arena, cost.optimizer): cost for cost in analyses.of(costs)}
     found = Replication(
         publication,
         analyses,
         value_rows(publication, results),
         verdict_rows(publication, results, analyses.comparisons),
-        cost_rows(publication, analyses.of(costs)),
+        [_cost_row(publication, entry, known) for entry in publication.all("wall_s")],
     )
     flags = [*other_settings(publication, results), *analyses.of(audit)]
     alarming = [flag for flag in flags if flag.severity == "fail"]
     return Document(found, _sections(publication.name), publication.name, _basis(found), alarming)
 
 
-def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
-    """The published cost of every arm with ours, in the order of the publication."""
-    ours = {(cost.arena, cost.optimizer): cost for cost in costs}
-    return [_cost_row(publication, entry, ours) for entry in publication.all("wall_s")]
-
-
 def _cost_row(publication: Publication, entry: Entry, costs: dict[tuple[str, str], Cost]) -> CostRow:
+    """The published cost of an arm with ours."""
     about = {"arena": entry.arena, "optimizer": entry.optimizer}
     ratios = (x for x in publication.all("ratio") if (x.arena, x.optimizer) == (entry.arena, entry.optimizer))
     ratio = next(ratios, None)
@@ -183,15 +176,13 @@ def in_words(direction: str | None, significant: bool | None) -> str:
 def _not_compared(found: Replication) -> str:
     """The names that only one side has, and the comparisons that the study cannot test yet."""
     results = found.analyses.results
-    only = gaps(found.publication, results)
-    parts = [f"{gap.kind} missing in the study: {', '.join(gap.only_published)}" for gap in only if gap.only_published]
-    parts += [f"{gap.kind} that were not published: {', '.join(gap.only_ours)}" for gap in only if gap.only_ours]
     arms = {(arm.arena, arm.optimizer) for arm in results.arms}
     untested: dict[str, list[str]] = {}
     for row in found.verdicts:
         if row.agree is None and {(row.arena, row.optimizer), (row.arena, row.baseline)} <= arms:
             untested.setdefault(row.note, []).append(f"{row.arena} {row.metric} against {row.baseline}")
-    parts += [f"not tested, since {note}: {', '.join(where)}" for note, where in untested.items()]
+    parts = [f"not tested, since {note}: {', '.join(where)}" for note, where in untested.items()]
+    parts = gaps(found.publication, results) + parts
     return f"{'; '.join(parts)}." if parts else ""
 
 

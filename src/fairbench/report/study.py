@@ -66,18 +66,11 @@ PLAIN = re.compile(r"\w[\w.-]*")
 def study_report(analyses: Analyses) -> Document[Analyses]:
     """The report of a study, without figures."""
     styles, failed = styles_of(analyses.suite), analyses.results.failed
-    title = ": ".join(filter(None, (analyses.suite.name, analyses.suite.question)))
-    return Document(
-        analyses, SECTIONS, title, _lead(analyses), analyses.of(audit), (), styles, failed=failed, page_name=PAGE
-    )
-
-
-def _lead(analyses: Analyses) -> str:
-    """The study in a few sentences."""
     suite = analyses.suite
-    about = f"{suite.description[:1].upper()}{suite.description[1:]}"
-    seeds = f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"
-    return f"{about}. {seeds[:1].upper()}{seeds[1:]}."
+    title = ": ".join(filter(None, (suite.name, suite.question)))
+    sentences = suite.description, f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"
+    lead = " ".join(f"{x[:1].upper()}{x[1:]}." for x in sentences)
+    return Document(analyses, SECTIONS, title, lead, analyses.of(audit), (), styles, failed=failed, page_name=PAGE)
 
 
 def write_report(history: History, lookup: Lookup, directory: Path, for_paper: bool = False) -> Document[Analyses]:
@@ -120,11 +113,7 @@ def _earlier(directory: Path) -> set[str]:
 
 
 def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:
-    """All figures that have data, or the one with a name.
-
-    Args:
-        size: inches of their width and points of their text, see `figure_options`.
-    """
+    """All figures that have data, or the one with a name; their size is that of `figure_options`."""
     with figure_options(*size):
         styles = styles_of(analyses.suite)
         draw = {x.name: x.figure for section in SECTIONS for x in section.outputs if x.figure}

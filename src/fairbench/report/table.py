@@ -39,6 +39,12 @@ COMMON = {
     "optimizer": "name of the optimizer",
     "metric": "name of the metric",
     "n": "number of seeds",
+    "baseline": "the optimizer that it is compared with",
+    "direction": '"min" or "max", which is better',
+    "place": "where it is printed",
+    "stage": '"sweep" or "final"',
+    "status": '"finished", "diverged", "failed" or "missing"',
+    "selected": "whether its setting is the one that is reported",
 }
 """The meaning of columns where their dataclass does not say more."""
 

@@ -62,6 +62,7 @@ class Column:
         value: returns the number that the text shows; a column with it is aligned right.
         narrow: whether LaTeX and terminals have it too, which are narrower than the page.
         more: returns further numbers that the text shows, by their names; a CSV has them in full.
+        aligned: whether the text is the value, with the same number of decimals in all rows.
     """
 
     title: str
@@ -69,25 +70,14 @@ class Column:
     value: Callable[[Row], float | None] | None = None
     narrow: bool = True
     more: Mapping[str, Callable[[Row], float | None]] = field(default_factory=dict)
+    aligned: bool = False
 
     def cells(self, rows: Sequence[Row]) -> list[Cell]:
         """The cell of each row."""
-        return [self._cell(row, self.show(row)) for row in rows]
-
-    def _cell(self, row: Row, text: str | Emphasized) -> Cell:
-        more = tuple(number(row) for number in self.more.values())
-        return Cell(text, self.value(row) if self.value else None, more)
-
-
-@dataclass(frozen=True)
-class NumberColumn(Column):
-    """A column of numbers of one kind, which have the same number of decimals."""
-
-    def cells(self, rows: Sequence[Row]) -> list[Cell]:
-        """The cell of each row."""
-        assert self.value
-        texts = column_of_numbers([self.value(row) for row in rows])
-        return [self._cell(row, text) for row, text in zip(rows, texts, strict=True)]
+        values = [self.value(row) if self.value else None for row in rows]
+        texts = column_of_numbers(values) if self.aligned else [self.show(row) for row in rows]
+        more = [tuple(number(row) for number in self.more.values()) for row in rows]
+        return [Cell(*parts) for parts in zip(texts, values, more, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -124,7 +114,7 @@ def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
 
 def aligned(title: str, attribute: str) -> Column:
     """A column of an attribute that is a number or None, with the same number of decimals in all rows."""
-    return NumberColumn(title, str, attrgetter(attribute))
+    return Column(title, str, attrgetter(attribute), aligned=True)
 
 
 def integers(title: str, attribute: str) -> Column:

@@ -163,7 +163,7 @@ def test_a_verdict_that_depends_on_the_choice_of_a_setting_is_named(gap, fragile
     analyses = Analyses(history(the_study), Close(finals(the_study, **scores)))
     assert [c.verdict for c in analyses.comparisons] == ["better"]
     flags = {flag.name: flag.evidence for flag in analyses.of(audit)}
-    assert flags.get("verdict depends on the setting") == ("vit against AdamW." if fragile else None)
+    assert flags.get("verdict depends on the setting") == ("vit against AdamW" if fragile else None)
 
 
 def test_rates_are_the_grids_times_the_scale():
@@ -272,7 +272,7 @@ def test_a_selected_value_at_the_end_is_a_note(best):
     plans = history(the_study)
     records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["weight_decay"] - best))
     flags = {flag.name: flag.evidence for flag in Analyses(plans, records).of(audit)}
-    expected = f"vit AdamW (weight_decay {best:g}), vit PsiLogic (weight_decay {best:g})."
+    expected = f"vit AdamW (weight_decay {best:g}); vit PsiLogic (weight_decay {best:g})"
     assert flags.get("searched value at the end", "") == ("" if best == 0.01 else expected)
     assert "coupled decay" not in flags
 

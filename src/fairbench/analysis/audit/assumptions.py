@@ -41,24 +41,21 @@ def correlation_limit(seeds: int, arenas: int) -> float:
     "warn",
     'Claim only differences far above the larger spread; with correlated seeds take `test = "paired"`.',
 )
-def beyond_test(case: Analyses) -> str:
+def beyond_test(case: Analyses) -> Iterator[str]:
     """Of two arms with a better or worse, one spreads twice as much, or Welch's test has negatively correlated ones."""
     welch = case.suite.final.test == "welch"
-
-    def beyond() -> Iterator[str]:
-        for optimizer, baseline in case.suite.pairs:
-            pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (optimizer, baseline)]
-            if not any(c.verdict in ("better", "worse") for c in pair):
-                continue
-            ratios = [log(c.std_baseline / c.std_optimizer) for c in pair if c.std_optimizer and c.std_baseline]
-            correlations = [c.seed_correlation for c in pair if c.seed_correlation is not None]
-            ratio, seeds = exp(fmean(ratios or [0.0])), pair[0].seeds
-            if ratios and max(ratio, 1 / ratio) >= spread_limit(seeds, len(ratios)):
-                yield f"{baseline} spreads {ratio:.2g} times as much as {optimizer}"
-            if welch and correlations and fmean(correlations) <= correlation_limit(seeds, len(correlations)):
-                yield f"the seeds of {baseline} and {optimizer} have a correlation of {fmean(correlations):.2f}"
-
-    return f"{some(flagged, '; ')}, on average over the arenas." if (flagged := [*beyond()]) else ""
+    for optimizer, baseline in case.suite.pairs:
+        pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (optimizer, baseline)]
+        if not any(c.verdict in ("better", "worse") for c in pair):
+            continue
+        ratios = [log(c.std_baseline / c.std_optimizer) for c in pair if c.std_optimizer and c.std_baseline]
+        correlations = [c.seed_correlation for c in pair if c.seed_correlation is not None]
+        ratio, seeds = exp(fmean(ratios or [0.0])), pair[0].seeds
+        if ratios and max(ratio, 1 / ratio) >= spread_limit(seeds, len(ratios)):
+            yield f"{baseline} spreads {ratio:.2g} times as much as {optimizer}, on average over the arenas"
+        r = fmean(correlations or [0.0])
+        if welch and correlations and r <= correlation_limit(seeds, len(correlations)):
+            yield f"the seeds of {baseline} and {optimizer} have a correlation of {r:.2f}, on average over the arenas"
 
 
 @check("low power", "warn", "Take more final seeds, or read inconclusive as it is meant: these seeds cannot decide.")

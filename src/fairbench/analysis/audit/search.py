@@ -60,21 +60,17 @@ def by_one_search(case: Analyses) -> str:
     "warn",
     "Take more final seeds, or report both settings: validation cannot tell which of them is better.",
 )
-def depends_on_setting(case: Analyses) -> str:
+def depends_on_setting(case: Analyses) -> Iterator[str]:
     """A better or worse would not hold with the other setting that continued, which validation does not separate."""
     alpha = case.suite.alpha
-
-    def fragile() -> Iterator[str]:
-        for c in case.comparisons:
-            if c.verdict in ("better", "worse"):
-                ours, theirs = (case.results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
-                metric, sign = case.suite.arenas[c.arena].metric, case.suite.sign(c.arena)
-                both = (alternatives(arm, metric, c.seeds, alpha) for arm in (ours, theirs))
-                settings = [*product(*both)]
-                if len(settings) > 1 and not all(_holds(c, a, b, metric, sign, alpha) for a, b in settings):
-                    yield case.title(c)
-
-    return f"{some(found, ', ')}." if (found := [*fragile()]) else ""
+    for c in case.comparisons:
+        if c.verdict in ("better", "worse"):
+            ours, theirs = (case.results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
+            metric, sign = case.suite.arenas[c.arena].metric, case.suite.sign(c.arena)
+            both = (alternatives(arm, metric, c.seeds, alpha) for arm in (ours, theirs))
+            settings = [*product(*both)]
+            if len(settings) > 1 and not all(_holds(c, a, b, metric, sign, alpha) for a, b in settings):
+                yield case.title(c)
 
 
 def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
@@ -110,13 +106,11 @@ def untuned(case: Analyses) -> str:
 
 
 @check("searched value at the end", "note", "Add values beyond it (`sweep.extra`) for all optimizers.")
-def extra_at_end(case: Analyses) -> str:
+def extra_at_end(case: Analyses) -> Iterator[str]:
     """The selected value of a hyperparameter that is searched with the rate is its lowest or its highest."""
-    flagged = []
     for name, values in case.suite.sweep.extra.items():
         if len(values) > 2 and are_numbers(values):  # of two, each is an end
             for arm in case.results.arms:
                 value = dict(arm.selected.extra).get(name) if arm.sweep and arm.selected else None
                 if value in (min(values), max(values)):
-                    flagged.append(f"{arm.arena} {arm.optimizer} ({name} {value:g})")
-    return f"{some(flagged)}." if flagged else ""
+                    yield f"{arm.arena} {arm.optimizer} ({name} {value:g})"

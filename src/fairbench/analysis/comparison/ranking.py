@@ -116,8 +116,7 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
 def friedman(ranks: Sequence[Sequence[float]]) -> float:
     """The p-value of Friedman's test, corrected for ties; 1 where all share one rank everywhere.
 
-    Args:
-        ranks: the ranks of the optimizers, at least 3, a row for each arena, at least 2.
+    Of at least 3 optimizers, with a row for each of at least 2 arenas.
 
     Source: Friedman, "The use of ranks to avoid the assumption of normality ...", J. Am. Stat. Assoc. 1937.
     """
@@ -127,14 +126,9 @@ def friedman(ranks: Sequence[Sequence[float]]) -> float:
 
 
 def critical_difference(k: int, n: int, alpha: float) -> float:
-    """Nemenyi's critical difference of mean ranks.
+    """Nemenyi's critical difference of the mean ranks of k optimizers in n arenas.
 
         CD = q_alpha sqrt(k (k + 1) / (6 n)),    q_alpha: the studentized range of k and infinity, over sqrt(2)
-
-    Args:
-        k: number of optimizers.
-        n: number of arenas.
-        alpha: level of the test.
 
     Source: Demsar 2006; Nemenyi, "Distribution-free multiple comparisons", thesis, Princeton 1963.
     """
@@ -159,14 +153,7 @@ def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
     """The largest groups in which no two are separated: two share a group if and only if they are not.
 
     Each separated pair splits every group that has both into one without the first and one without the second; a group
-    that is part of a larger one is dropped.
-
-    Args:
-        order: all names, the best first.
-        apart: the separated pairs.
-
-    Returns:
-        The groups, those with the best first.
+    that is part of a larger one is dropped. The names begin with the best, and so do the groups.
 
     Source: Piepho, "An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons", JCGS 2004.
     """

@@ -17,9 +17,6 @@ class Interaction:
 
     Attributes:
         arena: name of the arena without the schedule.
-        optimizer: the optimizer that is compared.
-        baseline: the optimizer that it is compared with.
-        metric: primary metric of the arena.
         schedule_a, schedule_b: the two schedules, in the order of the suite.
         gain_a, gain_b: `gain` of significance.csv with this schedule, positive where `optimizer` is
             better; None unless all seeds of both finished.

@@ -90,10 +90,7 @@ def _lost(pairs: Sequence[tuple[Run, Run]], metric: str, sign: float) -> TTest |
 
 
 def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
-    """Sum over the steps after `start`, the last one before the shock, of the disturbed minus the calm training loss.
-
-    sum over logged steps s > start of (s - the logged step before) (disturbed(s) - calm(s))
-    """
+    """Sum over logged steps s > start of (s - the logged step before) (disturbed(s) - calm(s))."""
     total, before = 0.0, start
     for step in sorted(disturbed.keys() & calm.keys()):
         if step > start:
@@ -103,11 +100,7 @@ def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
 
 
 def recoveries(disturbed: LossCurve, calm: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
-    """For each shock the steps until the loss was within 5% of the calm one, and whether it ever was.
-
-    Args:
-        starts: the last step before each shock, rising.
-    """
+    """For each shock, after a start, the steps until the loss was within 5% of the calm one, and whether it was."""
     logged = sorted(disturbed.keys() & calm.keys())
     waits = []
     for start, end in zip(starts, [*starts[1:], logged[-1] if logged else 0], strict=True):

@@ -41,10 +41,6 @@ class Comparison:
     and `seeds_needed`; the verdict comes from its `p_holm` and `p_equivalence`.
 
     Attributes:
-        metric: primary metric of the arena.
-        direction: "min" or "max", which is better.
-        optimizer: the optimizer that is compared.
-        baseline: the optimizer that it is compared with.
         verdict: the conclusion on the optimizer; only "better" is a win.
         note: the reason of the verdict, or a restriction; may be empty.
         test: the test that decides, "paired" or "welch", see `TESTS`; or "one-sample" against a number.

@@ -92,9 +92,7 @@ def published_comparisons(
 ) -> list[PublishedComparison]:
     """Judge the comparisons of a publication in its order, with one metric for each arena: the first that it prints.
 
-    Args:
-        alpha: family-wise error rate.
-        baselines: the baselines whose comparisons are the family; empty for all.
+    Those with some baselines, or all, are the family of the error rate alpha.
 
     Raises:
         UsageError: it does not compare with such a baseline, or does not print a number that a test needs.

@@ -27,7 +27,6 @@ class ValueRow:
     """A published mean, or the value of one seed, and ours on the test split; None where a side has no value.
 
     Attributes:
-        place: where it is printed.
         seed: the seed of both sides, empty for a mean over seeds.
         published_mean, published_std: as printed.
         our_mean, our_std, n: mean, standard deviation (ddof = 1) and number of our finished seeds.
@@ -71,8 +70,6 @@ class VerdictRow:
     """A published comparison and ours; None where ours cannot be made.
 
     Attributes:
-        place: where it is printed.
-        baseline: the optimizer that it is compared with.
         published_mark: the mark that is printed, "*" or "n.s.".
         published_p: the p-value, where one is printed.
         published_direction, our_direction: whether the mean of the optimizer is better or worse than the baseline's.
@@ -99,15 +96,6 @@ class VerdictRow:
     holm: str | None
     agree: bool | None
     note: str
-
-
-@dataclass(frozen=True)
-class Gap:
-    """The names of one kind ("arenas", "optimizers" or "metrics") that only the publication or only the study has."""
-
-    kind: str
-    only_published: list[str]
-    only_ours: list[str]
 
 
 def value_rows(publication: Publication, results: Results) -> list[ValueRow]:
@@ -219,8 +207,8 @@ def direction(arena: str, metric: str, difference: float) -> Direction:
     return "equal" if difference == 0 else "better" if (difference > 0) == higher_is_better else "worse"
 
 
-def gaps(publication: Publication, results: Results) -> list[Gap]:
-    """The arenas, optimizers and metrics that only one side has; metrics only of the arenas that both have."""
+def gaps(publication: Publication, results: Results) -> list[str]:
+    """The arenas, optimizers and metrics that only one side has, in words; metrics of the arenas that both have."""
     suite, printed = results.study.suite, publication.all("mean")
     both = [arena for arena in suite.arenas if any(entry.arena == arena for entry in printed)]
     theirs = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in both}
@@ -231,4 +219,6 @@ def gaps(publication: Publication, results: Results) -> list[Gap]:
         "optimizers": ({entry.optimizer for entry in printed}, set(suite.optimizers)),
         "metrics": (theirs, ours),
     }
-    return [Gap(kind, sorted(a - b), sorted(b - a)) for kind, (a, b) in names.items() if a != b]
+    missing = [f"{kind} missing in the study: {', '.join(sorted(a - b))}" for kind, (a, b) in names.items() if a - b]
+    others = [f"{kind} that were not published: {', '.join(sorted(b - a))}" for kind, (a, b) in names.items() if b - a]
+    return missing + others

@@ -41,14 +41,8 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     """Judge the results of a table: an optimizer against every other one, or means against a number, in every arena.
 
     Two optimizers are compared by the paired test of the seeds that both have, if these are at least two, otherwise by
-    Welch's test of all. Means are compared by Welch's test, and with a number by the t-test of one sample.
-
-    Args:
-        source: what `read_table` reads.
-
-    Returns:
-        The comparisons of optimizers in an arena that both have, in the order of the table; and what was skipped,
-        merged or assumed.
+    Welch's test of all. Means are compared by Welch's test, and with a number by the t-test of one sample. The
+    comparisons have the order of the table, and are returned with what was skipped, merged or assumed.
 
     Raises:
         UsageError: the table cannot be read, may mean two things, or has a wrong or repeated value.

@@ -26,16 +26,8 @@ def minimum_detectable_effect(n: int, alpha: float, test: str, power: float = PO
         welch: 2n - 2 degrees of freedom, noncentrality d sqrt(n/2); d in standard deviations of one arm
 
     A rejection in the wrong direction does not count as a detection. With the correlation r of two arms that spread
-    alike, the difference of a pair has a standard deviation of sqrt(2 (1 - r)) standard deviations of an arm.
-
-    Args:
-        n: seeds of each arm.
-        alpha: level of the test.
-        test: "paired" or "welch".
-        power: probability of detecting the difference.
-
-    Returns:
-        d; None for n < 2, where there is no test.
+    alike, the difference of a pair has a standard deviation of sqrt(2 (1 - r)) standard deviations of an arm. For n < 2
+    there is no test, and None.
 
     Source: Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988, chapter 2.
     """
@@ -46,12 +38,7 @@ def minimum_detectable_effect(n: int, alpha: float, test: str, power: float = PO
 
 
 def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
-    """The true effect, in standard errors of its estimate, that a two-sided t-test detects.
-
-        P(T > t_(1-alpha/2)) = power,    T noncentral t with df degrees of freedom
-
-    A rejection in the wrong direction does not count as a detection.
-    """
+    """The true effect, in standard errors of its estimate, that a two-sided t-test detects; see above."""
     critical = critical_t(alpha / 2, df)
     return float(optimize.brentq(lambda x: _exceeds(critical, df, x) - power, 0.0, 3 * (critical + 1)))
 
@@ -71,15 +58,7 @@ def paired_seeds(margin: float, std_difference: float, alpha: float) -> int | No
 
     The margin is the smallest difference that matters, and was declared before the study. The power at the observed
     difference would only restate p, of which it is a function. The spread of few seeds is itself uncertain: the true
-    number is often half or twice this one.
-
-    Args:
-        margin: the difference that must be detected, positive.
-        std_difference: observed standard deviation of the differences of the pairs.
-        alpha: level of the test.
-
-    Returns:
-        n; None without any spread, or for more than `MOST_SEEDS`.
+    number is often half or twice this one. None without any spread, or for more than `MOST_SEEDS`.
 
     Source: Hoenig and Heisey, "The Abuse of Power", The American Statistician 2001.
     """
@@ -91,16 +70,8 @@ def paired_seeds(margin: float, std_difference: float, alpha: float) -> int | No
 def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int | None:
     """The seeds of each arm with which Welch's test detects a true difference of the margin, as `paired_seeds`.
 
-        smallest n with P(T > t_(1-alpha/2)) >= 0.8,    T noncentral t with the df of Welch's test
-                                                          and noncentrality margin / sqrt((std_a^2 + std_b^2) / n)
-
-    Args:
-        margin: the difference that must be detected, positive.
-        std_a, std_b: observed standard deviation of each arm.
-        alpha: level of the test.
-
-    Returns:
-        n; None without any spread, or for more than `MOST_SEEDS`.
+    smallest n with P(T > t_(1-alpha/2)) >= 0.8,    T noncentral t with the df of Welch's test
+                                                      and noncentrality margin / sqrt((std_a^2 + std_b^2) / n)
     """
     if not (std_a > 0 or std_b > 0):
         return None

@@ -57,10 +57,7 @@ class Design:
     def expected_seeds(self, effect: float, level: float, test: str) -> float:
         """The expected seeds of each of two arms until a test finds their difference, by simulated studies.
 
-        Args:
-            effect: the true difference in the unit of `minimum_detectable_effect`; the seeds are normal.
-            level: of all looks together.
-            test: "paired" or "welch".
+        The seeds are normal, `effect` has the unit of `minimum_detectable_effect`, and all looks together the level.
         """
         generator, seeds = np.random.default_rng(0), np.zeros(STUDIES)
         ours, theirs = (generator.standard_normal((STUDIES, self.looks[-1])) for _ in range(2))

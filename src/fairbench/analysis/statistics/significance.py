@@ -118,15 +118,11 @@ def degrees_of_freedom(a: Summary, b: Summary) -> float:
 
 
 def equivalence(test: TTest, margin: float) -> float | None:
-    """Test that two means differ by less than a margin: two one-sided tests with the error of a two-sided one.
+    """The p-value that two means differ by less than a positive margin: two one-sided tests.
 
         p = P(T > (margin - |difference|) / error)
 
-    Args:
-        margin: the largest difference that does not matter, positive.
-
-    Returns:
-        The larger of the two p-values; None where there is no two-sided test.
+    It is the larger of the two, with the error of the two-sided test, and None where there is no two-sided test.
 
     Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
     """
@@ -140,8 +136,7 @@ def hedges_g(a: Summary, b: Summary) -> float | None:
 
         g = J(n + m - 2) (mean(a) - mean(b)) / s_pooled,    J(k) = Gamma(k/2) / (sqrt(k/2) Gamma((k-1)/2))
 
-    Returns:
-        The effect size; None for fewer than 2 values in a sample, or no variance in both.
+    None for fewer than 2 values in a sample, or no variance in both.
 
     Source: Hedges, "Distribution theory for Glass's estimator of effect size", J. Educ. Stat. 1981.
     """
@@ -159,14 +154,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
         p_(k) -> max over j <= k of min(1, (m - j + 1) p_(j)),    m = size of the family
 
-    A test that is missing counts as one of the family with p = 1: a claim that holds now still holds when the
-    missing test arrives.
-
-    Args:
-        p_values: the family, None for a missing test.
-
-    Returns:
-        The adjusted p-values in the same order, None where there was none.
+    A test that is missing, None, stays so and counts as one of the family with p = 1: a claim that holds now still
+    holds when the missing test arrives.
 
     Source: Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 1979.
     """
@@ -185,10 +174,8 @@ def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
         t = mean(d) / (std(d) / sqrt(n)),    d_i = a_i - b_i,    n - 1 degrees of freedom
 
     The effect of a seed that both arms share cancels: the higher their correlation over seeds, the more powerful is
-    this test compared with Welch's. Without correlation it is less powerful, with half the degrees of freedom.
-
-    Returns:
-        The test. p = 1 where no seed differs; no test where all seeds differ equally, or with fewer than 2 seeds.
+    this test compared with Welch's. Without correlation it is less powerful, with half the degrees of freedom. p = 1
+    where no seed differs; there is no test where all seeds differ equally, or with fewer than 2 seeds.
 
     Source: Student, "The probable error of a mean", Biometrika 1908.
     """

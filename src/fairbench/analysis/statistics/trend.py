@@ -44,17 +44,10 @@ def judge_trends(
     alpha: float = 0.05,
     margin: float = TREND_MARGIN,
 ) -> tuple[Law | None, list[Trend]]:
-    """The law of a ladder and the verdict on each optimizer but the reference.
+    """The law of a ladder, of which `fit` explains the cells, and the verdict on each optimizer but the reference.
 
-    An optimizer with too few cells is left out of the law, and still counts in Holm's correction.
-
-    Args:
-        sizes, steps, losses, optimizers, reference: as in `fit`.
-        alpha: level of the verdicts.
-        margin: the largest trend that does not matter.
-
-    Returns:
-        The law, None where the cells or their losses do not determine it; a trend for each optimizer.
+    An optimizer with too few cells is left out of the law, and still counts in Holm's correction. The law is None where
+    the cells or their losses do not determine it.
     """
     of = {name: np.array([x == name for x in optimizers]) for name in (reference, *dict.fromkeys(optimizers))}
     notes = {name: too_few(sizes[cells], steps[cells]) for name, cells in of.items()}
@@ -109,7 +102,6 @@ def detectable_trend(
         law: the assumed law; an optimizer that it does not have is as fast as the reference.
         spread: standard deviation between seeds in each cell, if cells are independent; otherwise S. What a seed shares
             between optimizers makes smaller trends detectable, what it shares within one makes larger ones needed.
-        alpha: level of the test, for all optimizers together.
         power: of the delta method. The fit is not linear, so simulated studies find this trend slightly less often.
 
     Returns:

@@ -53,12 +53,7 @@ def draw_intervals(
     margins: Mapping[str, float] | None = None,
     reverse: bool = False,
 ) -> Drawing | None:
-    """A panel for each arena, with a row for each value.
-
-    Args:
-        margins: of each panel, drawn as a band.
-        reverse: whether values rise to the left, since lower ones are better.
-    """
+    """A panel for each arena, with a row for each value, and its margin as a band; reversed where lower is better."""
     if not rows:
         return None
     left = min(2.9, width_for(row.label for of_arena in rows.values() for row in of_arena))

@@ -69,10 +69,8 @@ def _legend_columns(styles: Iterable[ArmStyle]) -> int:
 def label_ends(panel: Panel, ends: Mapping[str, tuple[ArmStyle, tuple[float, float]]]) -> None:
     """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
 
-    Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none.
-
-    Args:
-        ends: of each label the style of its arm and the last point of its line.
+    Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none. A
+    label comes with the style of its arm and the last point of its line.
     """
     if panel_width() < WIDE:
         return

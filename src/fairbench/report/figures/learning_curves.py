@@ -53,11 +53,7 @@ def _draw(
     title: str,
     about: str,
 ) -> Drawing | None:
-    """A panel for each arena with a line for each arm.
-
-    Args:
-        axes: the label of the y axis of each arena, and whether higher is better.
-    """
+    """A panel for each arena with a line for each arm, the label of its y axis, and whether higher is better."""
     suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.compared_arenas if any(means[arena, name] for name in suite.optimizers)]
     if not arenas:

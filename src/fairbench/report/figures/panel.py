@@ -142,11 +142,7 @@ def draw_line(
 def draw_values(
     panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
-    """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long.
-
-    Args:
-        line: matplotlib's style of a line that joins the values; none by default.
-    """
+    """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long."""
     line = {"markersize": 4, "markerfacecolor": style.color, "markeredgecolor": style.color, "linestyle": "", **line}
     mark(panel, style, *panel.axes.plot(x, y, marker=style.marker, **line))
     panel.points.extend(

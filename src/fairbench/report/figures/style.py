@@ -120,10 +120,8 @@ def _end_width() -> float:
 def short_names(names: Sequence[str], width: float | None = None) -> dict[str, str]:
     """Names shortened for figures, all of them different.
 
-    A long name loses its middle. Names that would style alike keep the place where they begin to differ.
-
-    Args:
-        width: the most points of a bold name; by default that of the name of a row.
+    A long name loses its middle. Names that would look alike keep the place where they begin to differ. The
+    width is the most points of a bold name, by default of the name of a row.
     """
     width = _name_width(2 * RIGHT) if width is None else width
     shown = {name: without_middle(name, width, weight="bold") for name in names}

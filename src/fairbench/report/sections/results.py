@@ -11,16 +11,7 @@ from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.formatting import column_of_means, exact, measured, number, p_value, signed, three
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.verdicts import TEST_NAMES, VerdictText, naming
-from fairbench.report.view import (
-    ARM,
-    Column,
-    aligned,
-    integers,
-    intervals,
-    numbers,
-    page_only,
-    words,
-)
+from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, page_only, words
 from fairbench.suites.stages import TESTS
 
 

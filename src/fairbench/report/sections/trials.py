@@ -40,11 +40,8 @@ class SearchedValue(Trial):
     """A metric at the end of a trial from which the setting was selected, of the sweep or of stage 2.
 
     Attributes:
-        stage: "sweep" or "final".
         split: the split that the selection reads.
         value: the metric; empty unless the trial finished.
-        status: "finished", "diverged", "failed" or "missing".
-        selected: whether its setting is the one that is reported.
         added: whether its learning rate lies beyond those that were planned first.
     """
 
@@ -62,8 +59,6 @@ class CurveValue(Trial):
     """A point of a learning curve: the training loss of a window of steps, or a metric of an evaluation.
 
     Attributes:
-        stage: "sweep" or "final".
-        selected: whether its setting is the one that is reported.
         step: steps of training done.
         split: "train" for the loss that is trained, otherwise the split that the evaluation read.
         value: the metric; of the training loss, the mean of the window that ends with this step.
@@ -82,7 +77,6 @@ class FinalValue(Trial):
     """A metric at the end of a final trial at the selected setting, finished or not, with the facts of that trial.
 
     Attributes:
-        status: "finished", "diverged", "failed" or "missing".
         val: the metric on the validation split; empty unless the trial finished, or if the suite never reads the split.
         test: the metric on the test split; empty unless the trial finished.
         steps: steps of training done; empty if the trial failed or is missing.

@@ -15,7 +15,6 @@ from fairbench.report.document import Output, Section
 from fairbench.report.figures.intervals import draw_leaderboard
 from fairbench.report.table import Audit, names_of
 from fairbench.report.view import Column, Emphasized, Row, TableView, table_view, words
-from fairbench.suites.schema import Suite
 
 ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
 """The verdicts as a sorted grid has them."""
@@ -108,11 +107,8 @@ def _pair(c: Comparison, sides: Sequence[str]) -> str:
 
 def grid_column(title: str, of: Callable[[Row], Comparison], show: Callable[[Row], GridText]) -> Column:
     """A column of a grid, with the comparison of a row and its text."""
-
-    def number(attribute: str) -> Callable[[Row], float | None]:
-        return lambda row: getattr(of(row), attribute)
-
-    return Column(title, show, more={name: number(attribute) for name, attribute in NUMBERS.items()})
+    numbers = {name: lambda row, x=attribute: getattr(of(row), x) for name, attribute in NUMBERS.items()}
+    return Column(title, show, more=numbers)
 
 
 class MeanText(Emphasized):
@@ -146,7 +142,9 @@ def main_table(analyses: Analyses) -> TableView:
             return MeanText(shown[optimizer], optimizer, compared.get((arena, optimizer), ()))
 
         deviation = {"std": lambda optimizer: of_arena[optimizer].std}
-        return Column(_metric(suite, arena), mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
+        arrow = "↓" if suite.direction(arena) == "min" else "↑"
+        head = f"{arena}: {suite.arenas[arena].metric}\N{NO-BREAK SPACE}{arrow}"
+        return Column(head, mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
 
     caption = (
         f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
@@ -156,10 +154,6 @@ def main_table(analyses: Analyses) -> TableView:
         caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
     columns = Column("Optimizer", str), *map(column, suite.compared_arenas)
     return table_view("main", caption, columns, suite.optimizers)
-
-
-def _metric(suite: Suite, arena: str) -> str:
-    return f"{arena}: {suite.arenas[arena].metric}\N{NO-BREAK SPACE}{'↓' if suite.direction(arena) == 'min' else '↑'}"
 
 
 def _lost(a: Aggregate) -> str:
