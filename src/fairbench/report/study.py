@@ -14,7 +14,7 @@ from fairbench.common.files import Content, remove, write_files
 from fairbench.common.reading import read_text
 from fairbench.report.document import Document
 from fairbench.report.figures.canvas import Drawing, figure_options, not_drawn
-from fairbench.report.figures.panel import DrawnPanel
+from fairbench.report.figures.panel import Panel
 from fairbench.report.figures.style import styles_of
 from fairbench.report.page import render_page
 from fairbench.report.render.latex import to_latex
@@ -131,7 +131,7 @@ def paper_figures(analyses: Analyses) -> Iterator[tuple[str, Content]]:
     """Each figure at both widths as PDF and SVG, and its panels at the width of a column, by the name of the file."""
     for width in (COLUMN, TEXT):
         for figure in draw_figures(analyses, width, NORMAL_TEXT):
-            parts: list[tuple[str, DrawnPanel | None]] = [(figure.name, None)]
+            parts: list[tuple[str, Panel | None]] = [(figure.name, None)]
             if width == COLUMN and len(figure.parts) > 1:
                 named = (x.arena if PLAIN.fullmatch(x.arena) else i for i, x in enumerate(figure.parts, 1))
                 parts += [(f"{figure.name}_{name}", part) for name, part in zip(named, figure.parts, strict=True)]

@@ -29,7 +29,7 @@ from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.panel import Box, DrawnPanel, Panel
+from fairbench.report.figures.panel import Box, Panel
 from fairbench.report.figures.text import (
     LABEL_SIZE,
     LEFT,
@@ -107,7 +107,7 @@ class Drawing:
     caption: str
     figure: Figure
     size: tuple[float, float]
-    parts: list[DrawnPanel]
+    parts: list[Panel]
 
     @cached_property
     def svg(self) -> str:
@@ -116,11 +116,11 @@ class Drawing:
         text = self.save("svg").decode()
         return text.replace(head, f"{head}\n <desc>{escape(self.caption)}</desc>", 1)
 
-    def content(self, form: Literal["svg", "pdf", "png"], panel: DrawnPanel | None = None) -> str | bytes:
+    def content(self, form: Literal["svg", "pdf", "png"], panel: Panel | None = None) -> str | bytes:
         """What a file of the figure, or of a panel, has."""
         return self.svg if form == "svg" and panel is None else self.save(form, panel)
 
-    def save(self, form: Literal["svg", "pdf", "png"], panel: DrawnPanel | None = None) -> bytes:
+    def save(self, form: Literal["svg", "pdf", "png"], panel: Panel | None = None) -> bytes:
         """The figure, or a panel if a row has one, without date and version, which would change in each run."""
         unset: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"Producer": None, "CreationDate": None}}.get(form, {})
         about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
@@ -132,7 +132,7 @@ class Drawing:
         return file.getvalue()
 
     @contextmanager
-    def _only(self, panel: DrawnPanel | None) -> Iterator[Bbox | None]:
+    def _only(self, panel: Panel | None) -> Iterator[Bbox | None]:
         """Move a panel to the place of the last one, just above the legend, and hide the others.
 
         Yields:
@@ -224,7 +224,8 @@ def panels(
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=wrapped[arena], gid=f"panel{i}")
         outer = column * panel_width, row * height, panel_width, height
-        by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
+        box = Box(*(round(POINTS_PER_INCH * x, 2) for x in outer))
+        by_arena[arena] = Panel(i, arena, title, axes, box, inner_height)
     return figure, by_arena
 
 
@@ -233,9 +234,9 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     for panel in by_arena.values():
         panel.columns = panel.columns or (panel.axes.get_xlabel().partition("\n")[0], panel.axes.get_ylabel())
         _fit_text(panel)
+        panel.finish()
     size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
-    parts = [panel.drawn(arena) for arena, panel in by_arena.items()]
-    return Drawing(name, title, caption, figure, size, parts)
+    return Drawing(name, title, caption, figure, size, [*by_arena.values()])
 
 
 def not_drawn(name: str, reason: str) -> Drawing:

@@ -90,7 +90,7 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         mark(panel, style, *axes.plot(along, [i] * len(along), **options))
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
         panel.points.append(Point(row.value, i, style.index, (row.value, row.low, row.high), text))
-        panel.summary.append(f"{text}.")
+        panel.said.append(f"{text}.")
     name_rows(panel, [(row.label, row.style) for row in rows], size=9)
 
 

@@ -90,7 +90,7 @@ def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], style
         if len(curves) <= MOST_LABELS or styles[arm.optimizer].wide:
             low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
             draw_band(panel, styles[arm.optimizer], steps, low, high)
-        panel.summary.append(f"{texts[-1]}.")
+        panel.said.append(f"{texts[-1]}.")
 
 
 def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
@@ -114,7 +114,7 @@ def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
                 texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
                 draw_line(panel, styles[arm.optimizer], steps, values, texts)
                 ends[styles[arm.optimizer].end] = styles[arm.optimizer], (steps[-1], values[-1])
-                panel.summary.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
+                panel.said.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "

@@ -117,7 +117,7 @@ def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -
     if arm.selected and arm.selected in values:
         size, at = 14 if style.wide else 10, (arm.selected.lr, fmean(values[arm.selected]))
         mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))
-        panel.summary.append(f"{_in_words(arm, arm.selected)}: {number(at[1])}, selected.")
+        panel.said.append(f"{_in_words(arm, arm.selected)}: {number(at[1])}, selected.")
 
 
 def _in_words(arm: ArmResults, setting: Setting) -> str:
@@ -141,5 +141,5 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles, wors
         mark(panel, style, *panel.axes.plot(lost, heights, **at_edge))
         at = zip(lost, heights, texts, strict=True)
         panel.lost.extend(Point(lr, height, style.index, (lr,), text) for lr, height, text in at)
-        panel.summary.extend(f"{text}." for text in texts)
+        panel.said.extend(f"{text}." for text in texts)
         drawn.update(lost)

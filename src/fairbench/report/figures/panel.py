@@ -1,4 +1,4 @@
-"""One arena's part of a figure: its values, lines, bands and marks while it is drawn, and what the page needs of it."""
+"""One arena's part of a figure: its values, lines, bands and marks, and what the page and its script know of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,36 +41,9 @@ class Point(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class DrawnPanel:
-    """One arena's part of a finished figure, without matplotlib: what the page and its script know about it.
-
-    Attributes:
-        summary: the panel in words, for screen readers.
-        box: its place in the SVG.
-        rows: whether each arm has a row, so that a value is compared with no other one at the same x.
-        columns, points, best: as of `Panel`.
-    """
-
-    arena: str
-    title: str
-    summary: str
-    box: Box
-    rows: bool
-    columns: tuple[str, ...]
-    points: list[Point]
-    best: str
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """What the script needs to show the values."""
-        points = [(x, y, arm, text, *numbers) for x, y, arm, numbers, text in self.points]
-        return {"arena": self.arena, "rows": self.rows, "best": self.best, "columns": self.columns, "points": points}
-
-
-@dataclass
+@dataclass(eq=False)
 class Panel:
-    """One arena's part of a figure, while it is drawn.
+    """One arena's part of a figure.
 
     Attributes:
         number: its index in the figure.
@@ -80,11 +53,12 @@ class Panel:
         points: the values with a tooltip.
         lost: the same for what has no value in y; there y is the height as a share of the axes.
         columns: the names of a point's numbers; without them it has two, with the labels of the axes.
-        summary: the panel in words, for screen readers.
+        said: the panel in sentences, for screen readers.
         best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
     number: int
+    arena: str
     title: str
     axes: Axes
     box: Box
@@ -93,15 +67,25 @@ class Panel:
     points: list[Point] = field(default_factory=list)
     lost: list[Point] = field(default_factory=list)
     columns: tuple[str, ...] = ()
-    summary: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     best: Literal["", "high", "low"] = ""
 
-    def drawn(self, arena: str) -> DrawnPanel:
-        """The panel after its figure is finished."""
-        axes = self.axes
-        points = [*self._in_svg(self.points, axes.transData), *self._in_svg(self.lost, axes.get_xaxis_transform())]
-        about = arena, self.title, " ".join(self.summary), self.box
-        return DrawnPanel(*about, not axes.yaxis.get_visible(), self.columns, points, self.best)
+    @property
+    def summary(self) -> str:
+        """The panel in words."""
+        return " ".join(self.said)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the script needs to show the values; with rows, a value is compared with no other one at the same x."""
+        points = [(x, y, arm, text, *numbers) for x, y, arm, numbers, text in self.points]
+        rows = not self.axes.yaxis.get_visible()
+        return {"arena": self.arena, "rows": rows, "best": self.best, "columns": self.columns, "points": points}
+
+    def finish(self) -> None:
+        """Give all points their positions in the SVG, after the figure is drawn."""
+        lost = self._in_svg(self.lost, self.axes.get_xaxis_transform())
+        self.points, self.lost = [*self._in_svg(self.points, self.axes.transData), *lost], []
 
     def _in_svg(self, points: Sequence[Point], transform: Transform) -> Iterator[Point]:
         """Points with positions in the SVG, and with more digits than a screen shows, but no more."""

@@ -98,7 +98,7 @@ def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmSty
     interval = [row.steps * (row.ci_low or row.shortest), row.steps * (row.ci_high or row.longest)]
     wide: dict[str, Any] = {"color": style.color, "linewidth": 5, "alpha": 0.35, "solid_capstyle": "butt"}
     mark(panel, style, *panel.axes.plot(interval, [height, height], **wide))
-    panel.summary.append(f"{row.optimizer}, {row.steps} steps: speed-up {speedup_text(row)}.")
+    panel.said.append(f"{row.optimizer}, {row.steps} steps: speed-up {speedup_text(row)}.")
     return max(reached, row.steps), height
 
 
@@ -149,5 +149,5 @@ def _draw_trend(panel: Panel, row: SizeTrend, sizes: dict[str, int], style: ArmS
     values = [row.smallest * (row.largest / row.smallest) ** x for x in along]
     texts = [f"{row.optimizer}, {size:.0f} parameters: {three(value)}" for size, value in zip(at, values, strict=True)]
     draw_line(panel, style, at, values, texts, markersize=0)
-    panel.summary.append(f"{row.optimizer}: {three(row.smallest)} to {three(row.largest)}; {row.verdict}.")
+    panel.said.append(f"{row.optimizer}: {three(row.smallest)} to {three(row.largest)}; {row.verdict}.")
     return at[-1], values[-1]

@@ -67,6 +67,6 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], styles: ArmStyles) -> None:
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))
         space = (text_width(time + factor) + 8) / inner_width(axes)
         limit = max(limit, end / max(1 - space, 0.2))
-        panel.summary.append(f"{cost.optimizer}: {time}.")
+        panel.said.append(f"{cost.optimizer}: {time}.")
     name_rows(panel, [(styles[cost.optimizer].label, styles[cost.optimizer]) for cost in costs], size=10)
     axes.set_xlim(0, limit or 1.0)

@@ -11,7 +11,7 @@ from matplotlib.transforms import Affine2D
 
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.panel import DrawnPanel
+from fairbench.report.figures.panel import Panel
 from fairbench.report.figures.style import ArmStyle
 
 REFERENCE = re.compile(r"#([\w.-]+)")
@@ -53,7 +53,7 @@ def _without_namespaces(root: Element) -> Element:
     return root
 
 
-def _panel(group: Element, part: DrawnPanel, shared: dict[str, Element], prefix: str, title: str) -> str:
+def _panel(group: Element, part: Panel, shared: dict[str, Element], prefix: str, title: str) -> str:
     """One panel with the definitions that it refers to."""
     for parent in list(group.iter()):
         for defs in parent.findall("defs"):
