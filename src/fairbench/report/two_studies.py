@@ -10,11 +10,11 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, two_arms, two_verdicts
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import mean_and_deviation, plural, rate, some, three
+from fairbench.common.formatting import plural, rate, some, three
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.sections.verdicts import ORDER, GridText, grid_column
 from fairbench.report.table import Table
-from fairbench.report.view import ARM, Column, intervals, numbers, words
+from fairbench.report.view import ARM, Column, intervals, means, numbers, words
 from fairbench.study.history import Change
 
 OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "p_holm")
@@ -88,12 +88,6 @@ def _plan_data(found: TwoStudies) -> Table[dict[str, Any]]:
     return Table(rows, ("setting", "a", "b"))
 
 
-def _mean(side: str) -> Column:
-    mean, std = (f"{of}_{side.lower()}" for of in ("mean", "std"))
-    of_arm = attrgetter(mean, std)
-    return Column(side, lambda x: mean_and_deviation(*of_arm(x)), attrgetter(mean), more={"std": attrgetter(std)})
-
-
 def _verdict_column(side: str) -> Column:
     of = attrgetter(side.lower())
 
@@ -139,8 +133,8 @@ TWO_STUDIES = (
                 (
                     *ARM,
                     words("Metric", "metric"),
-                    _mean("A"),
-                    _mean("B"),
+                    means("A", "mean_a", "std_a"),
+                    means("B", "mean_b", "std_b"),
                     intervals("Gain of B", "gain"),
                     Column("Compared", lambda x: x.method or "not compared"),
                     words("Note", "note"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from fairbench.common.formatting import column_of_numbers, interval
+from fairbench.common.formatting import column_of_numbers, interval, mean_and_deviation
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -122,11 +122,19 @@ def integers(title: str, attribute: str) -> Column:
     return numbers(title, attribute, str)
 
 
-def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high") -> Column:
-    """A column of an attribute that is a difference, with its interval."""
+def intervals(
+    title: str, middle: str, low: str = "ci_low", high: str = "ci_high", form: Callable[..., str] = interval
+) -> Column:
+    """A column of an attribute with its interval, which is a difference if the form is not another one."""
     of_row = attrgetter(middle, low, high)
     ends = {"low": attrgetter(low), "high": attrgetter(high)}
-    return Column(f"{title} [95% CI]", lambda row: interval(*of_row(row)), attrgetter(middle), more=ends)
+    return Column(f"{title} [95% CI]", lambda row: form(*of_row(row)), attrgetter(middle), more=ends)
+
+
+def means(title: str, mean: str, std: str) -> Column:
+    """A column of an attribute that is a mean, with its standard deviation."""
+    of_row = attrgetter(mean, std)
+    return Column(title, lambda row: mean_and_deviation(*of_row(row)), attrgetter(mean), more={"std": attrgetter(std)})
 
 
 def page_only(*columns: Column) -> tuple[Column, ...]:

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 from scipy.optimize import isotonic_regression
 
-from fairbench.report.figures.canvas import BOTTOM, TOP
+from fairbench.report.figures.canvas import BOTTOM, TOP, panels
 from fairbench.report.figures.panel import Panel, mark
 from fairbench.report.figures.style import ArmStyle
 from fairbench.report.figures.text import POINTS_PER_INCH, RIGHT, columns, figure_width, panel_width, scale, text_width
@@ -31,39 +31,29 @@ def width_for(labels: Iterable[str]) -> float:
     return RIGHT + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
 
 
-def lines_height(lines: int) -> float:
-    """The height in inches of a panel of lines and their labels; four have space in a column of a paper."""
-    labels = min(lines, MOST_LABELS) if panel_width() >= WIDE else 0
-    return max(2.4 if columns() == 1 else 3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
+def line_panels(
+    titles: Mapping[str, str], styles: Collection[ArmStyle], labels: Iterable[str] = ()
+) -> tuple[Figure, dict[str, Panel]]:
+    """A figure with a panel of lines for each arena, with space for labels at their ends, see `label_ends`.
 
-
-def label_space(styles: Collection[ArmStyle], labels: Iterable[str] = ()) -> dict[str, float]:
-    """The space in inches for labels at the right of panels, and for a legend below all of them.
-
-    A legend names all lines if they are more than a panel has labels. Narrow panels have no labels.
+    Four labels have space in a column of a paper. A legend names all lines if a panel has labels for fewer of them, and
+    where panels are too narrow for labels.
     """
     narrow = panel_width() < WIDE
-    rows = -(-len(styles) // _legend_columns(styles))
+    labeled = 0 if narrow else min(len(styles), MOST_LABELS)
+    height = max(2.4 if columns() == 1 else 3.4, TOP + BOTTOM + labeled * LABEL_HEIGHT)
     right = RIGHT if narrow else width_for(labels or [style.end for style in styles])
-    return {"right": right, "legend": 0.2 + LABEL_HEIGHT * rows if narrow or len(styles) > MOST_LABELS else 0.0}
-
-
-def draw_legend(figure: Figure, styles: Collection[ArmStyle]) -> None:
-    """Name all lines below the panels if not all have labels."""
-    if panel_width() < WIDE or len(styles) > MOST_LABELS:
-        samples = [
-            Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label)
-            for x in styles
-        ]
-        place: dict[str, Any] = {"loc": "lower center", "ncols": _legend_columns(styles)}
-        place |= {"fontsize": LEGEND_SIZE * scale(), "labelspacing": 0.3, "handlelength": 3.5, "columnspacing": 1}
-        figure.legend(handles=samples, **place)
-
-
-def _legend_columns(styles: Iterable[ArmStyle]) -> int:
-    """The names that have space in a row of a legend, each with a sample of its line."""
+    if labeled == len(styles):
+        return panels(titles, height, right=right)
     widest = max(text_width(style.label, LEGEND_SIZE) for style in styles)
-    return max(1, min(5, int(figure_width() * POINTS_PER_INCH / (widest + 6 * LEGEND_SIZE))))
+    in_row = max(1, min(5, int(figure_width() * POINTS_PER_INCH / (widest + 6 * LEGEND_SIZE))))
+    figure, by_arena = panels(titles, height, right=right, legend=0.2 + LABEL_HEIGHT * -(-len(styles) // in_row))
+    samples = [
+        Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in styles
+    ]
+    place: dict[str, Any] = {"loc": "lower center", "ncols": in_row, "fontsize": LEGEND_SIZE * scale()}
+    figure.legend(handles=samples, labelspacing=0.3, handlelength=3.5, columnspacing=1, **place)
+    return figure, by_arena
 
 
 def label_ends(panel: Panel, ends: Mapping[str, tuple[ArmStyle, tuple[float, float]]]) -> None:

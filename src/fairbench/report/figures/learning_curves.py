@@ -9,8 +9,8 @@ from fairbench.analysis.curves import Curve, curves, mean_curve
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import mean_and_deviation, percent
-from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
-from fairbench.report.figures.labels import MOST_LABELS, draw_legend, label_ends, label_space, lines_height
+from fairbench.report.figures.canvas import Drawing, finished, over_seeds, titles
+from fairbench.report.figures.labels import MOST_LABELS, label_ends, line_panels
 from fairbench.report.figures.panel import Panel, draw_band, draw_line
 from fairbench.report.figures.style import ArmStyles, arm_labels, axis_label, no_line, reference_first
 
@@ -59,9 +59,8 @@ def _draw(
     if not arenas:
         return None
     labels = {arena: arm_labels(results.of(arena)) for arena in arenas}
-    space = label_space(styles.values(), [label for of_arena in labels.values() for label in of_arena.values()])
-    figure, by_arena = panels(titles(suite, arenas), lines_height(len(styles)), **space)
-    draw_legend(figure, styles.values())
+    every = [label for of_arena in labels.values() for label in of_arena.values()]
+    figure, by_arena = line_panels(titles(suite, arenas), styles.values(), every)
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         drawn = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
@@ -101,8 +100,7 @@ def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     if not arenas:
         return None
     drawn = [style for name, style in styles.items() if name in {arm.optimizer for arm, _ in curves}]
-    figure, by_arena = panels(titles(analyses.suite, arenas), lines_height(len(drawn)), **label_space(drawn))
-    draw_legend(figure, drawn)
+    figure, by_arena = line_panels(titles(analyses.suite, arenas), drawn)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("training step")
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))

@@ -8,9 +8,9 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
 from fairbench.common.formatting import number, plural, rate
-from fairbench.report.figures.canvas import Drawing, finished, panels, titles
+from fairbench.report.figures.canvas import Drawing, finished, titles
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
+from fairbench.report.figures.labels import label_ends, line_panels
 from fairbench.report.figures.panel import Panel, Point, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles, axis_label, no_line, reference_first
 from fairbench.suites.schema import Suite
@@ -35,8 +35,7 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     if not arenas:
         return None
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
-    figure, by_arena = panels(titles(suite, arenas), lines_height(len(styles)), **label_space(styles.values()))
-    draw_legend(figure, styles.values())
+    figure, by_arena = line_panels(titles(suite, arenas), styles.values())
     for arena, panel in by_arena.items():
         label, maximize = axis_label(suite, arena)
         arms = reference_first(results, arena)

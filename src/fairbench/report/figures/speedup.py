@@ -10,9 +10,9 @@ from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, curve_arenas, speedups
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import NONE, measured, three
-from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels
+from fairbench.report.figures.canvas import Drawing, finished, over_seeds
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
+from fairbench.report.figures.labels import label_ends, line_panels
 from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles
 
@@ -45,8 +45,7 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         titles[name] = f"{name}: {suite.facts(arenas[0]).title}"
     if not curves:
         return None
-    figure, by_curve = panels(titles, lines_height(len(styles)), **label_space(styles.values()))
-    draw_legend(figure, styles.values())
+    figure, by_curve = line_panels(titles, styles.values())
     for panel, (arenas, rows) in zip(by_curve.values(), curves.items(), strict=True):
         metric = suite.arenas[arenas[0]].metric
         panel.best = "high" if suite.direction(arenas[0]) == "max" else "low"
@@ -113,8 +112,7 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     if not trends:
         return None
     titles = {name: f"{name}: {suite.facts(known[name][0]).title}" for name in trends}
-    figure, by_ladder = panels(titles, lines_height(len(styles)), **label_space(styles.values()))
-    draw_legend(figure, styles.values())
+    figure, by_ladder = line_panels(titles, styles.values())
     for name, panel in by_ladder.items():
         sizes = {x: plan.cell.parameters for x in known[name] if (plan := suite.arenas[x]).cell}
         panel.axes.set_xlabel("parameters")

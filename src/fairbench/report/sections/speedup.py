@@ -1,5 +1,7 @@
 """The speed-up over the reference, and its trend over size."""
 
+from dataclasses import replace
+
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend, ladder_laws, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, speedups
@@ -41,11 +43,11 @@ def _speedup_caption(analyses: Analyses) -> str:
     )
 
 
-def _time_text(row: Speedup) -> str:
-    if row.time_speedup is None:
+def _ratio(middle: float | None, *ends: float | None) -> str:
+    if middle is None:
         return NONE
-    low, high = ("open" if end is None else three(end) for end in (row.time_low, row.time_high))
-    return f"{three(row.time_speedup)} [{low}, {high}]"
+    low, high = ("open" if end is None else three(end) for end in ends)
+    return f"{three(middle)} [{low}, {high}]"
 
 
 def _trend_caption(analyses: Analyses) -> str:
@@ -55,14 +57,6 @@ def _trend_caption(analyses: Analyses) -> str:
         f"exponent of the size. Holds: the trend is within the margin of {exact(analyses.suite.trend_margin)}."
     )
 
-
-def _ratio_text(row: SizeTrend) -> str:
-    if row.speedup is None or row.ci_low is None or row.ci_high is None:
-        return three(row.speedup)
-    return f"{three(row.speedup)} [{three(row.ci_low)}, {three(row.ci_high)}]"
-
-
-ENDS = {"low": lambda row: row.ci_low, "high": lambda row: row.ci_high}
 
 SPEEDUP = Section[Analyses](
     "speedup",
@@ -75,13 +69,8 @@ SPEEDUP = Section[Analyses](
             (
                 *ARM,
                 integers("Steps", "steps"),
-                Column("Speed-up [95% CI]", speedup_text, lambda row: row.speedup, more=ENDS),
-                Column(
-                    "In time [95% CI]",
-                    _time_text,
-                    lambda row: row.time_speedup,
-                    more={"low": lambda row: row.time_low, "high": lambda row: row.time_high},
-                ),
+                replace(intervals("Speed-up", "speedup"), show=speedup_text),
+                intervals("In time", "time_speedup", "time_low", "time_high", _ratio),
                 words("Verdict", "verdict"),
                 Column("Faster", lambda row: "yes" if row.claimed else "no"),
                 *page_only(integers("Seeds", "n"), words("Note", "note")),
@@ -97,7 +86,7 @@ SPEEDUP = Section[Analyses](
             lambda a: a.of(size_trends),
             (
                 *ARM,
-                Column("Speed-up [95% CI]", _ratio_text, lambda row: row.speedup, more=ENDS),
+                intervals("Speed-up", "speedup", form=_ratio),
                 *page_only(aligned("Smallest", "smallest"), aligned("Largest", "largest")),
                 intervals("Trend", "trend", "trend_low", "trend_high"),
                 numbers("Holm p", "p_holm", p_value),
