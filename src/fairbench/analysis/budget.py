@@ -134,12 +134,11 @@ def _count(runs: Sequence[Run]) -> tuple[int, int]:
 
 def _amount(options: Mapping[str, Any], treatment: str, default: str) -> str:
     """The first option for a treatment that is on, or the default if none of them is set."""
-    names = [name for name, words in TREATMENTS.items() if words == treatment]
-    values = [options[name] for name in names if options.get(name) is not None]
-    if not values:
-        return default
+    values = [options.get(name) for name, words in TREATMENTS.items() if words == treatment]
     chosen = next(filter(None, values), None)
-    return "none" if chosen is None else "on" if chosen is True else str(chosen)
+    if chosen is None:
+        return default if values.count(None) == len(values) else "none"
+    return "on" if chosen is True else str(chosen)
 
 
 def _decay(factory: str, options: Mapping[str, Any], default: str) -> str:

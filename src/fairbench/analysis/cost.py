@@ -73,12 +73,9 @@ def _cost(arm: ArmResults) -> Cost | None:
     taken = _alone(arm)
     if not taken:
         return None
-
-    def per_step(phase: str) -> float:
-        return float(1000 * median(getattr(x.seconds, phase) / x.steps for x in taken))
-
     kinds = {x.data_on for x in taken}
-    phases = {f"{phase}_ms": per_step(phase) for phase in STEP_PHASES}
+    per_step = {phase: median(getattr(x.seconds, phase) / x.steps for x in taken) for phase in STEP_PHASES}
+    phases = {f"{phase}_ms": float(1000 * seconds) for phase, seconds in per_step.items()}
     return Cost(
         arm.arena,
         arm.optimizer,

@@ -60,7 +60,8 @@ def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
 
     forecasts = [_forecast(preflight, arena, results) for arena in preflight.study.suite.arenas]
     trends = detectable_trends(results)
-    return [replace(x, **trends[x.arena]._asdict()) if x.arena in trends else x for x in forecasts]
+    known = [(x, *trends.get(x.arena, (None, None))) for x in forecasts]
+    return [replace(x, trend=trend, trend_spread=spread) for x, trend, spread in known]
 
 
 def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:

@@ -154,18 +154,14 @@ class Document(Generic[SourceT]):
 
     def __rich__(self) -> Group:
         """The flags, the tables for a terminal, the findings, and the paths of the files; the last alone if brief."""
-        notes = sum(flag.severity == "note" for flag in self.flags)
-        shown = [x.name for x in self.outputs if x.in_terminal and x.name in self.tables]
-        content: list[RenderableType] = (
-            []
-            if self.brief
-            else [
-                *flag_lines(self.flags),
-                *([whole(f"{plural(notes, 'note')}; fairbench audit {self.page.parent} shows them")] if notes else []),
-                *(rich_table(self.tables[name]) for name in shown),
-                *(Text.assemble((finding.topic, "bold"), ": ", finding.text) for finding in self.findings),
-            ]
-        )
+        content: list[RenderableType] = []
+        if not self.brief:
+            content += flag_lines(self.flags)
+            if notes := sum(flag.severity == "note" for flag in self.flags):
+                content.append(whole(f"{plural(notes, 'note')}; fairbench audit {self.page.parent} shows them"))
+            shown = [x.name for x in self.outputs if x.in_terminal and x.name in self.tables]
+            content += (rich_table(self.tables[name]) for name in shown)
+            content += (Text.assemble((finding.topic, "bold"), ": ", finding.text) for finding in self.findings)
         failed = [Text(f"{plural(self.failed, 'trial')} failed", "bold red")] if self.failed else []
         tables = f"tables in {', '.join(map(str, self.files))}"
         where = f"everything in {self.page.parent}, the report in {self.page}" if self.page_name else tables

@@ -18,12 +18,6 @@ from fairbench.study.history import changes
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
-BASIS = (
-    "The published values are of a validation split, ours of the test split, {selection}. Our perplexity is exp(loss) "
-    "of each seed, then mean and standard deviation; it restates the loss and is no second result. Times of different "
-    "machines are compared only by ratios: of published wall times, and of our training steps."
-)
-
 
 @dataclass(frozen=True)
 class CostRow:
@@ -126,8 +120,11 @@ def _settings(suite: Suite, other: Suite) -> dict[str, Any]:
 
 def _basis(found: Replication) -> str:
     selected = found.analyses.suite.selection == "test"
-    return BASIS.format(
-        selection="on which the suite selects its settings" if selected else "which no selection has read"
+    selection = "on which the suite selects its settings" if selected else "which no selection has read"
+    return (
+        f"The published values are of a validation split, ours of the test split, {selection}. Our perplexity is "
+        "exp(loss) of each seed, then mean and standard deviation; it restates the loss and is no second result. Times "
+        "of different machines are compared only by ratios: of published wall times, and of our training steps."
     )
 
 
@@ -199,14 +196,14 @@ def _yes_or_no(title: str, attribute: str) -> Column:
     return Column(title, lambda row: {None: NONE, True: "yes", False: "no"}[getattr(row, attribute)])
 
 
-def _published(row: ValueRow) -> str:
-    return f"{row.published_mean}" + (f" ± {row.published_std}" if row.published_std is not None else "")
-
-
 VALUE_COLUMNS = (
     *ARM,
     words("Metric", "metric"),
-    Column("Published", _published, lambda row: float(row.published_mean)),
+    Column(
+        "Published",
+        lambda row: " ± ".join(str(x) for x in (row.published_mean, row.published_std) if x is not None),
+        lambda row: float(row.published_mean),
+    ),
     Column("Ours", lambda row: mean_and_deviation(row.our_mean, row.our_std), lambda row: row.our_mean),
     numbers("n", "n", str),
     numbers("Difference", "difference", signed),

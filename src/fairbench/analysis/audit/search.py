@@ -12,18 +12,16 @@ from fairbench.common.formatting import plural, rate, some
 from fairbench.suites.search import are_numbers
 
 
-def tried_rates(arm: ArmResults) -> list[float]:
-    """The rates among which the selected one was chosen, rising: those of stage 2; of the sweep if it has only one."""
-    full = {run.lr for run in arm.full_length if run.lr is not None}
-    return sorted(full if len(full) > 1 else {run.lr for run in arm.sweep if run.lr is not None})
-
-
 def edge(arm: ArmResults) -> str:
-    """The place of the selected rate among the tried ones, "lowest", "highest" or "inside"; empty without any."""
+    """The place of the selected rate among those of stage 2, or of the sweep if stage 2 has only one.
+
+    It is "lowest", "highest" or "inside"; empty without any.
+    """
     if not (arm.selected and arm.sweep):
         return ""
-    tried = tried_rates(arm)
-    return {tried[0]: "lowest", tried[-1]: "highest"}.get(arm.selected.lr, "inside")
+    full, short = ({run.lr for run in runs if run.lr is not None} for runs in (arm.full_length, arm.sweep))
+    tried = full if len(full) > 1 else short
+    return {min(tried): "lowest", max(tried): "highest"}.get(arm.selected.lr, "inside")
 
 
 @check("rate at the edge", "warn", "Widen the range of rates, or give the searches more settings (`sweep.budget`).")

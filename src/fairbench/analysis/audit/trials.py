@@ -44,13 +44,9 @@ def _mixture(suite: Suite, mixture: Mixture) -> str:
 @check("unequal conditions", "fail", "Find the code that draws random numbers or changes the data for one optimizer.")
 def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
-    differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in case.of(hash_checks) if not x.agrees]
-    if not differing:
-        return ""
-    return (
-        "initial weights, batch order or noise differ between trials in "
-        f"{', '.join(differing)}. Comparisons there are not fair."
-    )
+    differing = ", ".join(f"{x.arena} {x.stage} seed {x.seed}" for x in case.of(hash_checks) if not x.agrees)
+    differ = f"initial weights, batch order or noise differ between trials in {differing}"
+    return f"{differ}. Comparisons there are not fair." if differing else ""
 
 
 @check("conditions not shown", "note", "Let the program show them: `trial.start(model)` and `trial.batch(x)`.")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -103,11 +103,6 @@ class Ladder(NamedTuple):
     trends: list[SizeTrend]
 
 
-def ladders(analyses: Analyses) -> dict[str, Ladder]:
-    """Each ladder of the suite by its name."""
-    return judge_ladders(analyses.results)
-
-
 def ladder_laws(analyses: Analyses) -> list[LadderLaw]:
     """The law of each ladder that has one, in the order of the suite."""
     return [ladder.row for ladder in analyses.of(ladders).values() if ladder.row]
@@ -118,22 +113,20 @@ def size_trends(analyses: Analyses) -> list[SizeTrend]:
     return [row for ladder in analyses.of(ladders).values() for row in ladder.trends]
 
 
+def ladders(analyses: Analyses) -> dict[str, Ladder]:
+    """Each ladder of the suite by its name."""
+    return judge_ladders(analyses.results)
+
+
 def judge_ladders(results: Results) -> dict[str, Ladder]:
     """Each ladder by its name; the level of the verdicts is alpha over the number of ladders."""
     suite = results.study.suite
     return {x: _judge(results, x, arenas, suite.alpha / len(suite.ladders)) for x, arenas in suite.ladders.items()}
 
 
-class Detectable(NamedTuple):
-    """What a ladder can find, see `fairbench.analysis.forecast.Forecast`."""
-
-    trend: float | None
-    trend_spread: float | None
-
-
-def detectable_trends(results: Results) -> dict[str, Detectable]:
-    """What the ladder of each arena can find; nothing for arenas without a ladder that determines a law."""
-    suite, found = results.study.suite, dict[str, Detectable]()
+def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]:
+    """`trend` and `trend_spread` of a `Forecast` for each arena; nothing where a ladder does not determine a law."""
+    suite, found = results.study.suite, dict[str, tuple[float | None, float]]()
     judged = judge_ladders(results)
     for ladder, arenas in suite.ladders.items():
         cells = [(x, name) for x in arenas for name in suite.optimizers]
@@ -147,7 +140,7 @@ def detectable_trends(results: Results) -> dict[str, Detectable]:
         if (law := judged[ladder].law) and law.spread:
             alike = replace(law, speed_ups=())
             trend = max(detectable_trend(sizes, steps, *design, alike, law.spread, alpha=level).values())
-        found |= dict.fromkeys(arenas, Detectable(trend, spread))
+        found |= dict.fromkeys(arenas, (trend, spread))
     return found
 
 
@@ -186,11 +179,12 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
     else:
         notes = dict.fromkeys(suite.optimizers, f"not all trials of {reference} finished")
     about = {trend.optimizer: trend for trend in trends}
-    others = [name for name in suite.optimizers if name != reference]
     sizes = [plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell]
-    about_all = (ladder, suite.reference, metric)
-    rows = [_row(*about_all, about.get(x) or Trend(x, UNKNOWN, note=notes[x]), law, sizes) for x in others]
-    return Ladder(law, _law(ladder, metric, law, table) if law else None, rows)
+    judged = [about.get(x) or Trend(x, UNKNOWN, note=notes[x]) for x in suite.optimizers if x != reference]
+    rows = [_row(ladder, reference, metric, trend, law, sizes) for trend in judged]
+    shared = {x.name: getattr(law, x.name) for x in fields(LadderLaw) if hasattr(law, x.name)}
+    cells, n = table.shape
+    return Ladder(law, LadderLaw(arena=ladder, metric=metric, cells=cells, n=n, **shared) if law else None, rows)
 
 
 def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, sizes: Sequence[int]) -> SizeTrend:
@@ -213,9 +207,3 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
         p=exponent.p,
         p_holm=trend.p_holm,
     )
-
-
-def _law(ladder: str, metric: str, law: Law, table: Array) -> LadderLaw:
-    (cells, n), shared = table.shape, (law.E, law.A, law.alpha, law.B, law.beta, law.center, law.largest)
-    errors = law.spread, law.misfit, law.error, law.left_out_error
-    return LadderLaw(ladder, metric, law.reference, *shared, cells, n, *errors)

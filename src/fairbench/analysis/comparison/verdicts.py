@@ -257,8 +257,6 @@ def _shortage(arms: Iterable[ArmResults], *statuses: str) -> str:
     return ", ".join(f"{name} {status} {count}/{of}" for name, status, count, of in counts if count)
 
 
-def _identical_seeds(ours: Sequence[Run], theirs: Sequence[Run]) -> int:
-    hashes = {run.seed: run.hash("final_weights") for run in theirs}
-    return sum(
-        run.hash("final_weights") is not None and run.hash("final_weights") == hashes.get(run.seed) for run in ours
-    )
+def _identical_seeds(*arms: Sequence[Run]) -> int:
+    ours, theirs = ({(run.seed, run.hash("final_weights")) for run in runs} for runs in arms)
+    return sum(weights is not None for _, weights in ours & theirs)

@@ -65,18 +65,11 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Law:
-    """The law of a ladder.
+    """The law of a ladder; the reference has r = 1 and t = 0. `LadderLaw` explains what is not explained here.
 
     Attributes:
-        E, A, alpha, B, beta: its shared coefficients; the reference has r = 1 and t = 0.
-        center: N0, the geometric mean of the sizes.
-        largest: the largest size.
         speed_ups: those of the other optimizers.
-        spread: standard deviation between seeds, pooled over the cells; None for a single seed.
-        misfit: mean square of the residuals in units of what the seeds explain, sum(residual^2) n / (spread^2 (cells -
-            parameters)): about 1 where the law describes the cells; None without a spread.
-        error: mean absolute relative error of the law at the means of its cells.
-        left_out_error: the same at the largest size, for the law of the other sizes; None for fewer than 4 sizes.
+        misfit: sum(residual^2) n / (spread^2 (cells - parameters)); None without a spread.
     """
 
     E: float
