@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -182,9 +182,9 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
     sizes = [plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell]
     judged = [about.get(x) or Trend(x, UNKNOWN, note=notes[x]) for x in suite.optimizers if x != reference]
     rows = [_row(ladder, reference, metric, trend, law, sizes) for trend in judged]
-    shared = {x.name: getattr(law, x.name) for x in fields(LadderLaw) if hasattr(law, x.name)}
-    cells, n = table.shape
-    return Ladder(law, LadderLaw(arena=ladder, metric=metric, cells=cells, n=n, **shared) if law else None, rows)
+    known: dict[str, Any] = {x.name: getattr(law, x.name) for x in fields(LadderLaw) if hasattr(law, x.name)}
+    known |= dict(zip(("cells", "n"), table.shape, strict=True))
+    return Ladder(law, LadderLaw(arena=ladder, metric=metric, **known) if law else None, rows)
 
 
 def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, sizes: Sequence[int]) -> SizeTrend:
