@@ -65,7 +65,7 @@ def test_no_benchmark_replaces_a_module_of_python():
     assert not {path.stem for path in (ROOT / "benchmarks").glob("*.py")} & sys.stdlib_module_names
 
 
-PAGE = ROOT / "docs/verdicts.md"
+PAGE = ROOT / "docs/tables-from-elsewhere.md"
 
 
 def test_the_sizes_of_an_installation_are_the_benchmarks():

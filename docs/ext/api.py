@@ -48,16 +48,9 @@ def plain_reference(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_x
     return text if node.get("refdomain") == "py" and not node.get("refexplicit") else None
 
 
-def with_dashes(app: Sphinx, document: nodes.document) -> None:
-    """Write a dash between an argument and its meaning, where Sphinx has two hyphens."""
-    for text in [x for x in document.findall(nodes.Text) if x == " -- "]:
-        text.parent.replace(text, nodes.Text(" – "))
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive and the check."""
     app.add_directive("api", Api)
-    app.connect("doctree-read", with_dashes)
     app.connect("env-check-consistency", check_names)
     app.connect("missing-reference", plain_reference)
     return {"version": "1", "parallel_read_safe": True}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from pathlib import Path
 from types import NoneType, SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -18,13 +16,11 @@ from msgspec import Struct
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from fairbench.analysis.audit import AUDIT_CHECKS
 from fairbench.analysis.published.replication import ValueRow, VerdictRow
 from fairbench.analysis.two_studies import TwoArms
 from fairbench.arenas.program import ProgramOptions
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.cli.parser import parser
-from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.optimizers.resolve import NEEDS, SCHEDULES
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.parquet import RecordTable, columns
@@ -41,7 +37,6 @@ from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT
 
 Lines = Iterator[str]
-ROOT = Path(__file__).parents[2]
 TABLES: Mapping[str, type] = {
     "The first lines": Suite,
     "[compare]": Compare,
@@ -134,14 +129,11 @@ def _default(field: Any) -> str:
 
 def shocks() -> Lines:
     """The kinds of shocks."""
-    rows = [
-        (code(name), facts.title, ", ".join(facts.kinds), _settings(facts.options)) for name, facts in SHOCKS.items()
-    ]
+    rows = []
+    for name, facts in SHOCKS.items():
+        options = ", ".join(code(f"{key} = {json.dumps(value)}") for key, value in facts.options.items())
+        rows.append((code(name), facts.title, ", ".join(facts.kinds), options))
     yield from table(("kind", "effect", "data", "option"), rows)
-
-
-def _settings(options: Mapping[str, Any]) -> str:
-    return ", ".join(code(f"{name} = {json.dumps(value)}") for name, value in options.items())
 
 
 def words_of() -> Lines:
@@ -199,48 +191,6 @@ def _record_keys(kind: Any, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _record_keys(inner, f"{prefix}{name}.")
 
 
-def audit() -> Lines:
-    """Every flag of the audit, and the function that raises it."""
-    for check in AUDIT_CHECKS:
-        file = Path(inspect.getfile(check.judge)).relative_to(ROOT)
-        yield from (f"## {check.name.capitalize()}", "", f"**{check.severity}**: {escaped(check.condition)}", "")
-        yield from (f"What to do: {escaped(check.advice)}", "")
-        yield from (f"Raised by [{check.judge.__name__}](../../{file.as_posix()}).", "")
-
-
-def optimizers() -> Lines:
-    """The facts of every registered optimizer."""
-    for name, facts in OPTIMIZERS.items():
-        rate = f"swept, from a grid that is multiplied by {facts.lr_scale:g}"
-        if facts.lr is not None:
-            rate = f"fixed at {facts.lr:g}, since it estimates its rate"
-        factors = f", and {facts.factors}" if facts.factors else ""
-        rows = {
-            "class": code(facts.factory),
-            "learning rate": rate,
-            "weight decay": facts.decay,
-            "set by fairbench": _settings(facts.options),
-            "groups": code(facts.groups),
-            "needs": ", ".join(map(code, facts.needs)),
-            "state for each weight": f"{facts.state}{factors}",
-            "paper": re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", facts.reference),
-        }
-        yield from (f"## {name}", "", f"{facts.title[0].upper()}{facts.title[1:]}.", "")
-        yield from (f"* {key}: {value}" for key, value in rows.items() if value)
-        yield ""
-
-
-def arguments() -> Lines:
-    """The arguments of PsiLogic with their defaults."""
-    parameters = inspect.signature(PsiLogic).parameters
-    words = meanings(PsiLogic, "Args")
-    rows = [
-        (code(name), "required" if x.default is x.empty else code(repr(x.default)), escaped(words[name]))
-        for name, x in parameters.items()
-    ]
-    yield from table(("argument", "default", "meaning"), rows)
-
-
 def presets() -> Lines:
     """The values of the presets, and the chaos gain of each part of a model."""
     defaults = inspect.signature(PsiLogic).parameters
@@ -258,7 +208,7 @@ def presets() -> Lines:
 PARTS: Mapping[str, Callable[[], Lines]] = {
     function.__name__: function
     for function in (
-        command, suite_keys, shocks, words_of, data_files, record, audit, optimizers, arguments, presets,
+        command, suite_keys, shocks, words_of, data_files, record, presets,
     )
 }  # fmt: skip
 

@@ -102,8 +102,8 @@ def write_files():
     sines = re.sub(r"\[sweep\].*(?=\[training\])", searches, block(arenas, "[arenas.sine-wide]"), flags=re.DOTALL)
     (text,) = re.findall(r'`(data = \{ source = "text".*?\})`', (DOCS / "paper-study.md").read_text())
     files = {
-        "FILE.csv": block("verdicts.md", "arena,optimizer,seed,value,better"),
-        "my_table.csv": block("verdicts.md", "arena,optimizer,seed,value,better"),
+        "FILE.csv": block("tables-from-elsewhere.md", "arena,optimizer,seed,value,better"),
+        "my_table.csv": block("tables-from-elsewhere.md", "arena,optimizer,seed,value,better"),
         "perceptron.py": block(arenas, "class Perceptron"),
         "sines.toml": sines,
         "my_suite.toml": SMALLER + block(optimizers, "[optimizers.MyRule-slow]"),
