@@ -65,7 +65,7 @@ def test_no_benchmark_replaces_a_module_of_python():
     assert not {path.stem for path in (ROOT / "benchmarks").glob("*.py")} & sys.stdlib_module_names
 
 
-VERDICTS, TABLES = ROOT / "docs/verdicts.md", ROOT / "docs/tables-from-elsewhere.md"
+VERDICT_PAGE, TABLE_PAGE = ROOT / "docs/verdicts.md", ROOT / "docs/tables-from-elsewhere.md"
 
 
 def test_the_sizes_of_an_installation_are_the_benchmarks():
@@ -103,7 +103,7 @@ def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as
 
 
 def test_every_verdict_and_every_column_of_significance_is_explained():
-    table = VERDICTS.read_text().partition("## significance.csv")
+    table = VERDICT_PAGE.read_text().partition("## significance.csv")
     assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)
     described = table[2].partition("\n\n## ")[0]
     names = [name for row in re.findall(r"^\| (`.*?) \|", described, flags=re.MULTILINE) for name in row.split(", ")]
@@ -134,7 +134,7 @@ def test_the_papers_verdicts_are_those_of_the_command(words, monkeypatch, capsys
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["verdicts", *words]) == 0
     shown = [f"    {line.rstrip()}" for line in capsys.readouterr().out.splitlines()]
-    assert "\n".join([f"    $ fairbench verdicts {' '.join(words)}", *shown]) + "\n\n" in TABLES.read_text()
+    assert "\n".join([f"    $ fairbench verdicts {' '.join(words)}", *shown]) + "\n\n" in TABLE_PAGE.read_text()
 
 
 def test_texts_use_the_words_of_the_field():
