@@ -227,8 +227,8 @@ class Table(Sequence[RowT], Generic[RowT]):
         """The table for a notebook."""
         view = self.view
         head = Markup("").join(Markup("<th>{}</th>").format(column.title) for column in view.columns)
-        rows = [Markup("").join(_html(x) for x in row) for row in view.rows[:IN_NOTEBOOK]]
-        body = Markup("").join(Markup("<tr>{}</tr>").format(row) for row in rows)
+        rows = (Markup("").join(map(_html, row)) for row in view.rows[:IN_NOTEBOOK])
+        body = Markup("").join(map(Markup("<tr>{}</tr>").format, rows))
         caption = Markup("<caption>{}</caption>").format(view.caption) if view.caption else ""
         more = Markup("<p>{}</p>").format(f"... {IN_NOTEBOOK} of {len(self)} rows") if len(self) > IN_NOTEBOOK else ""
         return str(

@@ -89,26 +89,10 @@ def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
 def _interaction(arena: str, schedules: tuple[str, str], a: Comparison, b: Comparison) -> Interaction:
     test = None if a.gain is None or b.gain is None else _test(b.gain - a.gain, a, b)
     lost = (f"{c.arena} {c.verdict}: {c.note}" for c in (a, b) if c.gain is None)
+    about = (arena, a.optimizer, a.baseline, a.metric, *schedules, a.gain, b.gain, a.verdict, b.verdict)
     difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
-    return Interaction(
-        arena,
-        a.optimizer,
-        a.baseline,
-        a.metric,
-        *schedules,
-        a.gain,
-        b.gain,
-        a.verdict,
-        b.verdict,
-        _survives(a.verdict, b.verdict),
-        difference,
-        low,
-        high,
-        p,
-        p_holm=None,
-        n=sum(c.n_optimizer + c.n_baseline for c in (a, b)),
-        note=test.reason if test else "; ".join(lost),
-    )
+    n, note = sum(c.n_optimizer + c.n_baseline for c in (a, b)), test.reason if test else "; ".join(lost)
+    return Interaction(*about, _survives(a.verdict, b.verdict), difference, low, high, p, None, n, note)
 
 
 def _test(difference: float, a: Comparison, b: Comparison) -> TTest:

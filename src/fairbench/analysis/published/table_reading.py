@@ -117,16 +117,15 @@ def _of_json(name: str, text: str) -> Any:
         _check_names(name, [key for key, _ in pairs])
         return dict(pairs)
 
+    decoder, found, end = json.JSONDecoder(object_pairs_hook=once), list[Any](), 0
     try:
-        return json.loads(text, object_pairs_hook=once)
-    except ValueError:
-        found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            found += [json.loads(line, object_pairs_hook=once)] if line.strip() else []
-        except ValueError as error:
-            raise UsageError(f"{name}, line {number}: no JSON: {error}") from None
-    return found
+        while rest := text[end:].lstrip():
+            value, length = decoder.raw_decode(rest)
+            found.append(value)
+            end = len(text) - len(rest) + length
+    except ValueError as error:
+        raise UsageError(f"{name}, line {text.count(chr(10), 0, end) + 1}: no JSON: {error}") from None
+    return found if len(found) > 1 else found[0]
 
 
 def _of_values(name: str, values: Any) -> Sheet:

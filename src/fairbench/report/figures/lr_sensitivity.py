@@ -1,7 +1,7 @@
 """Learning-rate sensitivity: the metric of each setting at the reported length, and of the short trials behind."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -86,33 +86,31 @@ def _values(runs: Iterable[Run], metric: str) -> Values:
     return {setting: seeds for setting, seeds in values.items() if None not in seeds}
 
 
-def _by_extra(values: Values) -> list[Values]:
-    """The settings by rising rate, those with other values of what is searched with the rate apart."""
-    extras = dict.fromkeys(setting.extra for setting in values)
+def _lines(arm: ArmResults, values: Values) -> Iterator[tuple[Values, list[float], list[float], list[str]]]:
+    """The settings by rising rate, with rates, means and texts; a line for each value of what is searched too."""
     rising = sorted(values, key=lambda setting: setting.lr)
-    return [{setting: values[setting] for setting in rising if setting.extra == extra} for extra in extras]
+    for extra in dict.fromkeys(setting.extra for setting in values):
+        settings = {setting: values[setting] for setting in rising if setting.extra == extra}
+        means = [*map(fmean, settings.values())]
+        texts = [f"{_in_words(arm, x)}: {number(mean)}" for x, mean in zip(settings, means, strict=True)]
+        yield settings, [setting.lr for setting in settings], means, texts
 
 
 def _draw_short(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
     """Draw the short trials: small points on a thin line."""
     thin = {"linewidth": 0.8, "alpha": 0.5, "linestyle": style.dash}
-    for settings in _by_extra(values):
-        rates, means = [setting.lr for setting in settings], [*map(fmean, settings.values())]
-        texts = [f"{_in_words(arm, x)}: {number(mean)}, in the sweep" for x, mean in zip(settings, means, strict=True)]
+    for _, rates, means, texts in _lines(arm, values):
         mark(panel, style, *panel.axes.plot(rates, means, color=style.color, **thin))
-        draw_values(panel, style, rates, means, texts, markersize=2.5)
+        draw_values(panel, style, rates, means, [f"{text}, in the sweep" for text in texts], markersize=2.5)
 
 
 def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
     """Draw the trainings with the reported length: mean and range over the seeds, a ring at the selected setting."""
-    for settings in _by_extra(values):
-        rates, means = [setting.lr for setting in settings], [*map(fmean, settings.values())]
+    for settings, rates, means, texts in _lines(arm, values):
         remarks = (f"{plural(len(x), 'seed')}{', selected' * (y == arm.selected)}" for y, x in settings.items())
-        values_in_words = zip(settings, means, remarks, strict=True)
-        texts = [f"{_in_words(arm, x)}: {number(mean)}, {remark}" for x, mean, remark in values_in_words]
         lows, highs = ([of(seeds) for seeds in settings.values()] for of in (min, max))
         mark(panel, style, panel.axes.vlines(rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7))
-        draw_line(panel, style, rates, means, texts)
+        draw_line(panel, style, rates, means, [f"{x}, {remark}" for x, remark in zip(texts, remarks, strict=True)])
     if arm.selected and arm.selected in values:
         size, at = 14 if style.wide else 10, (arm.selected.lr, fmean(values[arm.selected]))
         mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))

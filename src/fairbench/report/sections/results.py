@@ -1,6 +1,7 @@
 """The results: every comparison with its statistics, ranks, schedules, and every metric."""
 
 from itertools import groupby
+from operator import attrgetter
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.leaderboard import DECIDED, Standing, leaderboard
@@ -21,12 +22,15 @@ def _pair_columns(analyses: Analyses) -> tuple[Column, ...]:
     return words("Arena", "arena"), *(words(side.capitalize(), side) for side in sides)
 
 
+def _mean(analyses: Analyses, i: int, side: str) -> Column:
+    """The mean of one side of a comparison, with the digits that its deviation supports."""
+    names, of = analyses.suite.sides[i], attrgetter(f"mean_{side}", f"std_{side}")
+    title = f"Mean of {names[0] if len(names) == 1 else f'the {side}'}"
+    return Column(title, lambda c: measured(*of(c)), attrgetter(f"mean_{side}"))
+
+
 def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
     """Every comparison with its tests."""
-    optimizer, baseline = (
-        names[0] if len(names) == 1 else f"the {side}"
-        for names, side in zip(analyses.suite.sides, ("optimizer", "baseline"), strict=True)
-    )
     decides = analyses.suite.final.test
     (other,) = TESTS.keys() - {decides}
     return (
@@ -34,14 +38,7 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
         Column("Verdict", VerdictText),
         *page_only(
             Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
-            Column(
-                f"Mean of {optimizer}",
-                lambda c: measured(c.mean_optimizer, c.std_optimizer),
-                lambda c: c.mean_optimizer,
-            ),
-            Column(
-                f"Mean of {baseline}", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline
-            ),
+            *(_mean(analyses, *side) for side in enumerate(("optimizer", "baseline"))),
         ),
         intervals("Gain", "gain"),
         *page_only(
