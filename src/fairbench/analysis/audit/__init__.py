@@ -7,49 +7,14 @@ from fairbench.analysis.audit import assumptions, declaration, horizon, records,
 from fairbench.common.checks import SEVERITIES, Check, Flag
 from fairbench.common.errors import attempted
 
-AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
-    declaration.unknown_plan,
-    declaration.changed_afterwards,
-    declaration.of_another_plan,
-    trials.incomplete,
-    records.damaged,
-    trials.mixed_machines,
-    trials.unequal_conditions,
-    records.contradictory,
-    records.unequal_evaluation,
-    declaration.selection_on_report,
-    trials.unverified_data,
-    declaration.deviations,
-    treatment.unequal_treatment,
-    search.untuned,
-    treatment.coupled_decay,
-    treatment.inactive_mechanism,
-    treatment.unused_parts,
-    trials.diverged,
-    records.duplicates,
-    horizon.flips_between_horizons,
-    horizon.order_not_settled,
-    horizon.gap_changes,
-    horizon.horizon_not_tuned,
-    horizon.too_few_sizes,
-    horizon.law_does_not_hold,
-    search.at_edge,
-    search.by_one_search,
-    search.depends_on_setting,
-    assumptions.low_power,
-    assumptions.beyond_test,
-    treatment.clipped,
-    treatment.not_finite,
-    horizon.still_improving,
-    horizon.beyond_horizons,
-    search.extra_at_end,
-    trials.not_shown,
-    trials.shared_examples,
-    trials.modified,
-    trials.data_bound,
-    trials.shared_device,
+MODULES = (declaration, trials, records, treatment, search, horizon, assumptions)
+AUDIT_CHECKS: tuple[Check[Analyses], ...] = tuple(
+    sorted(
+        (x for module in MODULES for x in vars(module).values() if isinstance(x, Check)),
+        key=lambda x: SEVERITIES.index(x.severity),
+    )
 )
-"""Every check, the weightiest first."""
+"""Every check, by severity; those of a module in its order."""
 
 
 def audit(case: Analyses) -> list[Flag]:

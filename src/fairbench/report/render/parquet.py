@@ -32,6 +32,11 @@ class Column(NamedTuple):
     meaning: str
     item: str = ""
 
+    @property
+    def field(self) -> Field:
+        """Its type and meaning."""
+        return Field(self.name, self.type, self.meaning, self.item)
+
 
 Fact = tuple[str, str, Value, str]
 """A column without lists."""
@@ -212,7 +217,7 @@ class RecordTable(Table[dict[str, Any]]):
     @property
     def fields(self) -> list[Field]:
         """Type and meaning of each column."""
-        return [Field(x.name, x.type, x.meaning, x.item) for x in self.of_records]
+        return [column.field for column in self.of_records]
 
     def content(self) -> bytes:
         """The Parquet file; the same records give the same bytes."""
