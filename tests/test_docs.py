@@ -102,6 +102,11 @@ def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as
         assert float(row["t"]) == pytest.approx(now, rel=0.01), "measured with another forecast"
 
 
+def test_pages_that_the_source_names_exist():
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".toml", ".j2"))
+    assert [page for page in re.findall(r"docs/[\w/-]+\.md", source) if not (ROOT / page).exists()] == []
+
+
 def test_every_verdict_and_every_column_of_significance_is_explained():
     table = VERDICT_PAGE.read_text().partition("## significance.csv")
     assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)

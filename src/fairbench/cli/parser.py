@@ -74,7 +74,7 @@ def _add(
     command: Parser = commands.add_parser(name, help=text, description=f"{text}.", epilog=epilog)
     command.set_defaults(do=do, required="ok")
     if json:
-        command.add_argument("--json", action="store_true", help="print JSON for programs (docs/json.md)")
+        command.add_argument("--json", action="store_true", help="print JSON for programs (docs/agents.md)")
     return command
 
 
