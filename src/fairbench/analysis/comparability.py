@@ -43,10 +43,9 @@ def hash_checks(analyses: Analyses) -> list[HashCheck]:
 
 
 def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
-    start = results.study.arenas[arena].starts.get(str(seed))
+    start = _agreement(runs, "initial_weights", results.study.arenas[arena].starts.get(str(seed)))
     complete = [run for run in runs if run.status == "finished"]
-    same = (_agreement(complete, name) for name in ("batches", "noise"))
-    return HashCheck(arena, stage, seed, len(runs), _agreement(runs, "initial_weights", start), *same)
+    return HashCheck(arena, stage, seed, len(runs), start, *(_agreement(complete, x) for x in ("batches", "noise")))
 
 
 def _agreement(runs: list[Run], name: str, expected: str | None = None) -> bool | None:
@@ -55,38 +54,37 @@ def _agreement(runs: list[Run], name: str, expected: str | None = None) -> bool 
     return None if None in found else len(found) <= 1
 
 
-PairInArena = tuple[str, str, str]
-"""An arena, an optimizer and its baseline."""
+Pairs = tuple[tuple[str, str, str], ...]
+"""Comparisons, by arena, optimizer and baseline."""
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Facts about machine and versions that differ between trials, and the comparisons that this concerns.
+    """Facts about machine and versions that differ between trials of some comparisons, sweeps included.
 
     Attributes:
         facts: each fact with its values, sorted.
-        comparisons: arena and pair of each comparison in which they differ between trials, sweeps included.
-        confounded: those in which the final trials of the two arms share no value: the effect of the optimizer cannot
-            be separated from that of the environment.
+        confounded: the comparisons in which the final trials of the two arms share no value: the effect of the
+            optimizer cannot be separated from that of the environment.
     """
 
     facts: Mapping[str, tuple[str, ...]]
-    comparisons: tuple[PairInArena, ...]
-    confounded: tuple[PairInArena, ...]
+    comparisons: Pairs
+    confounded: Pairs
 
 
 def mixtures(analyses: Analyses) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
     results = analyses.results
     values = environment_values(run.environment for run in results.select(lambda run: run.result is not None))
-    groups: dict[tuple[tuple[PairInArena, ...], tuple[PairInArena, ...]], dict[str, tuple[str, ...]]] = {}
+    groups: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
     for fact, several in values.items():
         if len(several) > 1:
             groups.setdefault(_concerned(results, fact), {})[fact] = several
     return [Mixture(facts, *concerned) for concerned, facts in groups.items() if concerned[0]]
 
 
-def _concerned(results: Results, fact: str) -> tuple[tuple[PairInArena, ...], tuple[PairInArena, ...]]:
+def _concerned(results: Results, fact: str) -> tuple[Pairs, Pairs]:
     """The comparisons in which a fact differs between trials, and those of them in which it depends on the arm."""
     suite = results.study.suite
     mixed, confounded = [], []

@@ -98,10 +98,8 @@ def _in_arena(results: Results, arena: str) -> list[Tuning]:
     if worst is None:
         return []
     rows = [row for arm, scores in searched for row in _of_arm(study, arm, scores, worst)]
-    places: dict[str, list[int]] = {}
-    for i, row in enumerate(rows):
-        places.setdefault(row.drawn, []).append(i)
-    for drawn, of in places.items():
+    for drawn in dict.fromkeys(row.drawn for row in rows):
+        of = [i for i, row in enumerate(rows) if row.drawn == drawn]
         if drawn == DEFAULT or len(of) == len(searched):
             for i, rank in zip(of, stats.rankdata([rows[i].value for i in of]).tolist(), strict=True):
                 rows[i] = replace(rows[i], rank=rank, ranked=len(of))

@@ -13,7 +13,7 @@ from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import NONE, mean_and_deviation, p_value, rate, signed, some, three
 from fairbench.report.document import Document, Output, Section
-from fairbench.report.view import ARM, Column, numbers, words
+from fairbench.report.view import ARM, Column, answers, numbers, words
 from fairbench.study.history import changes
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
@@ -191,11 +191,6 @@ def _divergence(found: Replication) -> str:
     return f"Trials diverged in {names}; our means there are of the seeds that finished, if any, and may be too good."
 
 
-def _yes_or_no(title: str, attribute: str) -> Column:
-    """A column of a boolean or None."""
-    return Column(title, lambda row: {None: NONE, True: "yes", False: "no"}[getattr(row, attribute)])
-
-
 VALUE_COLUMNS = (
     *ARM,
     words("Metric", "metric"),
@@ -207,7 +202,7 @@ VALUE_COLUMNS = (
     Column("Ours", lambda row: mean_and_deviation(row.our_mean, row.our_std), lambda row: row.our_mean),
     numbers("n", "n", str),
     numbers("Difference", "difference", signed),
-    _yes_or_no("Inside", "inside"),
+    answers("Inside", "inside"),
     Column("Published rate", lambda row: str(row.published_lr or NONE), lambda row: row.published_lr),
     numbers("Our rate", "our_lr", rate),
 )
@@ -220,7 +215,7 @@ VERDICT_COLUMNS = (
     Column("Ours", lambda row: in_words(row.our_direction, row.our_significant)),
     numbers("Welch p", "our_p", p_value),
     Column("Holm", lambda row: row.holm or NONE),
-    _yes_or_no("Agree", "agree"),
+    answers("Agree", "agree"),
 )
 COST_COLUMNS = (
     *ARM,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from fairbench.common.formatting import column_of_numbers, interval, mean_and_deviation
+from fairbench.common.formatting import NONE, column_of_numbers, interval, mean_and_deviation
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -115,6 +115,11 @@ def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
 def aligned(title: str, attribute: str) -> Column:
     """A column of an attribute that is a number or None, with the same number of decimals in all rows."""
     return Column(title, str, attrgetter(attribute), aligned=True)
+
+
+def answers(title: str, attribute: str, yes: str = "yes", no: str = "no", unknown: str = NONE) -> Column:
+    """A column of an attribute that is a boolean or None, in words."""
+    return Column(title, lambda row: {True: yes, False: no, None: unknown}[getattr(row, attribute)])
 
 
 def integers(title: str, attribute: str) -> Column:

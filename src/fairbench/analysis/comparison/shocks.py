@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.significance import TTest, paired_t
+from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.statistics.significance import paired_t
 from fairbench.arenas.shocks.registry import shock_starts
 
 RECOVERED = 0.05
@@ -62,7 +62,9 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
     curves = [(run.loss_curve, twin.loss_curve) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
     more = fmean(excess(*pair, starts[0]) for pair in curves) if curves else None
-    test = _lost(pairs, plan.metric, suite.sign(arm.arena))
+    sides, sign = [*zip(*pairs, strict=True)][::-1], suite.sign(arm.arena)  # the calm one first
+    finals = ([sign * x for run in side if (x := run.metric("test", plan.metric)) is not None] for side in sides)
+    test = paired_t(*finals) if pairs else None
     return ShockCost(
         arena=arm.arena,
         calm=calm.arena,
@@ -77,16 +79,6 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
         lost_high=test.ci_high if test else None,
         note=test.reason if test else "no seed finished in both",
     )
-
-
-def _lost(pairs: Sequence[tuple[Run, Run]], metric: str, sign: float) -> TTest | None:
-    """How much better the calm finals are than their disturbed twins; None where no seed finished in both."""
-    if not pairs:
-        return None
-    disturbed, calm = (
-        [sign * x for run in side if (x := run.metric("test", metric)) is not None] for side in zip(*pairs, strict=True)
-    )
-    return paired_t(calm, disturbed)
 
 
 def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:

@@ -24,15 +24,7 @@ ROW = 0.3
 
 
 class Interval(NamedTuple):
-    """A row with a value and its interval.
-
-    Attributes:
-        label: its text at the left, with a shortened name.
-        name: the same with the whole name.
-        style: of the arm that it belongs to.
-        low, high: None without an interval.
-        sure: whether its marker is filled.
-    """
+    """A row with a value and its interval, if it has one. The label is its short name; a sure one has a filled marker."""
 
     label: str
     name: str

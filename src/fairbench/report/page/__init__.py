@@ -34,6 +34,7 @@ SHORT, PROSE = 16, 60
 def render_page(document: Document[Any]) -> str:
     """A report as one self-contained page, with its figures; without them it has no script for figures."""
     tables, figures = document.tables, {figure.name: figure for figure in document.figures}
+    drawn = figures.get("learning_curves")
     latex = {name: to_latex(table) for name, table in tables.items()}
     script = "\n".join(map(_text, (*TABLE_SCRIPTS, *(FIGURE_SCRIPTS if document.styles else ()))))
     return _template("page.html.j2").render(
@@ -47,7 +48,7 @@ def render_page(document: Document[Any]) -> str:
         tables=tables,
         figures=figures,
         panels={name: list(zip(inline(figure), figure.parts, strict=True)) for name, figure in figures.items()},
-        curves=_curves(figures),
+        curves={part.arena: f"learning_curves-{i}" for i, part in enumerate(drawn.parts if drawn else ())},
         sections=[section for section in document.sections if _is_shown(section, document, figures)],
         styles=document.styles,
     )
@@ -64,12 +65,6 @@ def write_document(document: Document[Any], directory: Path) -> list[Path]:
         write_atomically(directory / document.page_name, render_page(document))
         document.files.append(directory / document.page_name)
     return document.files
-
-
-def _curves(figures: Mapping[str, Drawing]) -> dict[str, str]:
-    """The anchor of each arena's learning curves."""
-    drawn = figures.get("learning_curves")
-    return {part.arena: f"learning_curves-{i}" for i, part in enumerate(drawn.parts if drawn else ())}
 
 
 def _is_shown(section: Section[Any], document: Document[Any], figures: Mapping[str, Drawing]) -> bool:

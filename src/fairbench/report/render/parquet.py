@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -194,15 +194,10 @@ class _Rows(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._runs)
 
-    @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+    def __getitem__(self, index: Any) -> Any:
         """A row, or some."""
-        if isinstance(index, slice):
-            return [*map(self._row, self._runs[index])]
-        return self._row(self._runs[index])
+        found = self._runs[index]
+        return [*map(self._row, found)] if isinstance(index, slice) else self._row(found)
 
     def _row(self, run: Run) -> dict[str, Any]:
         return {column.name: column.value(run) for column in self._columns}

@@ -2,28 +2,30 @@
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.document import Section
-from fairbench.report.sections.budget import BUDGET
-from fairbench.report.sections.causes import CAUSES
-from fairbench.report.sections.cost import COST
-from fairbench.report.sections.mechanism import MECHANISM
-from fairbench.report.sections.provenance import PROVENANCE
-from fairbench.report.sections.rates import CURVES, RATES
-from fairbench.report.sections.results import RESULTS
-from fairbench.report.sections.speedup import SPEEDUP
-from fairbench.report.sections.trials import TRIALS
-from fairbench.report.sections.verdicts import AUDIT, VERDICT_SECTION
+from fairbench.report.sections import (
+    budget,
+    causes,
+    cost,
+    mechanism,
+    provenance,
+    rates,
+    results,
+    speedup,
+    trials,
+    verdicts,
+)
 
 SECTIONS: tuple[Section[Analyses], ...] = (
-    VERDICT_SECTION,
-    CURVES,
-    RATES,
-    AUDIT,
-    RESULTS,
-    SPEEDUP,
-    CAUSES,
-    MECHANISM,
-    COST,
-    BUDGET,
-    TRIALS,
-    PROVENANCE,
+    verdicts.VERDICT_SECTION,
+    rates.CURVES,
+    rates.RATES,
+    verdicts.AUDIT,
+    results.RESULTS,
+    speedup.SPEEDUP,
+    causes.CAUSES,
+    mechanism.MECHANISM,
+    cost.COST,
+    budget.BUDGET,
+    trials.TRIALS,
+    provenance.PROVENANCE,
 )

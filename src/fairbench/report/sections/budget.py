@@ -1,15 +1,14 @@
 """The budget and the treatment of each arm, and whether all trials had the same start and data."""
 
-from collections.abc import Callable
-
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import budgets, equality
-from fairbench.analysis.comparability import HashCheck, hash_checks
+from fairbench.analysis.comparability import hash_checks
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning, tuning
 from fairbench.common.formatting import NONE, exact, number, percent, plural, rate, signed
 from fairbench.report.document import Output, Section
-from fairbench.report.view import ARM, Column, TableView, integers, numbers, page_only, table_view, words
+from fairbench.report.view import ARM, Column, TableView, answers, integers, numbers, page_only, table_view, words
 
+AGREEMENT = ("agree", "DIFFER", "not shown")
 SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
 
@@ -57,11 +56,6 @@ def _with_rank(row: Tuning | None) -> str:
     if row is None:
         return NONE
     return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({exact(row.rank)})" if row.rank else "")
-
-
-def _agreement(title: str, of: Callable[[HashCheck], bool | None]) -> Column:
-    words = {True: "agree", False: "DIFFER", None: "not shown"}
-    return Column(title, lambda check: words[of(check)])
 
 
 def _equal_conditions(analyses: Analyses) -> str:
@@ -126,9 +120,9 @@ BUDGET = Section[Analyses](
                 words("Stage", "stage"),
                 integers("Seed", "seed"),
                 integers("Trials", "trials"),
-                _agreement("Initial weights", lambda check: check.initial_weights),
-                _agreement("Batch order", lambda check: check.batches),
-                _agreement("Noise", lambda check: check.noise),
+                answers("Initial weights", "initial_weights", *AGREEMENT),
+                answers("Batch order", "batches", *AGREEMENT),
+                answers("Noise", "noise", *AGREEMENT),
             ),
             "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a "
             "process without an optimizer, batch order and noise among the trials that finished.",

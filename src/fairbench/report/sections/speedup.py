@@ -8,7 +8,7 @@ from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.common.formatting import NONE, exact, interval, p_value, percent, plural, some, three
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
-from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, page_only, words
+from fairbench.report.view import ARM, aligned, answers, integers, intervals, numbers, page_only, words
 
 
 def speed_up(analyses: Analyses) -> str:
@@ -72,7 +72,7 @@ SPEEDUP = Section[Analyses](
                 replace(intervals("Speed-up", "speedup"), show=speedup_text),
                 intervals("In time", "time_speedup", "time_low", "time_high", _ratio),
                 words("Verdict", "verdict"),
-                Column("Faster", lambda row: "yes" if row.claimed else "no"),
+                answers("Faster", "claimed"),
                 *page_only(integers("Seeds", "n"), words("Note", "note")),
             ),
             _speedup_caption,
