@@ -128,7 +128,6 @@ class Document(Generic[SourceT]):
         source: what it is about, the argument of all functions of its sections.
         title, lead: the heading of the page, and the source in a few sentences.
         flags: the results of checks; each fail is a banner.
-        styles: the style of each arm in the figures.
         files: those that were written, the page last.
         failed: number of trials that failed.
         page_name: the name of the page's file; empty without a page.

@@ -20,13 +20,7 @@ ROUNDS = 6
 
 @dataclass(frozen=True)
 class Trend:
-    """What a ladder says about the trend of an optimizer's speed-up.
-
-    Attributes:
-        verdict: "grows" or "shrinks" with size, "holds", or "cannot be told".
-        p_holm: p-value of the test that t_o is 0, corrected for all optimizers; None without a test.
-        note: why there is no test; empty when there is one.
-    """
+    """What a ladder says about the trend t_o of an optimizer's speed-up, as in a `SizeTrend`."""
 
     optimizer: str
     verdict: str

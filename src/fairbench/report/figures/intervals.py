@@ -24,7 +24,7 @@ ROW = 0.3
 
 
 class Interval(NamedTuple):
-    """A row with a value and its interval, if it has one. The label is its short name; a sure one has a filled marker."""
+    """A row with a value, and an interval if it has one; a row that is not sure has an empty marker."""
 
     label: str
     name: str
