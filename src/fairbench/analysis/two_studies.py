@@ -114,8 +114,8 @@ def _environment(analyses: Analyses) -> dict[str, str]:
 
 
 def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:
-    """The comparisons that both studies have, in the order of A."""
-    theirs = {c.pair: c for c in b.comparisons}
+    """The comparisons that both studies have, in either direction, in the order and direction of A."""
+    theirs = {x.pair: x for x in (*(c.exchanged for c in b.comparisons), *b.comparisons)}
     return [TwoVerdicts(c, theirs[c.pair]) for c in a.comparisons if c.pair in theirs]
 
 

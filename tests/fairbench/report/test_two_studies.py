@@ -10,7 +10,7 @@ from pages import Page
 from scipy import stats
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.two_studies import plan_changes, two_arms
+from fairbench.analysis.two_studies import plan_changes, two_arms, two_verdicts
 from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.compare import Compare
@@ -120,6 +120,18 @@ def test_an_option_that_differs_is_named_once():
         ("optimizers.AdamW.schedule", None, "linear"),
         ("optimizers.AdamW.min_lr", None, 0.1),
     ]
+
+
+def test_a_pair_in_the_other_direction_is_the_same_pair():
+    a, b = (
+        analysed(replace(study(), suite=replace(study().suite, compare=Compare(*pair))), PsiLogic=HIGH, AdamW=LOW)
+        for pair in ((["PsiLogic"], ["AdamW"]), (["AdamW"], ["PsiLogic"]))
+    )
+    found = two_verdicts(a, b)
+    assert [(x.a.optimizer, x.a.verdict, x.b, x.changed) for x in found if x.a.arena == "vit"] == [
+        ("PsiLogic", "better", found[-1].a, False)
+    ]
+    assert b.comparisons[-1].verdict == "worse"
 
 
 def test_the_command(tmp_path, capsys):

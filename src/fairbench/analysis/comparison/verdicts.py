@@ -113,6 +113,21 @@ class Comparison:
         return self.arena, self.optimizer, self.baseline
 
     @property
+    def exchanged(self) -> "Comparison":
+        """The comparison of the baseline with the optimizer."""
+        values, other = vars(self), {"optimizer": "baseline", "baseline": "optimizer"}
+        sides = [(name, *name.rpartition("_")) for name in values if name.rpartition("_")[2] in other]
+        found = {name: values[head + line + other[side]] for name, head, line, side in sides}
+        for name, source in (
+            *((x, x) for x in ("gain", "hedges_g", "t")),
+            ("ci_low", "ci_high"),
+            ("ci_high", "ci_low"),
+        ):
+            found[name] = None if values[source] is None else -values[source]
+        opposite = {"better": "worse", "worse": "better"}
+        return replace(self, **found, **{x: opposite.get(values[x], values[x]) for x in ("verdict", "declared")})
+
+    @property
     def is_win(self) -> bool:
         """Whether the optimizer won; this alone decides what is emphasized."""
         return self.verdict == "better"
