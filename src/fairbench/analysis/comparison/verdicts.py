@@ -118,12 +118,8 @@ class Comparison:
         values, other = vars(self), {"optimizer": "baseline", "baseline": "optimizer"}
         sides = [(name, *name.rpartition("_")) for name in values if name.rpartition("_")[2] in other]
         found = {name: values[head + line + other[side]] for name, head, line, side in sides}
-        for name, source in (
-            *((x, x) for x in ("gain", "hedges_g", "t")),
-            ("ci_low", "ci_high"),
-            ("ci_high", "ci_low"),
-        ):
-            found[name] = None if values[source] is None else -values[source]
+        signed = {"gain": "gain", "hedges_g": "hedges_g", "t": "t", "ci_low": "ci_high", "ci_high": "ci_low"}
+        found |= {name: None if values[of] is None else -values[of] for name, of in signed.items()}
         opposite = {"better": "worse", "worse": "better"}
         return replace(self, **found, **{x: opposite.get(values[x], values[x]) for x in ("verdict", "declared")})
 
