@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.study.environments import environment_values
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,8 @@ class Mixture:
 def mixtures(analyses: Analyses) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
     results = analyses.results
-    values = environment_values(run.environment for run in results.select(lambda run: run.result is not None))
     groups: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
-    for fact, several in values.items():
+    for fact, several in results.environment.items():
         if len(several) > 1:
             groups.setdefault(_concerned(results, fact), {})[fact] = several
     return [Mixture(facts, *concerned) for concerned, facts in groups.items() if concerned[0]]

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
+from fairbench.study.environments import environment_values
 from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, arms, timing_trials
 from fairbench.study.record import Details, Error, MechanismReport, Record, Result, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
@@ -171,6 +172,11 @@ class Results:
     def select(self, keep: Callable[[Run], bool]) -> list[Run]:
         """The trials of all arms that fulfil a condition."""
         return [run for arm in self.arms for run in arm.trials if keep(run)]
+
+    @cached_property
+    def environment(self) -> dict[str, tuple[str, ...]]:
+        """Machine and versions: the values that each fact has in the trials with a result."""
+        return environment_values(run.environment for run in self.select(lambda run: run.result is not None))
 
     @property
     def failed(self) -> int:

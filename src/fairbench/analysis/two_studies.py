@@ -11,7 +11,6 @@ from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import TTest, paired_t, summarize, welch
 from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
-from fairbench.study.environments import environment_values
 from fairbench.study.history import ABSENT, Change, changes, promise
 from fairbench.study.plan import ResolvedSuite
 
@@ -46,7 +45,6 @@ class TwoArms:
 
     Attributes:
         gain: mean of B minus mean of A, positive where B is better; None where they are not compared.
-        ci_low, ci_high: its 95% confidence interval, not corrected for the number of arms.
         p: two-sided p-value, not corrected.
         method: "paired" where both have the same seeds with the same initial weights, batches and noise,
             otherwise "Welch"; empty where they are not compared.
@@ -88,7 +86,8 @@ def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
         only = [", ".join(x for x in one if x not in other) for one, other in ((ours, theirs), (theirs, ours))]
         found += [Change(f"{kind} that only one has", *(names or ABSENT for names in only))] if any(only) else []
     found += changes(_settings(*plans), _settings(*reversed(plans)))
-    return found + changes(_environment(a), _environment(b), "environment")
+    ours, theirs = ({fact: " / ".join(x) for fact, x in side.results.environment.items()} for side in (a, b))
+    return found + changes(ours, theirs, "environment")
 
 
 def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
@@ -106,11 +105,6 @@ def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
     suite["arenas"] = {name: suite["arenas"][name] for name in arenas}
     trained = {name: {**x, **{key: planned[name][key] for key in OWN}} for name, x in optimizers.items()}
     return {**plain, "arenas": arenas, "optimizers": trained}
-
-
-def _environment(analyses: Analyses) -> dict[str, str]:
-    runs = analyses.results.select(lambda run: run.result is not None)
-    return {fact: " / ".join(values) for fact, values in environment_values(run.environment for run in runs).items()}
 
 
 def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:

@@ -10,7 +10,6 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import ladder_laws, size_trends
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import difference_test
 from fairbench.common.checks import check
 from fairbench.common.formatting import plain
@@ -147,21 +146,17 @@ def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]
 
 def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
     """The curves of the finished seeds of every arm, at the steps in which all of its arena were evaluated."""
-
-    def of(arm: ArmResults) -> SeedCurves:
-        metric, sign = case.suite.arenas[arm.arena].metric, case.suite.sign(arm.arena)
-        seeds = {run.seed: run.curve(metric) for run in arm.final if run.status == "finished"}
-        return {seed: {step: sign * value for step, value in curve.items()} for seed, curve in seeds.items()}
-
-    curves = {(arm.arena, arm.optimizer): of(arm) for arm in case.results.arms}
-    shared: dict[str, set[int]] = {}
-    for (arena, _), seeds in curves.items():
-        for curve in seeds.values():
-            shared[arena] = shared.get(arena, curve.keys()) & curve.keys()
-    return {
-        (arena, name): {seed: {x: curve[x] for x in shared[arena]} for seed, curve in seeds.items()}
-        for (arena, name), seeds in curves.items()
-    }
+    found: dict[tuple[str, str], SeedCurves] = {}
+    for arena, plan in case.suite.arenas.items():
+        arms = {
+            arm.optimizer: {run.seed: run.curve(plan.metric) for run in arm.final if run.status == "finished"}
+            for arm in case.results.of(arena)
+        }
+        steps = [set(curve) for seeds in arms.values() for curve in seeds.values()]
+        shared, sign = set.intersection(*steps) if steps else set(), case.suite.sign(arena)
+        for name, seeds in arms.items():
+            found[arena, name] = {seed: {x: sign * curve[x] for x in shared} for seed, curve in seeds.items()}
+    return found
 
 
 def _gains(curves: SeedCurves) -> dict[int, float]:

@@ -8,7 +8,6 @@ from fairbench.analysis.cost import step_seconds, trial_costs
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, some
 from fairbench.data.datasets.registry import UNVERIFIED
-from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
 
 DATA_BOUND = 0.2
@@ -96,8 +95,7 @@ def diverged(case: Analyses) -> str:
 @check("modified checkout", "note", "Commit the changes, so that the revision in the records is the code that ran.")
 def modified(case: Analyses) -> str:
     """Trials ran from a checkout with changes that no revision has."""
-    environments = (run.environment for run in case.results.select(lambda run: run.result is not None))
-    return some([x for x in environment_values(environments).get("git", ()) if x.endswith("+changes")])
+    return some([x for x in case.results.environment.get("git", ()) if x.endswith("+changes")])
 
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")

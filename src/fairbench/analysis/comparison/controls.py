@@ -22,9 +22,6 @@ class Contribution:
         before: the lower one.
         n: number of seeds that both have.
         contribution: mean difference of the seeds, positive where `optimizer` is better; None unless both are complete.
-        ci_low, ci_high: end of the 95% confidence interval of the contribution, paired by seed, not corrected for the
-            number of rungs.
-        note: why there is no contribution or interval, may be empty.
     """
 
     arena: str

@@ -24,8 +24,6 @@ class Standing:
 
     Attributes:
         mean_rank: mean of the ranks over the arenas, 1 is best; None while trials are missing.
-        groups: a letter for each group to which it belongs; mean ranks do not separate two optimizers that share one.
-        critical_difference: the smallest difference of mean ranks that separates two; None without a test.
         better, equivalent, worse, inconclusive: number of arenas with this verdict on it against the suite's
             reference; None where the suite does not compare it with that.
         undecided: number of arenas without such a verdict: one of the two diverged, trials are missing, or both are

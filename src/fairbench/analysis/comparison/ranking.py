@@ -29,10 +29,8 @@ class Rank:
         rank_low: the best rank that is not ruled out: 1 + the number of optimizers that are better.
         rank_high: the worst rank that is not ruled out: the number of all optimizers - the number of those that are
             worse.
-        groups: a letter for each group to which it belongs; optimizers that share one are not separated.
         method: the test that separates them.
         p: p-value of Friedman's test that the optimizers do not differ over the arenas; None within an arena.
-        critical_difference: the smallest difference of mean ranks that separates two; None within an arena.
     """
 
     arena: str

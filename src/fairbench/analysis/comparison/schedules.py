@@ -24,11 +24,9 @@ class Interaction:
         survives: "yes" if both verdicts are better, or both worse; "no" if only one of them is, or they are opposite;
             "not decided" if neither is, or trials are missing.
         interaction: `gain_b` minus `gain_a`.
-        ci_low, ci_high: end of the 95% confidence interval of the interaction, not corrected for the number of rows.
         p: two-sided p-value of the interaction; with looks it is not corrected for them.
         p_holm: `p` corrected for all interactions of the suite.
         n: finished seeds of the four arms together.
-        note: why there is no interaction, or no test of it; may be empty.
     """
 
     arena: str

@@ -30,7 +30,6 @@ class ShockCost:
         recovered: share of the shocks that were overcome.
         lost: how much worse the final primary metric on the test split is, mean over seeds.
         lost_low, lost_high: end of the 95% confidence interval of `lost`, paired by seed.
-        note: why `lost` or its interval is missing, may be empty.
     """
 
     arena: str

@@ -74,7 +74,6 @@ class SizeTrend:
         trend_low, trend_high: end of its 95% confidence interval, not corrected.
         p: two-sided p-value of no trend.
         p_holm: p corrected for the optimizers of the ladder.
-        note: why there is no trend; may be empty.
     """
 
     arena: str

@@ -35,7 +35,6 @@ class Speedup:
         time_speedup, time_low, time_high: the same in training time, with the times of a step from timing trials; None
             without these or without `speedup`.
         n: seeds, which all trials share.
-        note: why there is no number; may be empty.
     """
 
     arena: str

@@ -42,7 +42,6 @@ class Comparison:
 
     Attributes:
         verdict: the conclusion on the optimizer; only "better" is a win.
-        note: the reason of the verdict, or a restriction; may be empty.
         test: the test that decides, "paired" or "welch", see `TESTS`; or "one-sample" against a number.
         mean_optimizer, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
         gain: difference of the means, positive where the optimizer is better.

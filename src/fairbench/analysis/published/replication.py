@@ -78,7 +78,6 @@ class VerdictRow:
         our_significant: whether our p is below `LEVEL`.
         holm: the verdict of the suite, corrected; None where the suite does not make this comparison.
         agree: whether both are significant in the same direction, or neither is significant.
-        note: why our test is missing or degenerate, may be empty.
     """
 
     place: str

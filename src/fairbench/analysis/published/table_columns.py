@@ -106,28 +106,34 @@ def entries_of(
     runs = [c for name in RUNS for c in sheet.columns if plain_name(c) == name and c not in used][:1]
     left = [c for c in sheet.columns if c not in {*used, *runs} and _is_numeric(sheet, c)]
     wide = {} if runs or "optimizer" in roles else _optimizers(sheet, used, left, fewest=1 if alone else 2)
-    judged: dict[str, dict[str, str]] = {c: {"value": c} for c in wide}
     if wide:
         if "metric" not in roles:
             metric = chosen_metric(sheet.name, metric, dict.fromkeys(name for _, name in wide.values()))
-            judged = {c: parts for c, parts in judged.items() if wide[c][1] == metric}
-        notes.append(f"{plural(len(judged), 'column')} taken as optimizers or their runs: {some([*judged])}")
+            wide = {c: of for c, of in wide.items() if of[1] == metric}
+        notes.append(f"{plural(len(wide), 'column')} taken as optimizers or their runs: {some([*wide])}")
+        roles |= {"optimizer": ["an optimizer"], "value": ["its value"]}
     else:
         roles = {"optimizer": runs, **roles} if runs else roles
         if "optimizer" not in roles and not alone:
             raise _asked(sheet, "optimizer", "or a table with a column for each optimizer; ")
-        judged[""], metric = _numbers(sheet, roles, left, metric)
+        numbers, metric = _numbers(sheet, roles, left, metric)
         if not {"seed", "step"} & roles.keys():
-            _check_runs(sheet, roles, [c for c in sheet.columns if c not in {*used, *judged[""].values(), *runs}])
+            _check_runs(sheet, roles, [c for c in sheet.columns if c not in {*used, *numbers.values(), *runs}])
+        roles |= {role: [column] for role, column in numbers.items()}
     names = [sheet.columns[0], *roles.get("seed", ())]
     kept = [row for row in sheet.rows if not any(SUMMARY.fullmatch(row.cells[c].casefold()) for c in names)]
-    cells = [(row, column) for row in kept for column in judged if not column or row.cells[column]]
-    entries = [_entry(row, roles, judged[c], wide[c][0] if c else sheet.name, metric) for row, c in cells]
+    rows = [
+        replace(row, cells={**row.cells, "an optimizer": optimizer, "its value": row.cells[c]})
+        for row in kept
+        for c, (optimizer, _) in wide.items()
+        if row.cells[c]
+    ]
+    entries = [_entry(row, roles, sheet.name, metric) for row in (rows if wide else kept)]
     if not entries:
-        raise UsageError(f"{sheet.name} has no values in {some([*judged]) if wide else 'its rows'}")
+        raise UsageError(f"{sheet.name} has no values in {some([*wide]) if wide else 'its rows'}")
     if skipped := len(sheet.rows) - len(kept):
         notes.append(f"{plural(skipped, 'row')} of means or other summaries skipped")
-    if (blank := len(kept) * len(judged) - len(cells)) and "step" not in roles:
+    if (blank := len(kept) * len(wide) - len(rows)) and "step" not in roles:
         notes.append(f"{plural(blank, 'empty cell')} taken as a seed that was not run")
     if "metric" in roles:
         metric = chosen_metric(sheet.name, metric, dict.fromkeys(x.texts["metric"] for x in entries))
@@ -254,9 +260,8 @@ def _check_runs(sheet: Sheet, roles: Roles, columns: Iterable[str]) -> None:
             raise UsageError(f"{sheet.name}: runs of one optimizer differ in {column}; give --columns {ways}")
 
 
-def _entry(row: Row, roles: Roles, parts: Mapping[str, str], optimizer: str, metric: str) -> Entry:
+def _entry(row: Row, roles: Roles, optimizer: str, metric: str) -> Entry:
     texts = {role: "/".join(row.cells.get(c, c) for c in found) for role, found in roles.items()}
-    texts |= {role: row.cells[c] for role, c in parts.items()}
     texts["value"] = texts.get("mean", texts.get("value", ""))
     for role in ("arena", "optimizer", "seed"):
         if texts.get(role) == "":

@@ -68,7 +68,10 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[ArmStyle, tuple[float, flo
     axes.autoscale_view()
     to_panel = axes.transData + axes.transAxes.inverted()
     places = {text: to_panel.transform(end) for text, (_, end) in ends.items()}
-    order = _labeled(sorted(places, key=lambda text: float(places[text][1])), ends)
+    order = sorted(places, key=lambda text: float(places[text][1]))
+    if len(order) > MOST_LABELS:
+        outer = {*order[: MOST_LABELS // 2], *order[-(MOST_LABELS // 2) :]}
+        order = [text for text in order if text in outer or ends[text][0].wide]
     heights = separate([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
     for text, height in zip(order, heights, strict=True):
         style, (x, y) = ends[text][0], places[text]
@@ -78,14 +81,6 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[ArmStyle, tuple[float, flo
         after = {**of_panel, "transform": moved(axes.transAxes, axes, LABEL_GAP)}
         name = axes.text(1.05, height, text, fontweight="bold", va="center", **after)
         mark(panel, style, *line, name)
-
-
-def _labeled(order: Sequence[str], ends: Mapping[str, tuple[ArmStyle, tuple[float, float]]]) -> list[str]:
-    """The labels that are written, of all labels in rising order."""
-    if len(order) <= MOST_LABELS:
-        return [*order]
-    outer = {*order[: MOST_LABELS // 2], *order[-(MOST_LABELS // 2) :]}
-    return [text for text in order if text in outer or ends[text][0].wide]
 
 
 def name_rows(panel: Panel, names: Sequence[tuple[str, ArmStyle]], size: float) -> None:

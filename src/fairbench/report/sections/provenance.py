@@ -101,8 +101,7 @@ def _training(analyses: Analyses) -> Iterator[str]:
 def environment_table(analyses: Analyses) -> TableView:
     """Machine and versions, with all values over the records; those of the study where there are no records."""
     results = analyses.results
-    measured = results.select(lambda run: run.result is not None)
-    facts = environment_values(run.environment for run in measured) or environment_values([results.study.environment])
+    facts = results.environment or environment_values([results.study.environment])
     mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
     caption = "Machine and versions, from the records."
     if mixed:

@@ -206,13 +206,8 @@ class CurveFile(Table[CurveValue]):
             yield "".join(f"{trial},{step},{split},{cells[name]},{value!r}\n" for step, split, name, value in points)
 
 
-def _all_curves(analyses: Analyses) -> CurveFile:
-    columns = _table(CurveValue, analyses.results, []).columns
-    return CurveFile((), columns, kind=CurveValue, results=analyses.results)
-
-
-def _unfinished(analyses: Analyses) -> list[Run]:
-    return analyses.results.select(lambda run: run.status in ("failed", "diverged"))
+def _all_curves(results: Results) -> CurveFile:
+    return CurveFile((), _table(CurveValue, results, []).columns, kind=CurveValue, results=results)
 
 
 def _outcome(run: Run) -> str:
@@ -246,7 +241,7 @@ TRIALS = Section[Analyses](
         Output(
             "lost",
             "Trials",
-            _unfinished,
+            lambda a: a.results.select(lambda run: run.status in ("failed", "diverged")),
             (
                 *ARM,
                 words("Stage", "stage"),
@@ -260,7 +255,7 @@ TRIALS = Section[Analyses](
             texts=_missing,
         ),
         Output("lr_sweep", kind=SearchedValue, data=lambda a: search_table(a.results), always=True),
-        Output("steps", kind=CurveValue, data=_all_curves, always=True),
+        Output("steps", kind=CurveValue, data=lambda a: _all_curves(a.results), always=True),
         Output("summary", kind=FinalValue, data=lambda a: final_table(a.results), always=True),
         Output("records", kind=RecordTable, data=lambda a: record_table(a.results), file=RECORDS, always=True),
     ),
