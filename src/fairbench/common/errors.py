@@ -4,7 +4,8 @@ import difflib
 import os
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,6 +57,17 @@ def one_line(error: BaseException) -> str:
     """Kind and message of an error, which may have many lines, in at most 300 characters, and the user's line."""
     message, place = " ".join(str(error).split())[:300], raised_at(error)
     return f"{type(error).__name__}{message and ': '}{message}{place and f' ({place})'}"
+
+
+@contextmanager
+def explained(message: Callable[[BaseException], str]) -> Iterator[None]:
+    """Turn any exception of the block, and SystemExit, into a `UsageError` with the message that is made of it."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(message(error)) from error
 
 
 def attempted(make: Callable[[], ValueT], instead: Callable[[str], ValueT]) -> ValueT:

@@ -1,15 +1,31 @@
-"""Processes that a job has started: they are found by a variable of their environment, whatever session they are in."""
+"""Signals, and the processes that a job has started: a variable of their environment shows them."""
 
 import os
 import signal
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 PROCESSES = Path("/proc")
 """Where Linux shows processes; elsewhere only the process group of a job is ended."""
 MOST_ROUNDS = 200
 """Rounds in which processes are looked for, since one may start another meanwhile."""
+
+
+@contextmanager
+def handling(signals: Iterable[int], handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Handle signals by a function in the block; only in the main thread, since others get none."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in (signals if is_main else ())}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def end_marked(variable: str, value: str) -> None:

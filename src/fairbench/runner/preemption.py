@@ -1,13 +1,13 @@
 """SIGTERM and SIGUSR1 stop a driver as Ctrl-C does, see `trial_loop.py`."""
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from fairbench.common.errors import Preempted
+from fairbench.common.processes import handling
 
 SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # not all on Windows
 TO_BE_CONTINUED = 75
@@ -18,10 +18,7 @@ ECHO = 1.0
 
 @contextmanager
 def preemptible() -> Iterator[None]:
-    """The signals raise Preempted in the block; a second one also interrupts the handling of the first.
-
-    Only the main thread may handle signals: in another one nothing changes.
-    """
+    """The signals raise Preempted in the block; a second one also interrupts the handling of the first."""
     last = float("-inf")
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -30,10 +27,5 @@ def preemptible() -> Iterator[None]:
             last = time.monotonic()
             raise Preempted(signal.Signals(number).name)
 
-    signals = SIGNALS if threading.current_thread() is threading.main_thread() else []
-    before = {number: signal.signal(number, stop) for number in signals}
-    try:
+    with handling(SIGNALS, stop):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

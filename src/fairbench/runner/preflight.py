@@ -5,15 +5,15 @@ Each part runs in a separate process, so that no optimizer sees the state of an 
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbench.arenas.program import TASK
-from fairbench.common.errors import UsageError, one_line
+from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer, way_out
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
@@ -234,12 +234,6 @@ def optimizer_and_seconds(
     return {**measured, "optimizer": asdict(replace(resolved, code=code)), "gpu_free_bytes": gpu_free_bytes}
 
 
-@contextmanager
-def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: "") -> Iterator[None]:
-    """Turn any exception, and SystemExit, into a UsageError from `cause` to a remedy."""
-    try:
-        yield
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UsageError("; ".join(filter(None, (f"{cause}: {one_line(error)}", remedy(error))))) from error
+def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: "") -> AbstractContextManager[None]:
+    """Turn any exception into a UsageError from `cause` to a remedy."""
+    return explained(lambda error: "; ".join(filter(None, (f"{cause}: {one_line(error)}", remedy(error)))))

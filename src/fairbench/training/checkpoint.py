@@ -6,10 +6,9 @@ ignores checksums when it reads. A checkpoint that is damaged or from a differen
 
 import hashlib
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +18,7 @@ from torch.serialization import default_restore_location
 
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import replacing
+from fairbench.common.processes import handling
 from fairbench.common.terminal import say
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.environment import environment
@@ -100,21 +100,13 @@ class Checkpoint:
         for leftover in folder.glob(f".{self._path.name}.*.tmp"):  # from a killed process
             leftover.unlink(missing_ok=True)
 
-    @contextmanager
-    def on_request(self) -> Iterator[None]:
-        """Delay SIGTERM until the end of the step; does nothing outside the main thread, which gets no signals."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+    def on_request(self) -> AbstractContextManager[None]:
+        """Delay SIGTERM until the end of the step."""
 
         def request(*_: Any) -> None:
             self._pause_requested = True
 
-        before = signal.signal(signal.SIGTERM, request)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        return handling([signal.SIGTERM], request)
 
     def read(self) -> State | None:
         """The saved state; None if there is no checkpoint, or an unusable one, for which a message is printed."""

@@ -19,6 +19,8 @@ from fairbench.study.record import MechanismReport, Series
 SHARE = "share of the tensor"
 """The unit of a sum of factors: 0.01 means that 1% of the tensor was subtracted."""
 
+READINGS = ("_last", "_units", "_increments", "_distances", "_not_finite")
+"""What a log has collected so far."""
 Quantities = Mapping[str, tuple[str, Mapping[str, float]]]
 """The unit of each quantity, and its total in each tensor."""
 
@@ -80,20 +82,14 @@ class MechanismLog:
         """All readings so far, and the state of the watch."""
         return {
             "watch": None if self.watch is None else self.watch.state_dict(),
-            "last": {quantity: dict(totals) for quantity, totals in self._last.items()},
-            "units": self._units,
-            "increments": self._increments,
-            "distances": self._distances,
-            "not_finite": self._not_finite,
+            **{name: getattr(self, name) for name in READINGS},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the readings of another log."""
         if self.watch is not None:
             self.watch.load_state_dict(state["watch"])
-        self._last, self._units = state["last"], state["units"]
-        self._increments, self._distances = state["increments"], state["distances"]
-        self._not_finite = state["not_finite"]
+        vars(self).update({name: state[name] for name in READINGS})
 
     def recorded(self) -> MechanismReport | None:
         """All readings, as in a record; None without a mechanism. A quantity that a reading lacks did not increase."""

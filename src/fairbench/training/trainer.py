@@ -37,6 +37,8 @@ FIRST_STEPS = 2
 """Steps of every optimizer in every arena before a study begins; what it creates late should exist after them."""
 UNTIMED_STEPS = 10
 """The first steps of a timing trial, which create the optimizer's state, compile, and fill caches."""
+PROGRESS = ("done", "window", "loss_curve", "evaluations", "kept", "marks")
+"""What a trainer has collected so far."""
 CHUNK = 256
 """Examples of an evaluation that share a stream of random numbers, whatever the batch size."""
 
@@ -203,15 +205,10 @@ class Trainer:
         self.clock.read()
         return {
             **self.numeric_state(),
-            "done": self.done,
-            "window": self.window,
-            "loss_curve": self.loss_curve,
-            "evaluations": self.evaluations,
+            **{name: getattr(self, name) for name in PROGRESS},
             "clock": self.clock.state_dict(),
             "seconds": self.seconds(),
             "peak": self.peak(),
-            "kept": self.kept,
-            "marks": self.marks,
         }
 
     def unsaved(self) -> dict[str, str]:
@@ -242,10 +239,8 @@ class Trainer:
         """Continue from the state of another trainer of the same trial; this one has taken no step."""
         self.load_numeric_state(state)
         self.clock.load_state_dict(state["clock"])
-        self.done, self.window = state["done"], state["window"]
-        self.loss_curve, self.evaluations = state["loss_curve"], state["evaluations"]
-        self.earlier_seconds, self.earlier_peak, self.kept = state["seconds"], state["peak"], state["kept"]
-        self.marks = state["marks"]
+        vars(self).update({name: state[name] for name in PROGRESS})
+        self.earlier_seconds, self.earlier_peak = state["seconds"], state["peak"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
         """Load the result of another trainer's `numeric_state`."""

@@ -6,14 +6,14 @@ import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from fairbench.common.errors import UsageError, one_line
+from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.data.formats.image_decoding import decode_image
 from fairbench.data.formats.raw import ImageSplit, RawImage
 
@@ -68,15 +68,9 @@ def image_split(path: Path, images: Sequence[tuple[str, int]], crop: int = 0, si
     return ImageSplit(len(images), read)
 
 
-@contextmanager
-def damage_named(where: Path | str) -> Iterator[None]:
-    """Turn errors on reading a damaged or encrypted archive into one that names it."""
-    try:
-        yield
-    except UsageError:
-        raise
-    except Exception as error:  # the readers of damaged archives raise whatever they come upon
-        raise UsageError(f"{where} is damaged ({one_line(error)}); get it again") from error
+def damage_named(where: Path | str) -> AbstractContextManager[None]:
+    """Turn errors on reading a damaged or encrypted archive, which may be of any kind, into one that names it."""
+    return explained(lambda error: f"{where} is damaged ({one_line(error)}); get it again")
 
 
 class _ArrayUnpickler(pickle._Unpickler):

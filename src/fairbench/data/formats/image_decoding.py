@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 from PIL import Image, ImageOps
 
-from fairbench.common.errors import UsageError, one_line
+from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.data.formats.raw import Pixels
 
 MOST = 1 << 22
@@ -29,21 +29,20 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: in
         UsageError: it is damaged, too large, smaller than the crop, or has transparent pixels or grey values of more
             than 8 bits.
     """
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            if image.width * image.height > most:
-                raise UsageError(f"{where} is too large: {image.width} x {image.height} pixels; make it smaller")
-            picture = _rgb(image, where)
-    except UsageError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise UsageError(f"{where} is too large: {str(error).partition(',')[0]}; make it smaller") from error
-    except Exception as error:  # Pillow's readers of damaged files raise whatever they come upon
-        raise UsageError(f"{where} is no image, or damaged ({one_line(error)})") from error
+    with explained(lambda error: _complaint(where, error)), Image.open(io.BytesIO(data)) as image:
+        if image.width * image.height > most:
+            raise UsageError(f"{where} is too large: {image.width} x {image.height} pixels; make it smaller")
+        picture = _rgb(image, where)
     if size:
         square = _center(picture, crop or min(picture.size), where)
         picture = square.resize((size, size), Image.Resampling.BICUBIC)  # antialiased: it widens the filter
     return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
+
+
+def _complaint(where: str, error: BaseException) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        return f"{where} is too large: {str(error).partition(',')[0]}; make it smaller"
+    return f"{where} is no image, or damaged ({one_line(error)})"
 
 
 def _rgb(image: Image.Image, where: str) -> Image.Image:

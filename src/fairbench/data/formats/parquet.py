@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from fairbench.common.errors import UsageError, one_line
+from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.data.formats.image_decoding import decode_image
 from fairbench.data.formats.raw import ImageSplit, RawImage
 
@@ -19,15 +19,9 @@ ROWS = 256
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            yield file
-    except UsageError:
-        raise
-    except Exception as error:  # pyarrow raises errors of many kinds for damaged files
-        raise UsageError(
-            f"{path} is damaged or no parquet file ({one_line(error)}); delete it and download it again"
-        ) from error
+    reason, remedy = f"{path} is damaged or no parquet file", "delete it and download it again"
+    with explained(lambda error: f"{reason} ({one_line(error)}); {remedy}"), pyarrow.parquet.ParquetFile(path) as file:
+        yield file
 
 
 def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

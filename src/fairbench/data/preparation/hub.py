@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.errors import UsageError, one_line
+from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.common.files import require_disk_space
 from fairbench.common.formatting import some
 from fairbench.common.terminal import say
@@ -64,7 +64,12 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     say(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
     from huggingface_hub import HfApi, hf_hub_download
 
-    try:
+    what = f"{facts.repository} at {facts.revision}"
+    with explained(
+        lambda error: (
+            f"cannot download {what} from the hub ({one_line(error)}); finished files are kept; try again, or {by_hand}"
+        )
+    ):
         api: Any = HfApi()
         tree = api.list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
         sizes = {file.path: file.size for file in tree if hasattr(file, "size")}
@@ -73,10 +78,3 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
         require_disk_space(folder, absent, f"download {facts.title}")
         for name in chosen:
             hf_hub_download(facts.repository, name, revision=facts.revision, repo_type="dataset", local_dir=folder)
-    except UsageError:
-        raise
-    except Exception as error:  # huggingface_hub passes on errors of its HTTP library, which differ by version
-        raise UsageError(
-            f"cannot download {facts.repository} at {facts.revision} from the hub "
-            f"({one_line(error)}); finished files are kept; try again, or {by_hand}"
-        ) from error
