@@ -97,7 +97,6 @@ class Catalog:
 
 
 def _entry(name: str, text: str) -> str:
-    """A name and its description."""
     first, later = f"  {name:13} ", " " * 16
     return textwrap.fill(text, max(width(), 40), initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
 

@@ -19,10 +19,9 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import checks_view
 from fairbench.report.sections.verdicts import flag_table
 from fairbench.report.table import Audit
-from fairbench.runner.devices import device_kind, places
+from fairbench.runner.devices import RunOptions, device_kind, places
 from fairbench.runner.executors.local import call_each
 from fairbench.runner.progress.live import LiveProgress
-from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
 from fairbench.study.history import check_directory
 from fairbench.suites.settings import change

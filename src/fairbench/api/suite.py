@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from fairbench.api.plan import Estimate, planned
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural, some
+from fairbench.common.hashing import without_defaults
 from fairbench.report.table import Table
 from fairbench.runner.devices import device_kind, places
 from fairbench.study.history import check_directory
@@ -152,7 +153,7 @@ class Suite:
             raise UsageError(f"{file}: a suite file ends in .toml and has none of the names {', '.join(suite_names())}")
         content = replace(self.placed(file.parent), name=file.stem)
         arenas = {name: replace(arena, facts=None) for name, arena in content.arenas.items()}  # its class has them
-        write_atomically(file, tomli_w.dumps(_given(replace(content, arenas=arenas))))
+        write_atomically(file, tomli_w.dumps(_without_none(without_defaults(replace(content, arenas=arenas)))))
         return file
 
     def plan(
@@ -203,11 +204,6 @@ def as_suite(suite: Suite | str) -> Suite:
     return suite if isinstance(suite, Suite) else Suite.load(suite)
 
 
-def _given(value: Any) -> Any:
-    """Plain values without defaults, and without None, which TOML does not have."""
-    if is_dataclass(value):
-        defaults = {x.name: x.default if x.default_factory is MISSING else x.default_factory() for x in fields(value)}
-        return {key: _given(x) for key, x in vars(value).items() if x != defaults[key]}
-    if isinstance(value, dict):
-        return {key: _given(x) for key, x in value.items() if x is not None}
-    return value
+def _without_none(value: Any) -> Any:
+    """Tables without None, which TOML does not have."""
+    return {key: _without_none(x) for key, x in value.items() if x is not None} if isinstance(value, dict) else value

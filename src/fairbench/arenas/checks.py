@@ -113,7 +113,6 @@ def check_scores(arena: Arena, model: nn.Module, batch: Split, data: Data, metri
 
 
 def _examples(arena: Arena, batch: Split) -> tuple[Tensor, ...]:
-    """The result of `Arena.examples`, checked."""
     examples = arena.examples(batch, torch.Generator())
     if not isinstance(examples, tuple) or not all(isinstance(x, Tensor) and len(x) == len(batch) for x in examples):
         raise UsageError(f"{_name(arena, 'examples')} must return a tuple of tensors with {len(batch)} rows each")

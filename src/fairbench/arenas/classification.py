@@ -10,7 +10,6 @@ class Classification(Arena):
     """Image classification; the model maps images to logits of shape (N, classes)."""
 
     def loss(self, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-        """Mean cross-entropy in nats."""
         return F.cross_entropy(model(images), labels)
 
     def scores(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:

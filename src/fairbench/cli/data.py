@@ -9,7 +9,7 @@ from fairbench.cli.options import settings
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import say
-from fairbench.data.dataset_config import PREPARED, DatasetConfig, configs_of, dataset_config, default_configs
+from fairbench.data.dataset_config import PREPARED, DatasetConfig, configs_of, dataset_config
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
@@ -38,7 +38,8 @@ def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
             pick(f"option of {names[0]}", key, PREPARED[names[0]].options)
         return [dataset_config(names[0], given)]
     if not options.suite:
-        return [dataset_config(name) for name in names] or default_configs()
+        complete = [name for name, info in PREPARED.items() if None not in {x.default for x in info.options.values()}]
+        return [dataset_config(name) for name in names or complete]
     configs = configs_of(load_suite(options.suite).data_tables)
     for name in names:
         if name not in {config.dataset for config in configs}:
@@ -110,7 +111,6 @@ class Datasets:
     options: argparse.Namespace
 
     def to_json(self) -> dict[str, Any]:
-        """What each is, and the state of its prepared folder."""
         return {"datasets": [self._facts(config) for config in chosen_configs(self.options)]}
 
     def _facts(self, config: DatasetConfig) -> dict[str, Any]:

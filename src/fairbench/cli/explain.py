@@ -32,7 +32,6 @@ class Explained:
     lines: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        """What identifies each trial, and the lines."""
         keys = ("id", "status", "spec", "error", "environment")
         return {
             "trials": [{key: record[key] for key in keys} for record in map(plain_values, self.records)],
@@ -74,7 +73,6 @@ def _record_file(name: str, directory: Path | None) -> Path:
 
 
 def _read(file: Path) -> ShownRecord:
-    """A record of any study and code."""
     record = read_file(file, _checked)
     if record is None or isinstance(record, Damaged):
         raise UsageError(record.text("record", "name another one") if record else f"there is no file {file}")
@@ -90,7 +88,6 @@ def _checked(content: bytes) -> ShownRecord:
 
 
 def _describe(file: Path, record: ShownRecord) -> list[str]:
-    """The label of a trial, its result and its environment."""
     lines = [f"{file.stem}  {TrialSpec.from_json(record.spec).label()}: {record.status}"]
     if record.error:
         lines.append(f"  {record.error}")

@@ -22,7 +22,6 @@ def new_arena(options: argparse.Namespace) -> str:
 
 
 def _written(kind: str, name: str, commands: list[str]) -> str:
-    """Write a template; returns the commands for it."""
     path = write_template(kind, name)
     lines = (f"\n    fairbench {command.format(f'{path}:{class_name(name)}')}" for command in commands)
     return f"wrote {path}, a working {kind}. Adapt it, then\n{''.join(lines)}"

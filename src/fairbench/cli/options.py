@@ -206,7 +206,6 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
 
 
 def _suite_name(options: argparse.Namespace) -> str:
-    """The suite's name or file, from one of three options."""
     sources = {
         "SUITE": options.chosen,
         "--suite": options.suite,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ Commands = argparse._SubParsersAction
 Command = Callable[[argparse.Namespace], Any]
 RUNS = "0 done; 1 a trial failed; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
 DONE = "0 done; 2 the user must change something"
+JUDGED = ("optimizer", "better", "baselines", "alpha", "columns", "metric", "at", "margin", "against")
+"""The options of `verdicts`, which are arguments of `fb.verdicts`."""
 
 
 def parser() -> Parser:
@@ -61,14 +64,7 @@ def _in(function: str) -> Command:
 def _add(
     commands: Commands[Parser], name: str, text: str, do: Command, example: str, codes: str = DONE, json: bool = False
 ) -> Parser:
-    """A command.
-
-    Args:
-        do: returns what it shows, see `main`.
-        example: its arguments in an example.
-        codes: its exit codes.
-        json: whether what it shows has `to_json`.
-    """
+    """A command: `do` returns what it shows, see `main`, which has `to_json` if `json`."""
     prefix = commands._prog_prefix
     epilog = f"example: {prefix} {name} {example}".rstrip() + f"\nexit codes: {codes}"
     command: Parser = commands.add_parser(name, help=text, description=f"{text}.", epilog=epilog)
@@ -79,7 +75,6 @@ def _add(
 
 
 def _add_running(commands: Commands[Parser]) -> None:
-    """The commands that run or plan studies."""
     example = "mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_rule"
     add_run_options(_add(commands, "run", "run or resume a suite, and report", _in("running:run"), example, RUNS))
     text, do = "show the trials of a run and the differences it can detect; run nothing", _in("running:plan")
@@ -95,7 +90,6 @@ def _add_running(commands: Commands[Parser]) -> None:
 
 
 def _add_reading(commands: Commands[Parser]) -> None:
-    """The commands that read studies and published results."""
     text = "show the progress of a study, also while it runs"
     codes = f"{DONE}; with --exit-code, 1 if the study is not complete"
     status = _add_of_study(commands, "status", text, _in("studies:status"), codes=codes, json=True)
@@ -140,18 +134,7 @@ def _add_reading(commands: Commands[Parser]) -> None:
         commands,
         "verdicts",
         text,
-        lambda o: fb.verdicts(
-            o.results,
-            o.optimizer,
-            o.better,
-            names("--baselines", o.baselines) or (),
-            o.alpha,
-            columns=columns(o.columns),
-            metric=o.metric,
-            at=o.at,
-            margin=o.margin,
-            against=o.against,
-        ),
+        lambda o: fb.verdicts(o.results, **{key: vars(o)[key] for key in JUDGED}),
         "my_table.csv --optimizer MyRule",
         json=True,
     )
@@ -159,9 +142,12 @@ def _add_reading(commands: Commands[Parser]) -> None:
     add("results", nargs="?", default="paper", metavar="TABLE", help=table)
     add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare with all others")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
-    add("--baselines", metavar="A,B,...", help="only against these: a smaller family of tests")
+    several = partial(names, "--baselines")
+    add(
+        "--baselines", type=several, default=(), metavar="A,B,...", help="only against these: a smaller family of tests"
+    )
     text = 'what the columns of a table are, as optimizer=model,value="val/acc"'
-    add("--columns", default="", metavar="WHAT=NAME,...", help=text)
+    add("--columns", type=columns, default="", metavar="WHAT=NAME,...", help=text)
     add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
     add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")
     add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
@@ -181,7 +167,6 @@ def _add_of_study(
 
 
 def _add_describing(commands: Commands[Parser]) -> None:
-    """The commands that show what there is."""
     _add(commands, "list", "show suites, arenas, data and optimizers", _in("catalog:list_all"), "", json=True)
     text = "show or check a suite file"
     verbs = commands.add_parser("suite", help=text, description=f"{text}.").add_subparsers(
@@ -196,7 +181,6 @@ def _add_describing(commands: Commands[Parser]) -> None:
 
 
 def _add_own_code(commands: Commands[Parser]) -> None:
-    """The commands for a user's optimizer or arena."""
     text, example = "check that an optimizer keeps its contract", "my_rule.py:MyRule"
     codes = "0 no fail; 1 a fail; 2 no such optimizer"
     check = _add(
@@ -221,7 +205,6 @@ def _add_own_code(commands: Commands[Parser]) -> None:
 
 
 def _add_data(commands: Commands[Parser]) -> None:
-    """The commands of `fairbench data`."""
     verbs = {
         "list": "show the datasets, their licenses, and the local files",
         "download": "download missing files, then prepare",

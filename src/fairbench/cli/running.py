@@ -15,8 +15,7 @@ from fairbench.cli.options import chosen_suite, names, settings
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
-from fairbench.runner.devices import device_kind, gpus_here, places
-from fairbench.runner.run_options import RunOptions
+from fairbench.runner.devices import RunOptions, device_kind, gpus_here, places
 from fairbench.study.folder import TENSORBOARD
 from fairbench.study.history import History, check_directory
 from fairbench.suites.schema import Suite
@@ -32,10 +31,9 @@ AGAINST = "AdamW"
 
 @dataclass(frozen=True)
 class Target:
-    """What a command runs, and where: settled once, from its options and the plans of the directory.
+    """What a command runs, and where, with one place for each concurrent trial: settled once, from options and plans.
 
     Attributes:
-        places: one for each concurrent trial.
         device: how the device was chosen, in a line; empty if it was given.
     """
 
@@ -84,7 +82,6 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def _choice(options: argparse.Namespace, history: History, chosen: list[Place]) -> str:
-    """What `--device auto` took."""
     count = gpus_here()
     found = f"{plural(count, 'GPU')} here" if count else "no GPU here"
     kept = "the device of this study; " if history.plans else ""

@@ -115,5 +115,4 @@ def _run_arguments(options: argparse.Namespace) -> list[str]:
 
 
 def _quoted(value: str) -> str:
-    """A value, quoted for a line of #SBATCH."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

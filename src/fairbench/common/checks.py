@@ -62,7 +62,6 @@ class Check(Generic[CaseT]):
         return self.judge.__doc__ or ""
 
     def flag(self, case: CaseT) -> Flag:
-        """The result of the check."""
         judgement = self.judge(case)
         if not isinstance(judgement, tuple):
             text = judgement if isinstance(judgement, str) else _listed(judgement)

@@ -72,12 +72,9 @@ class Terminal(Console):
 
 
 def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Table:
-    """A table without lines.
+    """A table without lines; each column has a title, and whether it holds numbers. Without any title it has no header.
 
-    Args:
-        columns: the title of each, and whether it holds numbers; these are aligned right, and neither they nor the
-            first column are wrapped. Without any title there is no header.
-        rows: the cells of each.
+    Numbers are aligned right, and neither they nor the first column are wrapped.
     """
     header = any(title for title, _ in columns)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=header)

@@ -67,7 +67,6 @@ def remove(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in the folder survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -46,5 +46,4 @@ class SpecPart:
 
     @cached_property
     def text(self) -> str:
-        """The part's canonical JSON text."""
         return canonical_json(self.to_json())

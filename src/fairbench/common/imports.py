@@ -93,7 +93,6 @@ def _add_to_path(folder: Path) -> None:
 
 
 def _defined(module: ModuleType) -> list[str]:
-    """The classes in a module, and the functions that it defines."""
     return [
         name
         for name, value in vars(module).items()

@@ -52,7 +52,6 @@ class Case:
 
     @property
     def optimizer(self) -> ResolvedOptimizer:
-        """The optimizer."""
         return next(iter(self.study.optimizers.values()))
 
     @property
@@ -62,7 +61,6 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """The steps of a whole training."""
         return self.study.suite.arenas["vit"].sweep_steps
 
     @property
@@ -77,7 +75,6 @@ class Case:
         return replace(spec, optimizer=replace(spec.optimizer, groups=spec.optimizer.groups or groups))
 
     def training(self, steps: int, groups: str = "") -> Trainer:
-        """The training at the best rate after a number of steps."""
         trainer = Trainer(self.spec(self.best.lr, groups), Place())
         for _ in range(steps):
             trainer.train_one_step()
@@ -85,7 +82,6 @@ class Case:
 
     @property
     def needs(self) -> OptimizerNeeds:
-        """What the loop of a new training does for the optimizer."""
         return OptimizerNeeds(self.optimizer.needs, self.spec(self.best.lr).training)
 
 
@@ -98,7 +94,6 @@ class SmallTraining:
         self.needs.switch(self.optimizer, "train")
 
     def gradients(self, clipped: bool = True) -> Tensor:
-        """Compute loss and gradients, as this optimizer needs them."""
         self.optimizer.zero_grad()
         value = self._loss()
         value.backward(create_graph=self.needs.create_graph)

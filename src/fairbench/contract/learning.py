@@ -45,7 +45,6 @@ def idle(trainer: Trainer, steps: int) -> str:
 
 
 def _kinds(trainer: Trainer) -> list[str]:
-    """The kind of each parameter, in words."""
     return [f"{p.dtype} {tuple(p.shape)} with{'' if p.requires_grad else 'out'} a gradient" for p in trainer.params]
 
 

@@ -9,14 +9,10 @@ from fairbench.data.splits import Data, Split
 
 
 class Batches:
-    """Batches for a number of steps: each epoch is a new permutation of the examples, a partial last batch is dropped.
+    """Batches of the training split: each epoch is a new permutation of the examples, a partial last batch is dropped.
 
-    The whole order is drawn on the CPU before the first step, so that it is the same on every device.
-
-    Args:
-        data: its training split is used.
-        seed: of the order and of the augmentation.
-        device: of the batches.
+    The whole order is drawn on the CPU before the first step, so that it is the same on every device. The seed is that
+    of the order and of the augmentation.
     """
 
     def __init__(self, data: Data, batch_size: int, steps: int, seed: int, device: torch.device) -> None:
@@ -38,11 +34,9 @@ class Batches:
         return self._data.read(batch, self._augmentation)
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of batches taken, and the state of the augmentation."""
         return {"taken": self._taken, "augmentation": self._augmentation.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume after the batches that were taken."""
         self._taken = state["taken"]
         self._augmentation.set_state(state["augmentation"].cpu())
 

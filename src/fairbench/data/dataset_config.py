@@ -28,17 +28,14 @@ class DatasetConfig:
 
     @property
     def info(self) -> Dataset:
-        """What is known of the dataset."""
         return DATASETS[self.dataset]
 
     @property
     def archives(self) -> list[SourceFile]:
-        """The archives that these options need."""
         return self._needed(self.info.archives)
 
     @property
     def hub_files(self) -> list[SourceFile]:
-        """The files of the hub that these options need."""
         return self._needed(self.info.hub_files or self.info.archives)
 
     @property
@@ -88,7 +85,6 @@ class DatasetConfig:
         )
 
     def command(self, verb: str, data_root: Path, *flags: str) -> str:
-        """The `fairbench data` command for this dataset."""
         given = {name: value for name, value in self.options.items() if value != self.info.options[name].default}
         settings = [shlex.quote(f"{name}={json.dumps(value, ensure_ascii=False)}") for name, value in given.items()]
         words = ["--data-root", shlex.quote(str(data_root)), "--dataset", self.dataset]
@@ -108,21 +104,7 @@ def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> Da
     return DatasetConfig(dataset, complete)
 
 
-def config_of(table: Mapping[str, Any]) -> DatasetConfig:
-    """The dataset that an arena's table `data` names; its other keys say how a model reads the dataset."""
-    return dataset_config(table["source"], table)
-
-
 def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
     """The datasets of the arenas' tables `data`, each once; embedded ones need no preparation."""
-    configs = [config_of(table) for table in tables if table.get("source") in PREPARED]
+    configs = [dataset_config(table["source"], table) for table in tables if table.get("source") in PREPARED]
     return [config for i, config in enumerate(configs) if config not in configs[:i]]
-
-
-def default_configs() -> list[DatasetConfig]:
-    """Every dataset whose options all have defaults."""
-    return [
-        dataset_config(name)
-        for name, info in PREPARED.items()
-        if all(option.default is not None for option in info.options.values())
-    ]

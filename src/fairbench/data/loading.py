@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fairbench.common.errors import UsageError
-from fairbench.data.dataset_config import config_of
+from fairbench.data.dataset_config import dataset_config
 from fairbench.data.datasets.registry import DATASETS, READING, UNVERIFIED
 from fairbench.data.formats.raw import SPLITS
 from fairbench.data.prepared import Prepared
@@ -24,17 +24,12 @@ SPLIT_SEED = 20_260_101
 
 
 def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
-    """The data of the source that an arena's table `data` names.
-
-    Args:
-        options: `source`, and the options of that dataset and of its kind, see `fairbench.data.datasets`.
-        data_root: the folder of prepared data.
-    """
+    """The data of the source that an arena's table `data` names, with its options and those of its kind."""
     kind = DATASETS[options["source"]].kind
     reading = {name: options.get(name, default) for name, default in READING[kind].items()}
     if load := EMBEDDED.get(options["source"]):
         return load(**reading)
-    prepared = config_of(options).open(data_root)
+    prepared = dataset_config(options["source"], options).open(data_root)
     tensors = {name: _tensor(prepared.array(name)) for name in prepared.manifest["arrays"]}
     return (_images if kind == "images" else _text)(tensors, prepared, **reading)
 
@@ -90,7 +85,6 @@ EMBEDDED: Mapping[str, Callable[..., Data]] = {"digits": digits, "stdlib": stdli
 
 
 def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: int, **reading: Any) -> Data:
-    """Prepared images, with their labels if there are any."""
     labels = {name: tensors.get(f"{name}_labels", torch.empty(0)).clone() for name in SPLITS}
     splits = _fewer({name: Split(tensors[name], labels[name]) for name in SPLITS}, evaluated)
     read = ImageTransform(127.5, **reading)
@@ -102,7 +96,6 @@ def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: 
 
 
 def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, evaluated: int) -> Data:
-    """Prepared tokens."""
     splits, manifest = _windows(tokens, context, evaluated), prepared.manifest
     per_byte = {split: len(part) / manifest["bytes"][split] for split, part in tokens.items()}
     vocabulary = manifest["options"]["vocabulary"]

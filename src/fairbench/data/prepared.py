@@ -48,11 +48,9 @@ class Prepared:
     manifest: Mapping[str, Any]
 
     def array(self, name: str) -> NDArray[Any]:
-        """An array, memory-mapped and read-only.
+        """An array, memory-mapped and read-only: "train", "val" or "test", or one of these with "_labels", int64, (N,).
 
-        Args:
-            name: "train", "val" or "test": images, uint8, shape (N, 3, H, W); or tokens, uint16, shape (N,).
-                "train_labels", "val_labels" or "test_labels": int64, shape (N,).
+        Images are uint8, shape (N, 3, H, W); tokens are uint16, shape (N,).
         """
         path = self.folder / f"{name}.npy"
         facts = self.manifest["arrays"][name]
@@ -101,7 +99,6 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of the hashes, dtypes and shapes of the arrays."""
         return digest(self.manifest["arrays"])
 
 

@@ -25,15 +25,12 @@ class Split:
     targets: Tensor
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.inputs)
 
     def __getitem__(self, rows: Tensor | slice) -> "Split":
-        """The examples at these rows."""
         return self.map(lambda part: part[rows] if part.numel() else part)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Split":
-        """The split with a function applied to its inputs and to its targets."""
         return Split(function(self.inputs), function(self.targets))
 
     def to(self, device: torch.device) -> "Split":
@@ -127,7 +124,6 @@ class Data:
 
     @property
     def train(self) -> Split:
-        """The examples for training."""
         return self.splits["train"]
 
     def to(self, device: torch.device) -> "Data":

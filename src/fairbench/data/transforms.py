@@ -38,7 +38,6 @@ class ImageTransform:
         return Split(inputs, batch.targets)
 
     def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of an input, given that of a stored image."""
         channels, *size = stored
         return (channels, *([self.image_size] * 2 if self.image_size else size))
 

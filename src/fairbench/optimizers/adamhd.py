@@ -48,7 +48,6 @@ class AdamHD(torch.optim.Optimizer):
         return loss
 
     def _step_of(self, p: torch.Tensor, group: dict[str, Any]) -> None:
-        """Adam's step of one parameter with the group's rate."""
         state, (beta1, beta2), grad = self.state[p], group["betas"], p.grad
         assert grad is not None
         if not state:

@@ -115,7 +115,6 @@ class _ClipWatch:
         self._optimizer, self._named = optimizer, named
 
     def quantities(self) -> dict[str, tuple[str, dict[str, float]]]:
-        """The number of steps of each tensor, and of those in which its gradient was clipped."""
         states = {name: self._optimizer.state.get(p, {}) for name, p in self._named.items()}
         clipped = {name: float(state.get("clipped", 0)) for name, state in states.items()}
         steps = dict.fromkeys(self._named, float(self._optimizer._steps))

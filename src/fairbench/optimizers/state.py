@@ -19,7 +19,6 @@ TABLES = (dict, Counter, OrderedDict)
 
 @cache
 def _base_attributes() -> frozenset[str]:
-    """The attributes of torch's base class."""
     return frozenset(vars(torch.optim.Optimizer([torch.zeros(1)], {})))
 
 

@@ -145,7 +145,6 @@ def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, l
 
 
 def _referred(module: ModuleType) -> list[ModuleType]:
-    """The modules that the names in a module come from."""
     names = set()
     for bound, value in list(vars(module).items()):
         name = _name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
@@ -223,6 +222,5 @@ def _installed(module: ModuleType) -> Code:
 
 
 def _content(module: ModuleType) -> Code:
-    """sha256 of a module's file."""
     file = _file(module)
     return {} if file is None else {_name(module): hashlib.sha256(file.read_bytes()).hexdigest()[:16]}

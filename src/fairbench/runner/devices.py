@@ -1,18 +1,47 @@
-"""The devices of a machine, and the places of trials on them."""
+"""How a study is run: the devices of a machine, the places of trials on them, and other options of the driver."""
 
+import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairbench.arenas.program import TASK
 from fairbench.common.errors import UsageError
-from fairbench.runner.run_options import cores
 from fairbench.study.history import History
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
 DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 """Files of the drivers of GPUs: without one of them, torch, which is slow to import, finds no GPU."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a study is run; no result depends on it.
+
+    Attributes:
+        places: where trials run concurrently, one at each.
+        trial_timeout: limit of a trial in seconds; 0 takes the suite's, or one derived from the preflight.
+        checkpoint_every: seconds between the checkpoints of a trial, 0 for none until it is paused; None takes the
+            suite's.
+        timing: whether to time the optimizers' steps after all other trials.
+        allow_mixed: whether trials may run in a different environment from those that have a record.
+        fail_fast: whether the run ends at its first failed trial.
+        ray: address of a Ray cluster that runs the trials, "local" to start one on this machine; None for none.
+    """
+
+    places: Sequence[Place]
+    trial_timeout: float = 0.0
+    checkpoint_every: float | None = None
+    timing: bool = False
+    allow_mixed: bool = False
+    fail_fast: bool = False
+    ray: str | None = None
+
+
+def cores() -> int:
+    """The number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def gpus_here() -> int:
@@ -31,12 +60,9 @@ def device_kind(device: str, history: History) -> str:
 
 
 def places(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[Place]:
-    """The places of concurrent trials.
+    """The places of concurrent trials on a device, which is "cpu", "cuda", or a GPU as "cuda:1".
 
-    Args:
-        device: "cpu", "cuda", or a GPU as "cuda:1".
-        workers: trials at a time, on the CPU or on each GPU; None for one on each core of the CPU, or one on a GPU.
-        gpus: numbers of the GPUs, if the device does not have one; empty for the first.
+    Without `workers` there is one on each core of the CPU, or one on a GPU. `gpus` are numbers if the device has none.
     """
     kind, _, number = device.partition(":")
     if kind not in ("cpu", "cuda") or (number and (kind == "cpu" or not number.isdecimal())):
@@ -52,9 +78,7 @@ def places(device: str, workers: int | None, data_root: str, gpus: Sequence[int]
 def places_of_programs(suite: Suite, given: Sequence[Place], elsewhere: bool = False) -> list[Place]:
     """The places of the trials of a suite, each with the cores and GPUs that its largest training program takes.
 
-    Args:
-        given: one place for each core, or for each trial at a time on each GPU.
-        elsewhere: whether a cluster has the GPUs, which this machine does not count.
+    One is given for each core, or for each trial at a time on each GPU. If `elsewhere`, a cluster has the GPUs.
     """
     programs = {name: plan.model for name, plan in suite.arenas.items() if suite.task(name) == TASK}
     if not programs:

@@ -53,7 +53,6 @@ class Observers(Observer):
         self._observers, self._entered = observers, ExitStack()
 
     def __enter__(self) -> "Observers":
-        """Enter them all, or none."""
         with ExitStack() as entered:
             for observer in self._observers:
                 entered.enter_context(observer)
@@ -61,7 +60,6 @@ class Observers(Observer):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Exit them all, the last one first."""
         self._entered.__exit__(*error)
 
     def _notify(self, event: str, *arguments: object) -> None:

@@ -44,14 +44,10 @@ QUIET_SECONDS = 5.0
 
 
 def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], None] = lambda text: None) -> Preflight:
-    """Load the data, build every model, and take two steps with every optimizer in every arena.
+    """Load the data, build every model, and take two steps with every optimizer in every arena; `call` runs each part.
 
     Arenas that differ only in the number of their steps and in their schedule are measured once, unless the optimizer
     has other options there or gets that number.
-
-    Args:
-        call: runs each part.
-        say: shows a message about progress.
     """
     say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
     said = time.monotonic()

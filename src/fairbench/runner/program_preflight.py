@@ -54,7 +54,6 @@ def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Any, seed
 
 
 def _losses(record: WholeRecord) -> Mapping[str, Any]:
-    """Everything that a program reported, as plain values."""
     assert record.details
     assert record.result
     return {"final": record.result.final, **plain_values(record.details)}

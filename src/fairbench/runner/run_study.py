@@ -17,12 +17,11 @@ from fairbench.runner.coordination.claims import Claims, open_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
-from fairbench.runner.devices import places_of_programs
+from fairbench.runner.devices import RunOptions, places_of_programs
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
-from fairbench.runner.run_options import RunOptions
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
 from fairbench.study.history import History, check_directory, declare, write_history
@@ -82,7 +81,6 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
 
 
 def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
-    """The executor for a suite: processes of this machine, or a Ray cluster."""
     modules = preload(suite)
     every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
     checkpointing = Checkpointing(str(store.checkpoints), every)
@@ -138,8 +136,7 @@ def preload(suite: Suite) -> list[str]:
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
     """Declare the study in its directory and announce this driver: same plan, same environment, no conflict.
 
-    Returns:
-        A warning about a different environment, if trials may run in one; otherwise empty.
+    Returns a warning about a different environment, if trials may run in one; otherwise an empty text.
     """
     with claims.holding("plan", heartbeat.beat):
         others, final_trials = heartbeat.other_drivers(), store.final_trials()

@@ -55,15 +55,12 @@ class KnownRecords:
         return None if self._earlier_failures.get(spec.id) == stamp else record
 
     def whole(self, spec: TrialSpec) -> WholeRecord | None:
-        """The whole record on disk."""
         return self._store.read(spec, WholeRecord, self._metrics[spec.arena.name])
 
     def add(self, record: Record) -> None:
-        """Add a record that was written since."""
         self._known[record.id] = replace(record, details=None) if isinstance(record, WholeRecord) else record
 
     def successful(self) -> list[Record]:
-        """The records of trials that did not fail."""
         return [record for record in self._known.values() if record and record.status != "failed"]
 
 
@@ -85,9 +82,7 @@ class ClaimedElsewhere(dict[str, TrialSpec]):
 class TrialLoop:
     """Runs the trials of a study until none is missing; drivers communicate only through the records.
 
-    Args:
-        timing: whether to time the optimizers' steps after all other trials.
-        fail_fast: whether to stop at the first failed trial.
+    If `timing`, the optimizers' steps are timed after all other trials.
     """
 
     def __init__(
@@ -106,17 +101,12 @@ class TrialLoop:
 
     @property
     def complete(self) -> bool:
-        """Whether no trial has to run."""
         return not any(self._schedule.outlook().steps_left.values())
 
     def run(
         self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
     ) -> None:
-        """Run trials; each record is on disk before the next trial is planned.
-
-        Raises:
-            KeyboardInterrupt, Preempted: the user or a signal stopped it; running trials have written checkpoints.
-        """
+        """Run trials; each record is on disk before the next trial is planned, also if a user or a signal stops it."""
         try:
             while True:
                 self._observer.planned(self._schedule.outlook())
@@ -137,7 +127,6 @@ class TrialLoop:
             raise
 
     def _label(self, spec: TrialSpec) -> str:
-        """The name of a trial in messages."""
         return spec.label(self.study.suite.sweep.extra)
 
     def _claim(self, claims: Claims) -> TrialSpec | None:
@@ -166,7 +155,6 @@ class TrialLoop:
         self._observer.beat()
 
     def _keep(self, claims: Claims) -> None:
-        """Write the records of the trials that have ended."""
         while self._collected:
             record = self._collected[0]
             spec = self._running[record.id]

@@ -61,7 +61,6 @@ class Change:
     after: Any
 
     def __str__(self) -> str:
-        """The change as text."""
         return f"{self.path}: {self.before} -> {self.after}"
 
 
@@ -79,7 +78,6 @@ class History:
 
     @property
     def study(self) -> ResolvedSuite:
-        """The study of the plan in force."""
         return self.plans[-1].study
 
     @property
@@ -115,7 +113,6 @@ class History:
         return replace(self, frozen=plan_digest(self.study))
 
     def to_json(self) -> dict[str, Any]:
-        """The history as plain JSON values."""
         plans = [{**vars(plan), "study": plan.study.to_json()} for plan in self.plans]
         return {"frozen": self.frozen, "plans": plans}
 
@@ -165,7 +162,6 @@ def changes(old: Any, new: Any, path: str = "") -> list[Change]:
 
 
 def _listed(differing: list[Change]) -> str:
-    """The changes, each on an indented line."""
     return "".join(f"\n  {change}" for change in differing)
 
 
@@ -208,10 +204,7 @@ def declare(
 ) -> History:
     """The history of a directory with this study in force; nothing is written.
 
-    Args:
-        final_trials: final trials with a record there, of any plan.
-        running: the drivers that run trials there, as text; empty if there are none.
-        expiry: seconds after which a lost driver is known to be dead.
+    `running` names the drivers that run trials there; a lost one is known to be dead after `expiry` seconds.
     """
     history = check_directory(study.suite, directory)
     if history.plans and running and (differing := changes(promise(history.study), promise(study))):

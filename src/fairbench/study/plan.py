@@ -50,12 +50,7 @@ class ResolvedArena:
 
 @dataclass(frozen=True)
 class ResolvedSuite:
-    """A suite as it is resolved on this machine; planning and reporting need only this.
-
-    Attributes:
-        device: kind of device of all trials.
-        environment: versions, device and git revision.
-    """
+    """A suite as it is resolved on this machine; planning and reporting need only this."""
 
     suite: Suite
     device: str
@@ -64,16 +59,13 @@ class ResolvedSuite:
     environment: Mapping[str, str]
 
     def search(self, optimizer: str) -> Search:
-        """The hyperparameter search of an optimizer."""
         resolved = self.optimizers[optimizer]
         return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr, resolved.lacks)
 
     def tuned(self, optimizer: str) -> bool:
-        """Whether the learning rate of an optimizer is searched."""
         return self.optimizers[optimizer].lr is None
 
     def to_json(self) -> dict[str, Any]:
-        """The study as plain JSON values, for `config.json`."""
         return {**asdict(self), "suite": self.suite.to_json()}
 
     @classmethod
@@ -117,7 +109,6 @@ class Arm(Generic[T]):
 
     @property
     def trials(self) -> list[T]:
-        """All trials that are known to be needed."""
         return [*self.sweep, *self.others, *self.final]
 
     def map(self, of_stage: Callable[[Sequence[T]], Sequence[U]]) -> "Arm[U]":
@@ -226,7 +217,6 @@ class Trials:
 
 
 def _in_order(of_settings: Mapping[Setting, Sequence[T]]) -> list[T]:
-    """The trials of settings by rising rate."""
     return [*chain.from_iterable(_by_rate(of_settings).values())]
 
 

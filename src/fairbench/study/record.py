@@ -150,7 +150,6 @@ class Error(msgspec.Struct, frozen=True, gc=False):
     traceback: str
 
     def __str__(self) -> str:
-        """The error in a line."""
         return f"{self.type}: {self.message}"
 
 
@@ -198,7 +197,6 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def measured(self) -> list[Mapping[str, Any]]:
-        """The metrics at the end, by split."""
         return [*(self.result.final or {}).values()] if self.result else []
 
 
@@ -232,12 +230,7 @@ def encode(spec: TrialSpec, record: WholeRecord) -> bytes:
 
 
 def decode(content: bytes, kind: type[RecordT], metrics: Collection[str] | None) -> RecordT:
-    """The record in a file; raises ValueError, which says why, if it is none, or a damaged one.
-
-    Args:
-        kind: the parts of the record that are read.
-        metrics: the names of the metrics that it must have measured; None for any.
-    """
+    """The record in a file; raises ValueError, which says why, unless it is whole and has measured these metrics."""
     line, _, checksum = content.partition(b"\n")
     if line == b"{":
         raise ValueError("it is of an earlier version of fairbench, whose records this one cannot read")

@@ -52,7 +52,6 @@ class Store:
                 remove(path)
 
     def path(self, trial: str) -> Path:
-        """The file of the record of the trial with that id."""
         return self.trials / f"{trial}{SUFFIX}"
 
     def has_ended(self, trial: str) -> bool:
@@ -68,9 +67,7 @@ class Store:
     def read(self, spec: TrialSpec, kind: type[RecordT], metrics: Collection[str] | None = None) -> RecordT | None:
         """The record of a trial, or that of a failed trial in place of a damaged one; None without one.
 
-        Args:
-            kind: the parts of the record that are read.
-            metrics: the names of the metrics that it must have measured; None for any.
+        It must have measured these metrics, if any are given.
         """
         record = self._read(spec.id, kind, metrics)
         if not isinstance(record, Damaged):
@@ -90,13 +87,10 @@ class Store:
         return read_file(f"{self._folder}/{trial}{SUFFIX}", interpret)  # no Path for each of many
 
     def write(self, spec: TrialSpec, record: WholeRecord) -> bool:
-        """Write a record atomically, with its checksum, and remove the trial's checkpoint.
+        """Write a record atomically, with its checksum, and remove the trial's checkpoint; False if there is one.
 
-        The record is written with `alone` false if the trial was marked as sharing its machine.
-
-        Returns:
-            False if the trial already has a final record: two drivers may complete the same trial
-            (see `runner/coordination/claims.py`), and the first record counts. One that cannot be read may be final.
+        Two drivers may complete the same trial (see `runner/coordination/claims.py`), and the first record counts. One
+        that cannot be read may be final. A trial that was marked as sharing its machine gets `alone` false.
         """
         earlier = self._read(spec.id, Record)
         is_first = not (earlier.locked if isinstance(earlier, Damaged) else earlier and earlier.status != "failed")

@@ -10,20 +10,13 @@ from fairbench.study.trial_spec import TrialSpec
 
 @dataclass(frozen=True)
 class Outlook:
-    """The progress of a study.
-
-    Attributes:
-        done: trials with a record.
-        trials: all trials that are needed; more may be added.
-        steps_left: training steps that remain, by arena.
-    """
+    """The progress of a study: trials with a record, all that are needed, and the training steps left in each arena."""
 
     done: int
     trials: int
     steps_left: Mapping[str, int]
 
     def after(self, spec: TrialSpec) -> "Outlook":
-        """The outlook once one more trial has its record."""
         left = self.steps_left[spec.arena.name] - spec.training.steps
         return Outlook(self.done + 1, self.trials, {**self.steps_left, spec.arena.name: left})
 
@@ -64,7 +57,6 @@ class Schedule:
             self._plan(pair)
 
     def _plan(self, pair: tuple[str, str]) -> None:
-        """Plan an arm from its records."""
         suite, seeds = self._study.suite, self._seeds[pair]
         arm = self._trials[pair].arm(self._lookup, seeds)
         left = [spec for spec in arm.trials if self._lookup(spec) is None]
@@ -93,7 +85,6 @@ class Schedule:
         return self._untimed.pop()
 
     def ended(self, spec: TrialSpec) -> None:
-        """Note that the trial has a record now."""
         suite, arena, optimizer = self._study.suite, spec.arena.name, spec.optimizer.name
         arm = None if spec.stage == "timing" else (arena, optimizer)
         self._outlooks[arm] = self._outlooks[arm].after(spec)
@@ -112,7 +103,6 @@ class Schedule:
                 self._plan(pair)
 
     def outlook(self) -> Outlook:
-        """The progress of the whole study."""
         each = self._outlooks.values()
         steps = dict.fromkeys(self._study.suite.arenas, 0)
         for outlook in each:

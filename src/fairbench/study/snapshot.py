@@ -53,7 +53,6 @@ class Snapshot(Generic[RecordT]):
 
     @property
     def damaged(self) -> list[str]:
-        """Messages on the damaged records among those that were read."""
         return [record.error.message for record in self._read.values() if record.error and record.is_damaged]
 
     def refreshed(self) -> "Snapshot[RecordT]":

@@ -103,7 +103,6 @@ class TrialSpec:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":
-        """The spec that `to_json` wrote."""
         parts = {"arena": ArenaSpec, "optimizer": OptimizerSpec, "training": TrainingSpec}
         return cls(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
 
@@ -129,7 +128,6 @@ class TrialSpec:
         return hashlib.sha256(self.text.encode()).hexdigest()[:ID_DIGITS]
 
     def with_seeds(self, seeds: Iterable[int]) -> list["TrialSpec"]:
-        """The same trial with each of these seeds."""
         return [TrialSpec(self.arena, self.optimizer, self.training, self.stage, seed) for seed in seeds]
 
     def label(self, searched: Iterable[str] = ()) -> str:

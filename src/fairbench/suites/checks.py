@@ -172,7 +172,6 @@ def _check_rates(path: KeyPath, sweep: Sweep, scale: float) -> None:
 
 
 def _check_lengths(suite: Suite) -> None:
-    """Check that the warm-up and the windows of the loss fit into the shortest trials."""
     shortest = min(min(arena.steps, arena.sweep_steps) for arena in suite.arenas.values())
     for path, values, most in (
         (("training", WARMUP), [suite.training.warmup_steps], shortest - 1),

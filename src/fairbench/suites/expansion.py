@@ -59,7 +59,6 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _has(arena: Arena, method: str) -> bool:
-    """Whether a user's arena defines a method itself."""
     return getattr(type(arena), method) is not getattr(Arena, method)
 
 
@@ -78,7 +77,6 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
 
 
 def _arguments(arguments: Sequence[inspect.Parameter], given: Any, path: KeyPath) -> dict[str, Any]:
-    """Every option of a method, defaults included."""
     options = {x.name: x.default for x in arguments if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
     takes_any = any(x.kind is x.VAR_KEYWORD for x in arguments)
     for key in build(dict[str, Any], given, path):
@@ -153,7 +151,6 @@ def _at_size(family: str, plan: ArenaPlan, size: int) -> tuple[dict[str, Any], i
 
 
 def _longer(plan: ArenaPlan, factor: float) -> ArenaPlan:
-    """An arena with a multiple of its steps, and of those of its sweep."""
     steps, sweep_steps = (max(round(factor * x), 1) for x in (plan.steps, plan.sweep_steps))
     return replace(plan, steps=steps, sweep_steps=sweep_steps)
 

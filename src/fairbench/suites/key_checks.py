@@ -93,7 +93,6 @@ def check_values(suite: Suite) -> None:
 
 
 def _values(suite: Suite, key: str) -> list[tuple[KeyPath, Any]]:
-    """The paths and values of a key."""
     found: list[tuple[KeyPath, Any]] = [((), suite)]
     for name in key.split("."):
         if name == "*":

@@ -62,12 +62,10 @@ class Suite:
     controls: list[str] = field(default_factory=list)
 
     def optimizers_of(self, arena: str) -> list[str]:
-        """The optimizers that are trained in an arena."""
         return [self.reference] if self.arenas[arena].curve_only else [*self.optimizers]
 
     @property
     def arms(self) -> list[tuple[str, str]]:
-        """Every arena with every optimizer that is trained in it."""
         return [(arena, name) for arena in self.arenas for name in self.optimizers_of(arena)]
 
     @property
@@ -83,7 +81,6 @@ class Suite:
 
     @property
     def every_pair(self) -> bool:
-        """Whether all pairs of three or more optimizers are compared."""
         return len(self.optimizers) > 2 and len(self.pairs) == comb(len(self.optimizers), 2)
 
     @property
@@ -128,11 +125,9 @@ class Suite:
         return found
 
     def task(self, arena: str) -> str:
-        """The name or class by which an arena is loaded."""
         return self.arenas[arena].task or arena
 
     def facts(self, arena: str) -> ArenaFacts:
-        """The facts of an arena's task."""
         return self.arenas[arena].facts or ARENAS[self.task(arena)]
 
     def direction(self, arena: str) -> str:
@@ -144,12 +139,10 @@ class Suite:
         return 1.0 if self.direction(arena) == "max" else -1.0
 
     def better(self, arena: str) -> str:
-        """The direction in words: "higher is better"."""
         return f"{'higher' if self.direction(arena) == 'max' else 'lower'} is better"
 
     @property
     def metrics(self) -> dict[str, Collection[str]]:
-        """The names of the metrics of each arena."""
         return {arena: self.facts(arena).metrics for arena in self.arenas}
 
     def tuned_on(self, arena: str) -> str:
@@ -163,12 +156,10 @@ class Suite:
 
     @property
     def selection_name(self) -> str:
-        """The name of that split in texts."""
         return {"val": "validation"}.get(self.selection, self.selection)
 
     @property
     def data_tables(self) -> list[dict[str, Any]]:
-        """The `data` tables of the arenas, which name the datasets to prepare."""
         return [arena.data for arena in self.arenas.values()]
 
     def schedule(self, arena: str, optimizer: str) -> tuple[str, float]:

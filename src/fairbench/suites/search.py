@@ -79,7 +79,6 @@ class Search:
         return (self.sweep.budget or self.sweep.points) * prod(map(len, self.sweep.extra.values()))
 
     def first(self) -> list[Setting]:
-        """The settings that are tried before any has a score."""
         return self.next({})
 
     def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
@@ -92,12 +91,8 @@ class Search:
     def finals(self, final: Final, short: Scores, full: Scores) -> list[Setting]:
         """The settings to train next at the reported length: the best so far and its neighbors.
 
-        While the best lies at the edge, its neighbors are added, at most as many as the short search tried.
-
-        Args:
-            final: the suite's rule.
-            short: scores of the search.
-            full: scores at the reported length.
+        While the best lies at the edge, its neighbors are added, at most as many as the short search tried. The scores
+        of that search are `short`, those at the reported length `full`.
         """
         best = ranked(full or short)[0]
         new = [x for x in (best, *self._neighbors(best, final.settings // 2)) if x not in full]
@@ -117,7 +112,6 @@ class Search:
 
     @property
     def values(self) -> dict[str, list[Any]]:
-        """The values of each hyperparameter that is searched with the rate."""
         return {name: canonical(values) for name, values in self.sweep.extra.items() if name not in self.lacks}
 
     @property
@@ -154,16 +148,13 @@ class Untuned(Search):
     """No search: the optimizer has a fixed rate, which is `scale`, or finds its rate by itself."""
 
     def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
-        """One for each seed."""
         return seeds
 
     def next(self, scores: Scores) -> list[Setting]:
-        """The one setting."""
         return [] if scores else [Setting(self.scale)]
 
     @property
     def size(self) -> int:
-        """One setting."""
         return 1
 
 

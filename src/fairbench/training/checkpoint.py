@@ -119,13 +119,9 @@ class Checkpoint:
             return None
 
     def between_steps(self, state: Callable[[], State], incomplete: Callable[[], str]) -> None:
-        """Write the state if the interval has passed, or if a pause was requested.
+        """Write the state if the interval has passed; raises `Paused` if a pause was requested, after the same.
 
-        Args:
-            incomplete: returns why the state is incomplete; empty if it is complete.
-
-        Raises:
-            Paused: a pause was requested; the trial resumes from the last checkpoint.
+        `incomplete` returns why the state is incomplete; empty if it is complete.
         """
         if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
             if self.before_write:

@@ -108,12 +108,7 @@ def peak_memory(device: torch.device) -> int:
 
 
 def gpu_memory(device: torch.device) -> tuple[int, int, int]:
-    """Three numbers of bytes of a GPU, all 0 for a CPU.
-
-    Returns:
-        The peak that torch has reserved since `reset_peak_memory`, its cache included; what this process has or could
-        have now; the GPU's total.
-    """
+    """Bytes of a GPU: the peak that torch has reserved, what this process could have now, the total; 0 for a CPU."""
     if device.type != "cuda":
         return 0, 0, 0
     free, total = torch.cuda.mem_get_info(device)

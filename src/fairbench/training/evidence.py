@@ -57,12 +57,10 @@ class EvidenceLog:
         return optimizer
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
-        """The schedule of the suite, or of the optimizer's plan."""
         constant = "constant_lr" in self._spec.needs
         return LambdaLR(optimizer, partial(lr_factor, training=self._training, constant=constant))
 
     def start(self, model: nn.Module) -> None:
-        """Take the hash of the initial weights."""
         self._model, self._initial_weights = model, weights_hash(_plain(model))
 
     def batch(self, tensors: Sequence[Tensor]) -> None:
@@ -90,7 +88,6 @@ class EvidenceLog:
         write_atomically(file, msgspec.json.encode(plain_values(found)))
 
     def state_dict(self) -> dict[str, Any]:
-        """Hashes, readings and the number of steps, as plain values and tensors."""
         return {
             "initial_weights": self._initial_weights,
             "batches": self._batches,
@@ -100,7 +97,6 @@ class EvidenceLog:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the state of another log."""
         self._initial_weights, self._batches = state["initial_weights"], state["batches"]
         self._steps, self._whole = state["steps"], True
         for part in ("mechanism", "path_length"):

@@ -79,14 +79,12 @@ class MechanismLog:
         self._increments.append((step, increments))
 
     def state_dict(self) -> dict[str, Any]:
-        """All readings so far, and the state of the watch."""
         return {
             "watch": None if self.watch is None else self.watch.state_dict(),
             **{name: getattr(self, name) for name in READINGS},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the readings of another log."""
         if self.watch is not None:
             self.watch.load_state_dict(state["watch"])
         vars(self).update({name: state[name] for name in READINGS})
@@ -126,7 +124,6 @@ class PathLength:
         self._length: Tensor | float = 0.0
 
     def begin(self) -> None:
-        """Copy the weights before a step."""
         self._before = [p.detach().clone() for p in self._params]
 
     def end(self, step: int) -> None:
@@ -146,5 +143,4 @@ class PathLength:
         return {"last": self._last, "length": self._length}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from another path length."""
         self._last, self._length = state["last"], state["length"]

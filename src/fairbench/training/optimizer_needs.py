@@ -90,9 +90,7 @@ class OptimizerNeeds:
             self._mode = mode
 
     def state_dict(self) -> dict[str, Any]:
-        """The mode of the optimizer, and the number of its steps."""
         return {"mode": self._mode, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Set the mode of an optimizer whose state has been loaded."""
         self._mode, self.steps = state["mode"], state["steps"]

@@ -16,11 +16,9 @@ class Clock:
         self.start()
 
     def start(self) -> None:
-        """Start to measure now."""
         self._mark = time.perf_counter()
 
     def lap(self, phase: str) -> None:
-        """End a phase."""
         now = time.perf_counter()
         self.seconds[phase] += now - self._mark
         self._mark = now
@@ -29,11 +27,9 @@ class Clock:
         """Bring `seconds` up to date; the caller has just waited for the device anyway."""
 
     def state_dict(self) -> dict[str, float]:
-        """The seconds as of the last `read`."""
         return dict(self.seconds)
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """Continue from these seconds."""
         self.seconds = dict(state)
 
 
@@ -51,15 +47,12 @@ class GpuClock(Clock):
         return event
 
     def start(self) -> None:
-        """Start to measure now."""
         self._first = self._event()
 
     def lap(self, phase: str) -> None:
-        """End a phase."""
         self._open.append((phase, self._event()))
 
     def read(self) -> None:
-        """Bring `seconds` up to date, and reuse the events."""
         if self._open:
             self._open[-1][1].synchronize()
         for phase, event in self._open:

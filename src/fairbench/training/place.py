@@ -23,7 +23,6 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """The kind of the device, "cpu" or "cuda"."""
         return self.device.partition(":")[0]
 
 

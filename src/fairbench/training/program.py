@@ -11,8 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,22 +48,19 @@ class ProgramFailed(Exception):
 def program_trial(
     spec: TrialSpec, place: Place, progress: Progress, checkpointing: Checkpointing | None = None
 ) -> WholeRecord:
-    """Run a training program and measure it.
+    """The record of a training program that ended with a result, or with one that is not finite.
 
-    Args:
-        progress: called with the last step and training loss that the program has reported.
-        checkpointing: where the folder of the trial is kept until the trial has a record; None for a temporary one.
+    Its folder is kept until the trial has a record; without checkpointing it is a temporary one.
 
     Raises:
         Paused: this process received SIGTERM, and so did the program.
-        ProgramFailed: the program ended with an error.
-        WrongResults: it reported no result, or one that contradicts itself.
-        UsageError: its code was changed since the study was planned, or it cannot be started.
+        ProgramFailed, WrongResults: the program ended with an error, or its results contradict themselves.
     """
     options = ProgramOptions(**spec.arena.model)
     if code_of(options) != dict(spec.arena.code):
         raise UsageError("the program's code was changed after this run had started: run the same command again")
-    with _folder(spec, checkpointing) as folder:
+    with _folder(spec, checkpointing) as name:
+        folder = Path(name).resolve()
         end_marked(FOLDER, str(folder))  # left over from a driver that was killed
         attempts = _begin_attempt(spec, folder, options, place)
         began = time.monotonic()
@@ -81,15 +78,12 @@ def program_trial(
         return _record(spec, place, options, reported, Evidence.read(folder), seconds)
 
 
-@contextmanager
-def _folder(spec: TrialSpec, checkpointing: Checkpointing | None) -> Iterator[Path]:
+def _folder(spec: TrialSpec, checkpointing: Checkpointing | None) -> AbstractContextManager[str]:
     if checkpointing is None:
-        with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
-            yield Path(temporary).resolve()
-        return
-    folder = Path(checkpointing.folder).resolve() / spec.id
+        return tempfile.TemporaryDirectory(prefix="fairbench-")
+    folder = Path(checkpointing.folder) / spec.id
     folder.mkdir(parents=True, exist_ok=True)
-    yield folder
+    return nullcontext(str(folder))
 
 
 def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:

@@ -36,7 +36,6 @@ class Reported:
 
     @property
     def last(self) -> int:
-        """The last step with a value; 0 without one."""
         return max((step for column in self.values.values() for step in column), default=0)
 
     def metrics(self, split: str, names: Sequence[str]) -> dict[int, dict[str, float]]:
@@ -47,32 +46,24 @@ class Reported:
 
     @property
     def finite(self) -> bool:
-        """Whether every value is."""
         return all(math.isfinite(value) for column in self.values.values() for value in column.values())
 
 
 def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Sizes], ended: bool = True) -> Reported:
-    """The values in the files that an arena names.
+    """The values in the files that an arena names, in the folder of a trial.
 
     A trial that was interrupted has several attempts. What an attempt reports takes the place of what earlier ones had
-    reported from its first step on.
-
-    Args:
-        folder: that of the trial.
-        attempts: the sizes of the files when each attempt began.
-        ended: whether the program has ended; otherwise the last line may still be written.
+    reported from its first step on; `attempts` has the sizes of the files when each began. While the program runs, the
+    last line may still be written.
     """
     names = {key: options.keys.get(key, key) for key in ("step", "train/loss")}
-    names |= {key: options.keys.get(key, key) for split in ("val", "test") for key in _of_split(split, options)}
+    of_splits = [f"{split}/{metric}" for split in ("val", "test") for metric in options.metrics]
+    names |= {key: options.keys.get(key, key) for key in of_splits}
     reported = Reported()
     files = sorted(folder.glob(options.results), key=lambda file: (file.stat().st_mtime_ns, file.name))
     for number, part in enumerate(part for file in files for part in _parts(file, folder, attempts, ended)):
         _add(reported, _checked(part, names), is_first=number == 0)
     return reported
-
-
-def _of_split(split: str, options: ProgramOptions) -> list[str]:
-    return [f"{split}/{metric}" for metric in options.metrics]
 
 
 def _add(reported: Reported, part: Mapping[str, dict[int, float]], is_first: bool) -> None:

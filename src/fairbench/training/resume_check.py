@@ -49,7 +49,6 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
 
 
 def _continue(trainer: Trainer, done: int, steps: int) -> dict[str, str]:
-    """Take steps; returns digests of the parts of the state."""
     for step in range(done + 1, done + steps + 1):
         trainer.train_one_step(step, sampled=True)
         trainer.mechanism.read(step)

@@ -181,7 +181,6 @@ class Trainer:
         return metrics
 
     def autocast(self) -> torch.autocast:
-        """The context in which the model computes, in the plan's precision."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.precision == "bfloat16")
 
     def timed_step(self, scale: float = 1.0) -> float:
@@ -243,7 +242,6 @@ class Trainer:
         self.earlier_seconds, self.earlier_peak = state["seconds"], state["peak"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
-        """Load the result of another trainer's `numeric_state`."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         load_optimizer_state(self.optimizer, state["optimizer"])
@@ -252,7 +250,6 @@ class Trainer:
         set_generator_states(state["generators"], self.device)
 
     def _parts(self) -> dict[str, Any]:
-        """The parts with a `state_dict` and a `load_state_dict`."""
         return {
             "model": self.model,
             "schedule": self.schedule,

@@ -23,16 +23,9 @@ def trial(
     progress: Progress = lambda step, loss: None,
     checkpoint: Checkpoint | None = None,
 ) -> WholeRecord:
-    """Train one model and measure it; returns the record of a trial that finished or diverged.
+    """Train one model and measure it, from its checkpoint if there is one; returns a record that finished or diverged.
 
-    Args:
-        spec: everything that determines the numbers.
-        place: where it runs; no number depends on it.
-        progress: called after each window of steps.
-        checkpoint: where the trial resumes from and saves its state; None starts from the first step and saves nothing.
-
-    Raises:
-        Paused: a pause of the checkpoint was requested.
+    The spec determines every number, and none depends on the place. `progress` is called after each window of steps.
     """
     deterministic = spec.training.deterministic and place.kind == "cuda"
     with one_thread(), same_order(deterministic), checkpoint.on_request() if checkpoint else nullcontext():

@@ -69,7 +69,6 @@ def _address(tensor: Tensor) -> int:
 
 
 def _nested(value: Any) -> Iterator[Any]:
-    """The tensors and containers in a value."""
     yield value
     for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
         yield from _nested(each)

@@ -33,12 +33,7 @@ def marks(optimizer: torch.optim.Optimizer) -> Marks:
 
 
 def unused(optimizer: torch.optim.Optimizer, called: Collection[str], first: Marks, steps: int) -> list[str]:
-    """What of an optimizer took no part, in words; what its state lacks comes first.
-
-    Args:
-        called: the methods that the loop calls, apart from those of `torch.optim.Optimizer`.
-        first: the marks after the first of these steps.
-    """
+    """What of an optimizer took no part, in words; what its state lacks since the `first` marks comes first."""
     last = marks(optimizer)
     still = {key: "the same" if any(of_key) else "0" for key, of_key in first.items() if last.get(key) == of_key}
     states = [f"state {key!r} stays {value} in {steps} steps" for key, value in still.items()]

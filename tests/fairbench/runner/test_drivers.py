@@ -25,9 +25,9 @@ from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.base import PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
-from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import admit, plan_study, run_study
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.history import declare, plan_digest, write_history

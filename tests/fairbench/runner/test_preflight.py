@@ -14,9 +14,9 @@ from fairbench.cli.new_files import write_template
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as studies
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
-from fairbench.runner.run_options import RunOptions
 from fairbench.study.measured import check_gpu_memory
 from fairbench.study.plan import trial_spec
 from fairbench.suites.overrides import named_arenas
@@ -126,7 +126,7 @@ def test_installed_code_counts_by_version_and_our_kernels_by_content(tiny_suite,
     assert set(compiled) <= psilogic.keys()
     assert not {"psilogic.models.presets", "fairbench.training.trial"} & psilogic.keys()
     arena = study.arenas["vit"].code
-    model = {"fairbench.arenas.vit", "fairbench.arenas.models.vit", "fairbench.arenas.models.attention"}
+    model = {"fairbench.arenas.vit", "fairbench.arenas.models.vit", "fairbench.arenas.models.parts"}
     assert {*model, "fairbench.training.trial", "fairbench.data.loading", "torch"} <= arena.keys()
     assert not {"fairbench.cli.main", "fairbench.report"} & arena.keys()
 

@@ -16,8 +16,8 @@ from tiny import TINY, run_here, study_of, write_tiny
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.base import PausedTrial
-from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import PRELOAD
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import plain_values
@@ -163,7 +163,7 @@ PRIVATE = """
 import json
 from pathlib import Path
 from unittest.mock import Mock
-from fairbench.runner.run_options import RunOptions
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.run_study import _executor
 from fairbench.study.record import plain_values
 from fairbench.study.records import Store

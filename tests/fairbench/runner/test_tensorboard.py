@@ -9,8 +9,8 @@ import pytest
 from fabricated import stored
 
 from fairbench.cli.main import main
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.progress.tensorboard import TensorBoard
-from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import WholeRecord

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from fairbench.arenas.models.attention import multi_head_attention
+from fairbench.arenas.models.parts import multi_head_attention
 
 STD = 0.02
 """The standard deviation of initial weights."""

@@ -3,18 +3,13 @@
 The names of its parameters and their initial values are those of `ResNetForImageClassification` in transformers.
 """
 
-from collections import OrderedDict
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairbench.arenas.models.parts import named
+
 STAGES, BLOCKS = 4, 2
 """The numbers of stages, and of blocks in each."""
-
-
-def named(**modules: nn.Module) -> nn.Sequential:
-    """Modules that are applied one after the other."""
-    return nn.Sequential(OrderedDict(modules))
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Sequential:

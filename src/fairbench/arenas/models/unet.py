@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairbench.arenas.models.attention import multi_head_attention
+from fairbench.arenas.models.parts import multi_head_attention, named
 
 LONGEST_PERIOD = 10_000
 """Of the sines and cosines that represent a time step, as in the transformer's positions."""
@@ -81,17 +81,6 @@ class Attention(nn.Module):
         return mixed.transpose(1, 2).unflatten(2, x.shape[2:]) + x
 
 
-class Downsample(nn.Module):
-    """A convolution that halves the resolution."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 3, stride=2, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.conv(x)
-
-
 class Upsample(nn.Module):
     """Twice the resolution, then a convolution."""
 
@@ -127,7 +116,8 @@ class Down(Stage):
 
     def __init__(self, inputs: int, outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
         super().__init__([inputs], outputs, [attends], time, groups)
-        self.downsamplers = nn.ModuleList([] if last else [Downsample(outputs)])
+        halved = [] if last else [named(conv=nn.Conv2d(outputs, outputs, 3, stride=2, padding=1))]
+        self.downsamplers = nn.ModuleList(halved)
 
     def forward(self, x: Tensor, time: Tensor) -> list[Tensor]:
         outputs = [self.through(x, time)]

@@ -4,26 +4,14 @@ The names of its parameters and their initial values are those of `ViTForImageCl
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairbench.arenas.models.attention import multi_head_attention
+from fairbench.arenas.models.parts import multi_head_attention, named
 
 STD = 0.02
 """The standard deviation of initial weights."""
 EPSILON = 1e-12
 """Added to the variance in every norm."""
-
-
-class PatchEmbeddings(nn.Module):
-    """A linear map of every patch of the image."""
-
-    def __init__(self, channels: int, patch: int, size: int) -> None:
-        super().__init__()
-        self.projection = nn.Conv2d(channels, size, patch, stride=patch)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.projection(images).flatten(2).transpose(1, 2)
 
 
 class Embeddings(nn.Module):
@@ -32,11 +20,11 @@ class Embeddings(nn.Module):
     def __init__(self, channels: int, patches: int, patch: int, size: int) -> None:
         super().__init__()
         self.cls_token = nn.Parameter(torch.randn(1, 1, size))
-        self.patch_embeddings = PatchEmbeddings(channels, patch, size)
+        self.patch_embeddings = named(projection=nn.Conv2d(channels, size, patch, stride=patch))
         self.position_embeddings = nn.Parameter(torch.randn(1, patches + 1, size))
 
     def forward(self, images: Tensor) -> Tensor:
-        patches = self.patch_embeddings(images)
+        patches = self.patch_embeddings(images).flatten(2).transpose(1, 2)
         tokens = torch.cat([self.cls_token.expand(len(patches), -1, -1), patches], dim=1)
         return tokens + self.position_embeddings
 
@@ -56,18 +44,6 @@ class Attention(nn.Module):
         return self.o_proj(multi_head_attention(self.q_proj(x), self.k_proj(x), self.v_proj(x), self.heads))
 
 
-class MLP(nn.Module):
-    """Two linear layers, four times as wide between them."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(size, 4 * size)
-        self.fc2 = nn.Linear(4 * size, size)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(F.gelu(self.fc1(x)))
-
-
 class Layer(nn.Module):
     """Attention and MLP, each on normalized inputs, each added to the residual stream."""
 
@@ -76,7 +52,7 @@ class Layer(nn.Module):
         self.attention = Attention(size, heads)
         self.layernorm_before = nn.LayerNorm(size, EPSILON)
         self.layernorm_after = nn.LayerNorm(size, EPSILON)
-        self.mlp = MLP(size)
+        self.mlp = named(fc1=nn.Linear(size, 4 * size), gelu=nn.GELU(), fc2=nn.Linear(4 * size, size))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.layernorm_before(x))

@@ -113,11 +113,9 @@ class Shocks:
         self.steps = disturbed_steps(spec, steps)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The state of the random generator."""
         return {"generator": self._shock.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore the random generator."""
         self._shock.generator.set_state(state["generator"].cpu())
 
     def of(self, step: int) -> Shock:

@@ -43,7 +43,6 @@ class Option:
 
     @property
     def kind(self) -> type:
-        """Its type."""
         return int if self.between else str
 
     def complaint(self, value: Any) -> str:

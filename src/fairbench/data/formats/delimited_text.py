@@ -27,10 +27,7 @@ def decode_utf8(data: bytes, where: str) -> str:
 def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]], form: str) -> dict[str, ValueT]:
     """The entries of a list, one per line; empty lines are allowed, and no name may be there twice.
 
-    Args:
-        where: its name in errors.
-        parse: returns name and value of a line, and raises LookupError or ValueError for a wrong one.
-        form: what a line contains, in words.
+    `parse` returns name and value of a line, and raises LookupError or ValueError for one that has not the `form`.
     """
     entries: dict[str, ValueT] = {}
     lines: dict[str, int] = {}

@@ -16,18 +16,10 @@ PHOTOGRAPH = 178_956_970
 
 
 def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: int = MOST) -> Pixels:
-    """The pixels of an encoded image as RGB, shape (3, H, W), upright by its EXIF orientation.
+    """The pixels of an encoded image of any format, as RGB, shape (3, H, W), upright by its EXIF orientation.
 
-    Args:
-        data: the image, in any format that Pillow reads.
-        where: its name in errors.
-        crop: side of the central square that is cut out, in pixels; 0: the largest possible.
-        size: side of the result, in pixels; 0: no cut and no resizing.
-        most: the largest number of pixels; a small file may state millions of them.
-
-    Raises:
-        UsageError: it is damaged, too large, smaller than the crop, or has transparent pixels or grey values of more
-            than 8 bits.
+    The central square of `crop` pixels, 0 for the largest, is resized to `size`; with size 0 the image stays as it is.
+    Refused are damage, more than `most` pixels (a small file may state millions), transparency and more than 8 bits.
     """
     with explained(lambda error: _complaint(where, error)), Image.open(io.BytesIO(data)) as image:
         if image.width * image.height > most:

@@ -50,7 +50,6 @@ def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int =
 
 
 def _row_count(path: Path) -> int:
-    """Number of rows."""
     with _opened(path) as file:
         return int(file.metadata.num_rows)
 

@@ -55,11 +55,9 @@ class SourceFiles:
     revision: str = ""
 
     def path(self, name: str) -> Path:
-        """The path of the file of that name."""
         return next(file.path for file in self.files if file.name == name)
 
     def of_split(self, split: str) -> list[Path]:
-        """The files of an official split, in their order."""
         return [file.path for file in self.files if file.split == split]
 
 

@@ -33,7 +33,6 @@ class PrepareOptions:
 
     @property
     def hub_root(self) -> Path:
-        """The folder of the hub's files."""
         return self.hub_folder or self.data_root / "hub"
 
 

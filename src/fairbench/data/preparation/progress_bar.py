@@ -15,9 +15,7 @@ from fairbench.common.terminal import LINE_SECONDS, say
 def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
     """Show work in progress; yields a function that takes the number of units done since its last call.
 
-    Args:
-        total: the amount of work in units; None if unknown.
-        unit: of the amount; "bytes" are shown as kB, MB and GB.
+    The total may be unknown; "bytes" are shown as kB, MB and GB.
     """
     console, done, began = Terminal(), 0, time.monotonic()
     amount, of_unit = (format_bytes, "") if unit == "bytes" else ("{:,}".format, f" {unit}")

@@ -33,14 +33,7 @@ def key(*parts: bytes) -> int:
 
 
 def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str], classes: Sequence[str]) -> dict[str, Rows]:
-    """Divide the training images: the rows of "train" and of each of `names`, in the order of their keys.
-
-    Args:
-        keys: shape (N,).
-        labels: shape (N,).
-        names: splits to carve out, each with a tenth of each class.
-        classes: names of the classes; empty for images without labels.
-    """
+    """The rows of "train" and of each split to carve out of it, with a tenth of each class, in the order of keys."""
     order = np.argsort(keys, kind="stable")
     roles = np.full(len(keys), "train", dtype=f"<U{max(map(len, ('train', *names)))}")
     for label in np.unique(labels) if names else ():

@@ -36,14 +36,9 @@ def check_replaceable(folder: Path) -> None:
 
 
 class GrowingArray:
-    """A .npy file to which rows are appended; use it in a `with` block.
+    """A .npy file to which rows are appended; use it in a `with` block. The dtype has the byte order.
 
     The header is rewritten at the end: numpy pads it so that the first axis can grow.
-
-    Args:
-        path: the file.
-        dtype: in numpy's notation, with the byte order.
-        row: shape of a row.
     """
 
     def __init__(self, path: Path, dtype: str, row: tuple[int, ...] = ()) -> None:
@@ -63,7 +58,6 @@ class GrowingArray:
         self.count += len(rows)
 
     def __enter__(self) -> "GrowingArray":
-        """The array itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -75,11 +69,7 @@ class GrowingArray:
 
 
 class StagingFolder:
-    """A folder in which a dataset is being prepared.
-
-    Args:
-        target: the final folder.
-        identity: hash of everything that determines the files; files of a different identity are deleted.
+    """A folder in which a dataset is being prepared; files of another identity, the hash of what determines them, go.
 
     Attributes:
         reused: files that an interrupted preparation had finished.
@@ -120,16 +110,13 @@ class StagingFolder:
             return False
 
     def path(self, name: str) -> Path:
-        """The path of a file."""
         return self.folder / name
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """A finished array, memory-mapped."""
         array: np.ndarray[Any, Any] = np.load(self.path(name), mmap_mode="r")
         return array
 
     def sha256(self, name: str) -> str:
-        """The hash of a finished file."""
         return self._hashes[name]
 
     def described(self, names: list[str]) -> dict[str, dict[str, Any]]:

@@ -69,7 +69,6 @@ class _Staged:
         self.names = [f"staged-{part}-{official}.npy" for part in PARTS]
 
     def array(self, part: str) -> Any:
-        """One of `PARTS`."""
         return self.staging.array(self.names[PARTS.index(part)])
 
     def divided(self, images: Images, kept: Rows) -> dict[str, Rows]:

@@ -40,7 +40,6 @@ class _Writer:
         self._decided = assign(self._surveys)
 
     def write(self) -> tuple[list[str], dict[str, Any]]:
-        """Write the arrays; see the function `write`."""
         encode, tokenizer = self._encoder()
         made = [TOKENIZER] if "sha256" in tokenizer else []
         for official, roles in self._decided.roles.items():
@@ -62,7 +61,6 @@ class _Writer:
         }
 
     def _survey(self, official: str) -> Survey:
-        """Key and size of each text of an official split."""
         keys, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         with progress_bar(f"survey {official}", None, "texts") as advance:
             for batch in _batches(self._texts.splits[official]()):
@@ -72,7 +70,6 @@ class _Writer:
         return Survey(np.concatenate(keys), np.concatenate(sizes))
 
     def _total(self, amount: Callable[[Survey], NDArray[np.int64]]) -> dict[str, int]:
-        """The sum of an amount over the texts of each split."""
         chosen = [(roles, amount(self._surveys[official])) for official, roles in self._decided.roles.items()]
         return {
             split: sum(int(amounts[roles == i].sum()) for roles, amounts in chosen) for i, split in enumerate(SPLITS)

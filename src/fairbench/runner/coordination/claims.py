@@ -86,7 +86,6 @@ class ClaimFolder:
         return content if len(content) == TOKEN_DIGITS else ""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists and this user may remove it."""
         remove(self.path / name)
 
 
@@ -155,7 +154,6 @@ class Claims:
 
 
 def _file(name: str, generation: int) -> str:
-    """The file of a claim that was taken over `generation` times."""
     return f"{name}.{generation}" if generation else name
 
 

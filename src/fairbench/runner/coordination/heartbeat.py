@@ -25,15 +25,7 @@ SHORTEST_BEAT, BEAT = 1.0, 10.0
 
 
 class Heartbeat(Follower):
-    """Writes which trials run and their progress; use it in a `with` block.
-
-    Args:
-        clock: seconds since 1970, which people can compare.
-        pace: monotonic seconds.
-
-    Attributes:
-        liveness: decides which other drivers are alive.
-    """
+    """Writes which trials run and their progress, in a `with` block; `liveness` knows which other drivers live."""
 
     def __init__(
         self, directory: Path, clock: Callable[[], float] = time.time, pace: Callable[[], float] = time.monotonic
@@ -69,7 +61,6 @@ class Heartbeat(Follower):
         self.beat()
 
     def beat(self) -> None:
-        """Write the status if it is due."""
         if self._pace() - self._last_write >= (SHORTEST_BEAT if self._is_new else BEAT):
             self._write()
 
@@ -97,7 +88,6 @@ class Contention(Observer):
         self.beat()
 
     def beat(self) -> None:
-        """Mark the running trials if the machine is shared."""
         if self._clock() >= self._next_look:
             here = self._heartbeat.status
             alive = self._heartbeat.liveness.alive()

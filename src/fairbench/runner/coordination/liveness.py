@@ -91,12 +91,10 @@ class Liveness:
         return self._unchanged_for(name, value) > EXPIRY
 
     def remove_dead(self) -> None:
-        """Remove the status files of all drivers that are certainly dead."""
         for status in read_statuses(self._directory):
             self.is_dead(status.token)
 
     def _unchanged_for(self, name: str, value: object) -> float:
-        """Seconds for which a value is known to be the same."""
         return self._clock() - self._sighting(name, value).since
 
     def _sighting(self, name: str, value: object) -> Sighting:

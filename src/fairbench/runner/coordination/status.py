@@ -63,7 +63,6 @@ class DriverStatus:
         return None if started == UNKNOWN else started == self.started
 
     def shifted(self, seconds: float) -> "DriverStatus":
-        """The status with all timestamps shifted by `seconds`."""
         trials = {
             trial: replace(x, started=x.started + seconds, updated=x.updated + seconds)
             for trial, x in self.trials.items()

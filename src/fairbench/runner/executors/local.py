@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from fairbench.common.errors import CallFailed, UsageError
+from fairbench.runner.devices import cores
 from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress, run_trial
 from fairbench.runner.executors.starting import signals_deferred
 from fairbench.runner.executors.worker_handle import GRACE, Process
-from fairbench.runner.run_options import cores
 from fairbench.study.record import WholeRecord, failed
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
@@ -34,11 +34,7 @@ PAUSE_LIMIT = 120.0
 class ProcessExecutor:
     """Runs each trial in a new process; a trial that breaks its process fails alone.
 
-    Args:
-        places: where trials run concurrently, one at each; timing trials run at the first.
-        preload: the modules that the server of the processes loads before the first one starts.
-        call_limit: seconds that a call may take.
-        checkpointing: where trials write checkpoints and resume from; None for neither.
+    One runs at each place; timing trials run at the first. The server of the processes loads the modules of `preload`.
     """
 
     def __init__(
@@ -139,7 +135,6 @@ class ProcessExecutor:
         self._free.append(slot)
 
     def _time_out(self, spec: TrialSpec, process: Process) -> WholeRecord:
-        """End a trial that has exceeded its limit."""
         self._free_slot(spec)
         trace = process.stuck_at()
         message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
@@ -201,5 +196,4 @@ def _result(process: Process, patience: float, call: str) -> Any:
 
 
 def _names(arguments: tuple[Any, ...]) -> str:
-    """The arguments that are names or have one."""
     return ", ".join(str(getattr(x, "name", x)) for x in arguments if isinstance(x, str) or hasattr(x, "name"))

@@ -167,7 +167,6 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _no_start(error: OSError | EOFError) -> str:
-    """The message for a process that could not be started, with the remedy."""
     what = f"cannot start a process ({type(error).__name__}: {error})"
     if "AF_UNIX path too long" in str(error):
         return f"{what}: the path of the folder for temporary files is too long; set TMPDIR to a shorter one"

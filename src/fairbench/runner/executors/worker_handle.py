@@ -79,7 +79,6 @@ class Process:
         return self.end()
 
     def cause_of_death(self) -> str:
-        """The reason why it ended without a result."""
         self._process.join(GRACE)
         code = self._process.exitcode
         if code == -signal.SIGKILL:

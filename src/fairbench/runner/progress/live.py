@@ -98,7 +98,6 @@ class LiveProgress(Follower):
             self._show_line(self._summary())
 
     def say(self, text: str) -> None:
-        """Print a message, unless it is empty."""
         if text:
             self._print(text, "yellow")
 
@@ -131,7 +130,6 @@ class LiveProgress(Follower):
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 
     def eta(self) -> float | None:
-        """Seconds until the study is complete; None before any trial has ended."""
         return time_left(self._seconds, self._steps, self._outlook.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:

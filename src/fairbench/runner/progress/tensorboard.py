@@ -40,7 +40,6 @@ class TensorBoard(Observer):
             writer.close()
 
     def folder(self, spec: TrialSpec) -> Path:
-        """The folder of a trial's event file."""
         values = spec.hyperparameters
         decay = "" if spec.weight_decay is None else f" wd={spec.weight_decay:g}"
         others = "".join(f" {name}={values[name]}" for name in self._others if name in values)
@@ -53,7 +52,6 @@ class TensorBoard(Observer):
             self._write(spec, record)
 
     def started(self, spec: TrialSpec, label: str = "") -> None:
-        """Start the event file of a trial, with its hyperparameters."""
         if spec.stage == "timing":
             return
 
@@ -66,7 +64,6 @@ class TensorBoard(Observer):
         self._writers[spec.id] = writer
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        """Write the training loss of a window of steps, at its last step."""
         if writer := self._writers.get(spec.id):
             writer.add_scalar(LOSS, loss, step)
 
@@ -106,5 +103,4 @@ class TensorBoard(Observer):
 
 
 def _name(text: str) -> str:
-    """A name that is valid for a folder."""
     return quote(text, safe=" ()[]{}=+,:@")

@@ -42,14 +42,7 @@ def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None
 
 @dataclass(frozen=True, repr=False)
 class StudyStatus:
-    """The progress of a study.
-
-    Attributes:
-        running: the running trials, from the statuses of their drivers.
-        drivers: host and process of each live driver.
-        now: the time, in seconds since 1970.
-        damaged: messages on files that cannot be read.
-    """
+    """The progress of a study `now`, in seconds since 1970, with its running trials and its live drivers."""
 
     study: ResolvedSuite
     arms: Sequence[Arm[Record | None]]
@@ -97,20 +90,19 @@ class StudyStatus:
             stages = {"sweep": x.sweep, "final": [*x.others, *x.final]}
             counts = {stage: {"planned": len(of), "done": len(of) - of.count(None)} for stage, of in stages.items()}
             arms.append({"arena": x.arena, "optimizer": x.optimizer, **counts})
-        of_stages = [arm[stage] for arm in arms for stage in ("sweep", "final")]
+        trials = [record for arm in self.arms for record in arm.trials]
         return {
             "complete": self.complete,
             "drivers": self.drivers,
             "running": [*map(asdict, self.running)],
-            "trials": sum(count["planned"] for count in of_stages),
-            "done": sum(count["done"] for count in of_stages),
+            "trials": len(trials),
+            "done": len(trials) - trials.count(None),
             "seconds_left": self.left if self.drivers else None,
             "arms": arms,
             "damaged": self.damaged,
         }
 
     def __rich__(self) -> Group:
-        """The whole status."""
         parts: list[RenderableType] = [status_table(self.arms), self.summary]
         if len(self.drivers) > 1:
             more = f" and {len(self.drivers) - NAMED} more" if len(self.drivers) > NAMED else ""
@@ -130,16 +122,13 @@ class Preparation:
 
     @property
     def summary(self) -> str:
-        """The status in one line."""
         return f"no plan yet: {', '.join(self.drivers)} {'prepares' if len(self.drivers) == 1 else 'prepare'} the study"
 
     def to_json(self) -> dict[str, Any]:
-        """The keys of a study's status."""
         nothing: dict[str, Any] = {"trials": None, "done": None, "seconds_left": None, "arms": [], "damaged": []}
         return {"complete": False, "drivers": self.drivers, "running": [], **nothing}
 
     def __rich__(self) -> str:
-        """The whole status."""
         return self.summary
 
 

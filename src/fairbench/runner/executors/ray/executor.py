@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.base import Ended, PausedTrial
 from fairbench.runner.executors.local import CALL_LIMIT, PAUSE_LIMIT
 from fairbench.runner.executors.ray.cluster import await_head, connected, ray
@@ -25,7 +26,6 @@ from fairbench.runner.executors.ray.node import (
     run_on_node,
 )
 from fairbench.runner.observers import Observer
-from fairbench.runner.run_options import RunOptions
 from fairbench.study.environments import environment_differences
 from fairbench.study.record import failed
 from fairbench.study.trial_spec import TrialSpec
@@ -88,7 +88,6 @@ class RayExecutor:
         self._entered.__exit__(*error)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a module's function, called in a separate process on a node."""
         remote = self._remote(call_on_node, self._sharing).options(scheduling_strategy=_on(self._home, soft=True))
         try:
             reply = self._answer(remote.remote(self._work, self._call_limit, function, arguments).future())
@@ -161,18 +160,14 @@ class RayExecutor:
         except ray.exceptions.RayError as error:
             lost = f"its worker or node was lost, and so were those of the retries: {error}"
             return [failed(submission[0], "WorkerDied", lost, "")]
-        if "rejected" in reply:
-            self._reject(reply)
-            self.submit(*submission)
-            return []
-        return [reply["record"]]
-
-    def _reject(self, reply: Reply) -> None:
-        """Give no more trials to a node."""
+        if "rejected" not in reply:
+            return [reply["record"]]
         if reply["node"] not in self._rejected:
             self._rejected.add(reply["node"])
             self._observer.say(f"Ray node {reply['host']} gets no trials: {reply['rejected']}")
             self._count_slots()
+        self.submit(*submission)
+        return []
 
     def _count_slots(self) -> None:
         """Count the trials that the present nodes can run concurrently; there must be one."""
@@ -186,7 +181,6 @@ class RayExecutor:
             raise UsageError(f"--ray {self._address}: no usable node of the cluster has {kind} for trials")
 
     def _report_progress(self) -> None:
-        """Pass on the progress that running trials have reported."""
         steps, unshared = self._answer_of_actor(self._actor.collect.remote())
         for _, (spec, *_) in self._running.values():
             if spec.id in steps:

@@ -12,9 +12,9 @@ from typing import Any
 import ray
 
 from fairbench.common.errors import UsageError
+from fairbench.runner.devices import cores
 from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
-from fairbench.runner.run_options import cores
 from fairbench.study.environments import environment_differences
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
@@ -58,7 +58,6 @@ class ProgressActor:
         return self._pausing
 
     def report_unshared(self, host: str) -> None:
-        """Store that a machine does not see the driver's folder of checkpoints."""
         self._unshared.add(host)
 
     def collect(self) -> tuple[dict[str, tuple[int, float]], set[str]]:
@@ -68,7 +67,6 @@ class ProgressActor:
         return reports
 
     def pause(self) -> None:
-        """Ask every trial to stop."""
         self._pausing = True
 
 
@@ -107,7 +105,6 @@ def read_environment(device: str) -> dict[str, str]:
 
 
 def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Ended:
-    """Run a trial here; returns its record."""
     checkpointing = work.checkpointing
     if checkpointing and not Path(work.sentinel).exists():
         actor.report_unshared.remote(socket.gethostname())
@@ -158,5 +155,4 @@ def _crowded() -> bool:
 
 
 def _reply(**parts: Any) -> Reply:
-    """A reply with its origin."""
     return {"node": ray.get_runtime_context().get_node_id(), "host": socket.gethostname(), **parts}

@@ -1,7 +1,14 @@
-"""Attention of several heads, which three of the models use."""
+"""Parts that several of the models use."""
+
+from collections import OrderedDict
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+
+def named(**modules: nn.Module) -> nn.Sequential:
+    """Modules that are applied one after the other."""
+    return nn.Sequential(OrderedDict(modules))
 
 
 def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, heads: int, is_causal: bool = False) -> Tensor:
