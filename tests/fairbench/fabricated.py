@@ -23,9 +23,8 @@ from fairbench.study.record import (
 )
 from fairbench.study.records import Store
 from fairbench.suites.arena_plan import ArenaPlan, Cell
-from fairbench.suites.compare import Compare
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Suite
+from fairbench.suites.schema import Compare, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}

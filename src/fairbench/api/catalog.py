@@ -103,7 +103,8 @@ def _entry(name: str, text: str) -> str:
 
 def catalog() -> Catalog:
     """Everything that fairbench has by name."""
-    return Catalog(list_suites(), list_arenas(), list_data(), list_optimizers())
+    data = table_of(DataEntry, [DataEntry(name, source.title, source.kind) for name, source in DATASETS.items()])
+    return Catalog(list_suites(), list_arenas(), data, list_optimizers())
 
 
 def list_suites() -> Table[SuiteEntry]:
@@ -145,8 +146,3 @@ def list_arenas() -> Table[ArenaEntry]:
     rows = [ArenaEntry(name, facts.title, tuple(facts.metrics)) for name, facts in ARENAS.items()]
     others = sorted(known_arenas().keys() - ARENAS.keys())
     return table_of(ArenaEntry, [*rows, *(ArenaEntry(name, known_arenas()[name], ()) for name in others)])
-
-
-def list_data() -> Table[DataEntry]:
-    """The data sets that suites can name."""
-    return table_of(DataEntry, [DataEntry(name, source.title, source.kind) for name, source in DATASETS.items()])

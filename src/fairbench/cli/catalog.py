@@ -11,16 +11,9 @@ MORE = ("rich", "msgspec", "scipy", "matplotlib", "jinja2", "pyarrow", "schedule
 """Distributions on which no result of a trial depends."""
 
 
-def list_all(options: argparse.Namespace) -> object:
-    """Everything that fairbench has by name."""
-    from fairbench.api.catalog import catalog
-
-    return catalog()
-
-
 def show_suite(options: argparse.Namespace) -> str:
     """The TOML of a suite, as it is."""
-    return suite_text(options.suite).removesuffix("\n")
+    return suite_text(options.suite)
 
 
 def check_suite(options: argparse.Namespace) -> str:

@@ -11,19 +11,8 @@ from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import PREPARED, DatasetConfig, configs_of, dataset_config
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Suite
 
 INTACT = "intact"
-
-
-def prepare_user_data(suite: Suite, data_root: Path) -> None:
-    """Prepare the data that a suite reads from a user's folders."""
-    from fairbench.data.preparation.locate import PrepareOptions
-    from fairbench.data.preparation.prepare import prepare
-
-    for config in configs_of(suite.data_tables):
-        if config.user_path:
-            prepare(config, PrepareOptions(data_root))
 
 
 def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:

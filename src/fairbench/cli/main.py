@@ -92,5 +92,5 @@ def _show(shown: Any, options: argparse.Namespace) -> int:
 
         Terminal().print(shown, highlight=False, crop=False)
     else:
-        say(str(shown))
+        say(str(shown).removesuffix("\n"))
     return int(not getattr(shown, options.required, True))

@@ -22,19 +22,8 @@ def new_arena(options: argparse.Namespace) -> str:
 
 
 def _written(kind: str, name: str, commands: list[str]) -> str:
-    path = write_template(kind, name)
-    lines = (f"\n    fairbench {command.format(f'{path}:{class_name(name)}')}" for command in commands)
-    return f"wrote {path}, a working {kind}. Adapt it, then\n{''.join(lines)}"
-
-
-def class_name(name: str) -> str:
-    """The class in a file: my_rule contains MyRule."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-def write_template(kind: str, name: str) -> Path:
-    """Write a template into the working directory; returns the file."""
-    if not name.isidentifier() or keyword.iskeyword(name) or not class_name(name).isidentifier():
+    class_name = "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # my_rule contains MyRule
+    if not name.isidentifier() or keyword.iskeyword(name) or not class_name.isidentifier():
         raise UsageError(f"{name!r} is no valid name in Python; use letters, digits and _, as in my_rule")
     path = Path(f"{name}.py")
     if path.exists():
@@ -42,5 +31,6 @@ def write_template(kind: str, name: str) -> Path:
     if importlib.util.find_spec(name) is not None:
         raise UsageError(f"{path} would hide the module {name!r}, which Python already has; choose a different name")
     template = Template((resources.files("fairbench.cli.templates") / f"{kind}.txt").read_text())
-    path.write_text(template.substitute(Name=class_name(name)))
-    return path
+    path.write_text(template.substitute(Name=class_name))
+    lines = (f"\n    fairbench {command.format(f'{path}:{class_name}')}" for command in commands)
+    return f"wrote {path}, a working {kind}. Adapt it, then\n{''.join(lines)}"

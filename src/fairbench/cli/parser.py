@@ -56,7 +56,7 @@ def command_names(top: Parser) -> list[str]:
 
 
 def _in(function: str) -> Command:
-    """A function of `fairbench.cli`, as "module:function"; it is loaded when it is called."""
+    """A function of `fairbench.cli`, which gets all options; it is loaded when it is called."""
     module, _, name = function.partition(":")
     return lambda options: getattr(import_module(f"fairbench.cli.{module}"), name)(options)
 
@@ -167,7 +167,8 @@ def _add_of_study(
 
 
 def _add_describing(commands: Commands[Parser]) -> None:
-    _add(commands, "list", "show suites, arenas, data and optimizers", _in("catalog:list_all"), "", json=True)
+    text = "show suites, arenas, data and optimizers"
+    _add(commands, "list", text, lambda _: import_module("fairbench.api.catalog").catalog(), "", json=True)
     text = "show or check a suite file"
     verbs = commands.add_parser("suite", help=text, description=f"{text}.").add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=Parser

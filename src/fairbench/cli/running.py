@@ -15,6 +15,7 @@ from fairbench.cli.options import chosen_suite, names, settings
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
+from fairbench.data.dataset_config import configs_of
 from fairbench.runner.devices import RunOptions, device_kind, gpus_here, places
 from fairbench.study.folder import TENSORBOARD
 from fairbench.study.history import History, check_directory
@@ -148,10 +149,13 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
         if folder.is_dir() and not any(folder.iterdir()):
             raise UsageError(f"{option} {folder}: the folder is empty; give one with files")
     if given:
-        from fairbench.cli.data import prepare_user_data
+        from fairbench.data.preparation.locate import PrepareOptions
+        from fairbench.data.preparation.prepare import prepare
 
         try:
-            prepare_user_data(suite, options.data_root or Path("data"))
+            for config in configs_of(suite.data_tables):
+                if config.user_path:
+                    prepare(config, PrepareOptions(options.data_root or Path("data")))
         except UsageError as error:
             said = ", ".join(f"{option} {folder}" for option, folder in given.items())
             raise UsageError(f"{said}: {error}") from error

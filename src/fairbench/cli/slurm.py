@@ -41,6 +41,8 @@ exit "$code"
 """
 CORES = '${SLURM_CPUS_PER_TASK:+--workers "$SLURM_CPUS_PER_TASK"}'
 """Concurrent trials: the cores of the job, if it requests a number."""
+ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"'})
+"""What a quoted value in a line of #SBATCH has in place of these characters."""
 GPUS = "--gpus all"
 """The GPUs that Slurm shows to the job."""
 
@@ -62,7 +64,7 @@ def slurm(options: argparse.Namespace) -> str:
         (directory / LOGS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make {directory / LOGS}: {error.strerror}; choose another --output-dir") from error
-    return script.removesuffix("\n")
+    return script
 
 
 def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
@@ -81,7 +83,8 @@ def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
         "open-mode": "append",
         "signal": f"B:USR1@{WARNING}",
     }
-    lines = [f"--{option}={_quoted(value)}" for option, value in directives.items() if value is not None]
+    given = {option: value for option, value in directives.items() if value is not None}
+    lines = [f'--{option}="{value.translate(ESCAPED)}"' for option, value in given.items()]
     # The user's options come later and override these.
     workers = "" if options.ray else f"{GPUS if options.device == 'cuda' else CORES} "
     run = shlex.join([sys.executable, "-m", "fairbench", "run"])
@@ -112,7 +115,3 @@ def _run_arguments(options: argparse.Namespace) -> list[str]:
         elif value != default and name not in ("command", "do"):
             arguments += [f"{option}={each}" for each in (value if isinstance(value, list) else [value])]
     return arguments
-
-
-def _quoted(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

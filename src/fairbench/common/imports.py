@@ -31,7 +31,11 @@ def module_of(reference: str, what: str) -> ModuleType:
     """Import the module that a reference names; arguments and errors are those of `load`."""
     place, name = module_and_name(reference, what)
     try:
-        return _import_file(place, f"{what} {reference!r}") if place.endswith(".py") else _import_module(place)
+        if place.endswith(".py"):
+            return _import_file(place, f"{what} {reference!r}")
+        if "" not in sys.path:
+            _add_to_path(Path.cwd())
+        return importlib.import_module(place)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:  # user code may raise anything
@@ -51,12 +55,6 @@ def module_and_name(reference: str, what: str) -> tuple[str, str]:
     if not place or not name:
         raise UsageError(f"{what} {reference!r} must have the form module:Name or path/to/file.py:Name")
     return place, name
-
-
-def _import_module(name: str) -> ModuleType:
-    if "" not in sys.path:
-        _add_to_path(Path.cwd())
-    return importlib.import_module(name)
 
 
 def _import_file(path: str, what: str) -> ModuleType:

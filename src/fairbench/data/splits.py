@@ -130,14 +130,10 @@ class Data:
         """The data on a device, or unchanged if a GPU has too little free memory: batches are then copied."""
         parts = [part for split in self.splits.values() for part in (split.inputs, split.targets)]
         taken = sum(part.numel() * part.element_size() for part in parts)
-        if device.type == "cuda" and taken > MEMORY_FRACTION * _free_memory(device):
+        if device.type == "cuda" and taken > MEMORY_FRACTION * torch.cuda.mem_get_info(device)[0]:
             return self
         return replace(self, splits={name: split.to(device) for name, split in self.splits.items()})
 
 
 MEMORY_FRACTION = 0.5
 """The fraction of a GPU's free memory that data may take."""
-
-
-def _free_memory(device: torch.device) -> int:
-    return torch.cuda.mem_get_info(device)[0]

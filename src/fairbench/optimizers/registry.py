@@ -13,15 +13,9 @@ from fairbench.common.toml import tomllib
 class OptimizerFacts:
     """What fairbench knows of an optimizer without loading it.
 
-    Attributes:
-        factory: `module:Class`.
+    Attributes as those of `fairbench.optimizers.spec.OptimizerPlan`, and:
         title: the method, in a few words.
         decay: whether its weight decay is "decoupled" from the gradient, "coupled" (a part of it), "none" or "unknown".
-        options: hyperparameters that replace the library's defaults.
-        groups: `module:function` that makes parameter groups of the model; empty for a single group.
-        lr_scale: the sweep's rates are multiplied by this, so that the grid covers its authors' rates.
-        lr: its learning rate if it estimates the rate itself and none is swept; None to sweep it.
-        needs: what the training loop must do for it, see `fairbench.optimizers.resolve.NEEDS`.
         state: numbers that it keeps for each weight of a hidden matrix, without `factors`.
         factors: further state that grows with the model, in words; empty for none.
         reference: the paper.

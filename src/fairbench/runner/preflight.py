@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbench.arenas.program import TASK
+from fairbench.arenas.program import TASK, ProgramOptions, code_of, content_hash, matched
 from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer, way_out
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
-from fairbench.runner.program_preflight import probe_program, resolved_program
+from fairbench.runner.program_preflight import probe_program
 from fairbench.study.measured import Preflight
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.suites.schema import Suite
@@ -105,7 +105,9 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     for name in dict.fromkeys(first_alike.values()):
         plan = suite.arenas[name]
         if suite.task(name) == TASK:
-            arenas[name], seconds[name], probed[name] = asdict(resolved_program(plan)), 0.0, plan.batch_size
+            files = matched(plan.data.get("files", ()), "data.files")
+            resolved = ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
+            arenas[name], seconds[name], probed[name] = asdict(resolved), 0.0, plan.batch_size
             continue
         before = set(sys.modules)
         arena = load_arena(suite.task(name))
@@ -127,9 +129,9 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             check_outputs(arena, model, data, suite.facts(name).metrics, plan.batch_size)
             per_example = _seconds_per_example(arena, model.to(place.device), data, suite.training)
             seconds[name] = per_example * max(len(data.splits["val"]), len(data.splits["test"]))
-            probed[name] = (
-                _probed_examples(suite, plan.batch_size, per_example) if place.kind == "cpu" else plan.batch_size
-            )
+            affordable = PROBE_SECONDS["steps"] / (STEPS * STEP_COST * len(suite.optimizers) * per_example)
+            most = max(int(affordable), 2) if place.kind == "cpu" else plan.batch_size  # batch norm needs two
+            probed[name] = min(plan.batch_size, most)
         shared = data.shared if "source" in plan.data else shared_rows(data.splits)
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts, shared))
     measured = _for_all(first_alike, arenas=arenas, evaluation_seconds=seconds, probed=probed)
@@ -170,12 +172,6 @@ def _seconds_per_example(arena: "Arena", model: "nn.Module", data: "Data", train
     affordable = int(PROBE_SECONDS["evaluation"] / single)
     examples = max(min(batch_size, CHUNK, len(data.splits[split]), affordable), 1)
     return seconds(examples) / examples
-
-
-def _probed_examples(suite: Suite, batch_size: int, per_example: float) -> int:
-    """Examples of a batch with which an arena's steps are measured; at least two, as batch norm needs."""
-    steps = STEPS * STEP_COST * len(suite.optimizers)
-    return min(batch_size, max(int(PROBE_SECONDS["steps"] / (steps * per_example)), 2))
 
 
 def optimizer_and_seconds(

@@ -4,21 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
 from fairbench.common.errors import UsageError
-from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.study.plan import ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord, plain_values
-from fairbench.suites.arena_plan import ArenaPlan
 from fairbench.training.place import Place
 
 STEPS = 2
 """Steps of every optimizer before a study begins."""
-
-
-def resolved_program(plan: ArenaPlan) -> ResolvedArena:
-    """The files of code and data that a program's trials depend on."""
-    files = matched(plan.data.get("files", ()), "data.files")
-    return ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
 
 
 def probe_program(study: ResolvedSuite, arena: str, place: Place) -> float:

@@ -26,12 +26,7 @@ ABSENT = "nothing"
 
 @dataclass(frozen=True, repr=False)
 class DeclaredPlan:
-    """A study as it was declared.
-
-    Attributes:
-        declared: time of the declaration, in UTC, ISO 8601.
-        final_trials: final trials with a record at that time, of this plan or of any other.
-    """
+    """A study as it was declared at a time (UTC, ISO 8601), and the final trials of any plan with a record then."""
 
     study: ResolvedSuite
     declared: str
@@ -66,12 +61,7 @@ class Change:
 
 @dataclass(frozen=True)
 class History:
-    """The plans of an output directory.
-
-    Attributes:
-        plans: the plans, the oldest first; the last one is in force.
-        frozen: digest of the frozen plan; empty while the plan may change.
-    """
+    """The plans of an output directory, the last of which is in force, and the digest of a plan that must stay."""
 
     plans: tuple[DeclaredPlan, ...] = ()
     frozen: str = ""

@@ -22,16 +22,11 @@ class Outlook:
 
 
 class Schedule:
-    """Yields the trials of a study: sweeps, final trials, then timing trials.
+    """Yields the trials of a study: sweeps, final trials, then timing trials, if there are any.
 
     The end of a trial affects only its own arm, which is planned again when all its known trials have ended. When
     nothing else can run, a look is complete, and the arms that are not decided get more seeds. A timing trial is
     exclusive: it is given when every other trial has ended, and the next one only after it.
-
-    Args:
-        lookup: the record of a trial; None if it has to run.
-        timing: whether to time the optimizers' steps after all other trials.
-        seeds_needed: the final seeds that each arm needs, by the records; None for all of them.
     """
 
     def __init__(

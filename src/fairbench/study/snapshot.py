@@ -19,12 +19,7 @@ from fairbench.suites.loader import suite_names
 class Snapshot(Generic[RecordT]):
     """The records of a study, each as it is when it is first read; later records are absent.
 
-    A damaged record is left unchanged, and counts as that of a failed trial.
-
-    Args:
-        directory: of the study.
-        metrics: the names of the metrics that the records of each arena must have measured.
-        kind: the parts of the records that are read.
+    A damaged record, also one that has not measured the metrics of its arena, counts as that of a failed trial.
     """
 
     def __init__(self, directory: Path, metrics: Mapping[str, Collection[str]], kind: type[RecordT]) -> None:

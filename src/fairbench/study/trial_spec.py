@@ -16,14 +16,7 @@ ID_DIGITS = 20
 
 @dataclass(frozen=True)
 class ArenaSpec(SpecPart):
-    """The task: data, model and batch size.
-
-    Attributes:
-        data: the source of its data, see `fairbench.data.datasets`.
-        model: options of the arena's `build_model`.
-        fingerprint: sha256 of the data.
-        code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.
-    """
+    """The task: data, model and batch size as its plan has them, fingerprint and code as those of `ResolvedArena`."""
 
     name: str
     task: str
@@ -38,19 +31,11 @@ class ArenaSpec(SpecPart):
 class TrainingSpec(SpecPart):
     """The training, apart from task and optimizer.
 
-    Attributes:
-        warmup_steps: steps of linear learning-rate warm-up before the schedule.
-        clip_norm: bound on the global gradient norm; 0 is off.
-        evaluations: evaluations on the validation split, the last at the end.
-        log_every: steps of a training-loss window.
-        evaluation_batch_size: examples in an evaluation batch; no metric depends on it.
-        precision: "float32", or "bfloat16" for autocast.
-        deterministic: whether a GPU must use deterministic algorithms.
+    Attributes as those of `fairbench.suites.stages.Training`, and:
+        evaluations: on the validation split, the last at the end.
         selection: the split evaluated during training, "val"; "test" where the suite breaks that rule.
         shock: the disturbance, see `fairbench.arenas.shocks.registry`; empty for none.
         device: the kind of device.
-        schedule: of the learning rate after the warm-up, see `fairbench.training.schedules`.
-        min_lr: the last rate as a share of the peak.
     """
 
     steps: int

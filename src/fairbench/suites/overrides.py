@@ -13,9 +13,8 @@ from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, WARMUP, OptimizerPlan
 from fairbench.suites.arena_plan import ArenaPlan
-from fairbench.suites.compare import ALL, Compare
 from fairbench.suites.expansion import completed
-from fairbench.suites.schema import Suite
+from fairbench.suites.schema import ALL, Compare, Suite
 from fairbench.suites.settings import with_settings
 from fairbench.suites.stages import Sweep
 
@@ -35,19 +34,9 @@ OWN_FORM = "path/to/file.py:Class or module:Class"
 class Overrides:
     """Changes to a suite by the options of a command.
 
-    Attributes:
-        arenas: only these: names in the suite, and users' arenas as `module:Class`, `path/to/file.py:Class` or the name
-            of an entry point. None for all.
-        optimizers: only these, named in the suite, known to fairbench, or as `module:Class` or `path/to/file.py:Class`.
-            None for all.
+    Attributes as the arguments of `fairbench.Suite.replace`, and:
         added: further optimizers.
-        settings: values by dotted keys, as {"training.clip_norm": 0}; "AdamW.weight_decay" is an option of AdamW.
-        seeds: the final seeds, or their number; None for the suite's.
-        steps: steps of the final trials, which scale the other lengths, see `with_steps`; None for the suite's.
-        lr_grid: a grid of learning rates as in "1e-4:1e-1:7"; empty for the suite's search.
         folders: a user's folder by kind of data, "images" or "text".
-        reference: the reference optimizer, with which all others are then compared, unless the suite compares every
-            pair; empty for the suite's.
         preview: for `fairbench try`: one arena (the first if `arenas` is None) is swept itself, and the first optimizer
             is the reference.
     """

@@ -1,7 +1,7 @@
 """The schema of a suite: arenas x optimizers, and how they are tuned, trained and compared."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import comb
 from typing import Any
 
@@ -9,7 +9,6 @@ from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arena_plan import ArenaPlan, Ladder
-from fairbench.suites.compare import Compare
 from fairbench.suites.stages import Final, Sweep, Training
 
 RULES = {"split": "settings are selected on the split that the report is about"}
@@ -18,6 +17,35 @@ ALL_ARENAS = "all arenas"
 """The place of an arena's name in rows over all of them."""
 FEW = 8
 """The most optimizers that are named in a sentence."""
+ALL = "all"
+"""Stands for every optimizer in `Compare.baselines`."""
+
+
+@dataclass(frozen=True)
+class Compare:
+    """The pairs of a suite: every optimizer of one list with every baseline of the other, no two of them twice.
+
+    Attributes:
+        optimizers: the verdicts are on these; empty for all.
+        baselines: what they are compared with; empty for the suite's reference, `["all"]` for every other one.
+    """
+
+    optimizers: list[str] = field(default_factory=list)
+    baselines: list[str] = field(default_factory=list)
+
+    def extended(self, names: Iterable[str]) -> "Compare":
+        """The pairs with further optimizers, which are compared as the listed ones are."""
+        return replace(self, optimizers=[*dict.fromkeys([*self.optimizers, *names])]) if self.optimizers else self
+
+    def pairs(self, names: Sequence[str], reference: str) -> list[tuple[str, str]]:
+        """The optimizer and the baseline of each pair, those with the reference as baseline first."""
+        baselines = names if ALL in self.baselines else self.baselines or [reference]
+        found: dict[frozenset[str], tuple[str, str]] = {}
+        for baseline in sorted(baselines, key=lambda name: name != reference):
+            for optimizer in self.optimizers or names:
+                if optimizer != baseline:
+                    found.setdefault(frozenset((optimizer, baseline)), (optimizer, baseline))
+        return [*found.values()]
 
 
 @dataclass(frozen=True)

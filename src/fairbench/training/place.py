@@ -28,12 +28,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """Where running trials write their checkpoints, and how often.
-
-    Attributes:
-        folder: `DIR/checkpoints`; a trial's file is `<id>.pt`.
-        seconds: the interval; 0 writes a checkpoint only when a trial is paused.
-    """
+    """The folder in which running trials write their checkpoints, and the seconds between two; 0: only for a pause."""
 
     folder: str
     seconds: float

@@ -177,14 +177,7 @@ def _look(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]],
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What a program has shown by `fairbench.trial`; empty where it has shown nothing.
-
-    Attributes:
-        initial_weights, batches, final_weights: sha256, see `fairbench.training.evidence`.
-        parameters: trainable ones of the model.
-        path_length: of the weights.
-        mechanism: of the optimizer.
-    """
+    """What a program has shown by `fairbench.trial`, see `fairbench.training.evidence`; empty without that."""
 
     initial_weights: str = ""
     batches: str = ""

@@ -19,7 +19,7 @@ from fairbench.data.batches import Batches
 from fairbench.data.splits import Data
 from fairbench.optimizers.resolve import build_optimizer, facts_of
 from fairbench.optimizers.state import load_optimizer_state, optimizer_state
-from fairbench.study.trial_spec import TrainingSpec, TrialSpec
+from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import generator_states, one_thread, set_generator_states, weights_hash
 from fairbench.training.environment import peak_memory, reset_peak_memory
@@ -87,7 +87,8 @@ class Trainer:
 
     def run(self, progress: Progress, checkpoint: Checkpoint | None) -> Literal["finished", "diverged"]:
         """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
-        evaluate_after = evaluation_steps(self.plan)
+        steps, evaluations = self.plan.steps, self.plan.evaluations
+        evaluate_after = {round(steps * (i + 1) / evaluations) for i in range(evaluations)}  # evenly, also at the end
         self.clock.start()
         while True:
             evaluated = self.evaluations[-1]["step"] if self.evaluations else 0
@@ -259,11 +260,6 @@ class Trainer:
             "mechanism": self.mechanism,
             "path_length": self.path_length,
         }
-
-
-def evaluation_steps(training: TrainingSpec) -> set[int]:
-    """The steps after which the validation split is evaluated: evenly spaced, the last one included."""
-    return {round(training.steps * (i + 1) / training.evaluations) for i in range(training.evaluations)}
 
 
 def evaluate(

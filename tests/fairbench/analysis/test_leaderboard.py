@@ -8,7 +8,7 @@ from fabricated import Records, finals, given, history, study
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.cost import costs
-from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Compare
 
 SEEDS = (1, 2, 3, 4)
 # accuracy in vit, where high is better; the same numbers are the loss of gpt, where low is better

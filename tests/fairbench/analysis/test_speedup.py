@@ -16,7 +16,7 @@ from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics.speedup import reach
 from fairbench.report.figures.speedup import speedup_text
 from fairbench.report.sections.speedup import speed_up
-from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Compare
 
 HORIZONS = np.array([0.5, 0.71, 1.0, 1.41, 2.0])
 TRUE = [1.0, 1.1, 1.4, 2.0]

@@ -13,7 +13,7 @@ from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
 from fairbench.analysis.statistics.significance import holm
-from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Compare
 
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.92, 0.91]
 NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]

@@ -32,7 +32,7 @@ from fairbench.report.figures.panel import log_axis
 from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text import POINTS_PER_INCH, fit_ticks, inner_width, panel_width, text_width, thin_ticks
 from fairbench.report.study import NORMAL_TEXT, paper_figures
-from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Compare
 
 
 def analyses_of(the_study, **options):

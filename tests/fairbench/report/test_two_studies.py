@@ -13,7 +13,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.two_studies import plan_changes, two_arms, two_verdicts
 from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Compare
 
 pytestmark = pytest.mark.xdist_group("two_studies")
 

@@ -11,7 +11,7 @@ from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
 from fairbench.report.study import write_report
 from fairbench.study.history import Change, History, changes, plan_digest, promise, read_history, write_history
-from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Compare
 
 MORNING, NOON, NIGHT = "2026-11-22T08:00:00+00:00", "2026-11-22T12:00:00+00:00", "2026-11-22T22:00:00+00:00"
 

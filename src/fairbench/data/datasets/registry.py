@@ -29,12 +29,9 @@ Each has its default, or its type if it must be given.
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the preparation.
+    """An option of the preparation: a whole number between two others, or one of some words, or any text without them.
 
-    Attributes:
-        default: None if it must be given.
-        between: the lowest and the highest value of a whole number; empty for a text.
-        words: the texts that it may be; empty for any.
+    It must be given if it has no default.
     """
 
     default: Any = None

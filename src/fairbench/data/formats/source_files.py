@@ -40,13 +40,9 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files from which a dataset is read.
+    """The files from which a dataset is read: the authors' "archive", files of the "hub", or the user's "own".
 
-    Attributes:
-        kind: "archive" (the authors' files), "hub" (of the repository) or "own" (the user's).
-        files: the files.
-        remedy: instructions for replacing them, for errors.
-        revision: the commit of the repository, for "hub".
+    `revision` is the commit on the hub, and `remedy` says in errors how to replace the files.
     """
 
     kind: str

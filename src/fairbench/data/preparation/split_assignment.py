@@ -73,12 +73,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class TextRoles:
-    """The splits of texts.
-
-    Attributes:
-        roles: by official split, for each text the index of its split in `SPLITS`, or `DROPPED`.
-        dropped: number of texts left out, by reason.
-    """
+    """For each text of an official split the index of its split in `SPLITS`, or `DROPPED`, and the numbers of these."""
 
     roles: dict[str, NDArray[np.int8]]
     dropped: dict[str, int]

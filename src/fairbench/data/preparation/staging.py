@@ -79,14 +79,11 @@ class StagingFolder:
         self._target, self._identity = target, identity
         self.folder = target.parent / f".{target.name}.part"
         self.reused: list[str] = []
-        self._hashes = self._journal()
+        journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
+        self._hashes: dict[str, str] = journal.get(identity, {}) if isinstance(journal, dict) else {}
         if not self._hashes:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
-
-    def _journal(self) -> dict[str, str]:
-        journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
-        return journal.get(self._identity, {}) if isinstance(journal, dict) else {}
 
     def require_disk_space(self, size: int) -> None:
         """Raise `UsageError` if the disk has too little space for files of this total size, existing ones included."""

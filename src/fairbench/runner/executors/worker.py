@@ -29,11 +29,7 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
     """Do a job and send its outcome through the pipe, in JSON.
 
     Messages are ["done", result], ["paused", why nothing could be saved], ["raised", type, text, traceback], and those
-    that the job sends. The process starts with its signals blocked.
-
-    Args:
-        output: file for everything that the job prints.
-        job: called with a function that sends a message, and with the arguments.
+    that the job sends. The process starts with its signals blocked; everything that the job prints is in a file.
     """
     me = os.getpid()
     os.setsid()  # a new process group, which is killed as a whole

@@ -48,7 +48,7 @@ def trials_line(trials: Iterable[RunningTrial]) -> str:
 def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
     """A row for each running trial."""
     trials, rows = list(trials), []
-    driver = ["driver"] * any(trial.driver for trial in trials)
+    driver = [("driver", False)] * any(trial.driver for trial in trials)
     for trial in trials:
         left, silent = trial.left(now), now - trial.updated
         row = [
@@ -60,8 +60,7 @@ def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
             f"last seen {silent:.0f} s ago" if silent > QUIET_SECONDS else "",
         ]
         rows.append(row)
-    names, numbers = ("trial", *driver, ""), ("step", "loss", "left")
-    return text_table([(title, title in numbers) for title in (*names[:1], *numbers, *names[1:])], rows)
+    return text_table([("trial", False), ("step", True), ("loss", True), ("left", True), *driver, ("", False)], rows)
 
 
 class LiveProgress(Follower):

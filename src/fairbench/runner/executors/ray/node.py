@@ -31,8 +31,7 @@ class Work:
 
     Attributes:
         folder: the driver's working directory, to which paths are relative; a node without it uses its default.
-        checkpointing: where checkpoints are written; None for none.
-        sentinel: a file that the driver has made in that folder; a node that sees it shares the folder.
+        sentinel: a file that the driver has made among the checkpoints; a node that sees it shares their folder.
         environment: versions, device and revision that a node must have; None for any.
     """
 
