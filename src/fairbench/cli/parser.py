@@ -99,10 +99,8 @@ def _add_reading(commands: Commands[Parser]) -> None:
     _add_of_study(commands, "watch", text, _in("studies:watch"))
     text, codes = "show every flag of a study, with evidence and advice", "0 no fail; 1 a fail; 2 no such study"
     _add_of_study(commands, "audit", text, lambda o: fb.open(o.directory).audit(), codes=codes, json=True)
-    text, output = (
-        "write all tables, figures and the page again from the records",
-        "directory of the report (default: DIR)",
-    )
+    text = "write all tables, figures and the page again from the records"
+    output = "directory of the report (default: DIR)"
     report = _add_of_study(
         commands,
         "report",

@@ -68,13 +68,12 @@ def _split(name: str, pair: Any) -> Split:
 
 def shared_rows(splits: Mapping[str, Split]) -> str:
     """How many inputs of a split are also in an earlier one, in words."""
-    rows = {name: _row_hashes(split.inputs) for name, split in splits.items()}
+    rows: dict[str, list[int]] = {}
+    for name, split in splits.items():
+        values = split.inputs.contiguous().view(len(split), -1).view(torch.uint8).numpy()
+        rows[name] = [hash(row.tobytes()) for row in values]
     pairs = [(b, a, sum(map(set(rows[a]).__contains__, rows[b]))) for a, b in combinations(rows, 2)]
     return "; ".join(f"rows of {b} also in {a}: {n}" for b, a, n in pairs if n)
-
-
-def _row_hashes(inputs: Tensor) -> list[int]:
-    return [hash(row.tobytes()) for row in inputs.contiguous().view(len(inputs), -1).view(torch.uint8).numpy()]
 
 
 def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:

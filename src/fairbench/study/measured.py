@@ -15,12 +15,12 @@ CONTEXT_BYTES = 600_000_000
 
 @dataclass(frozen=True)
 class Preflight:
-    """A study that can start, with the measurements of its first steps; no result depends on them.
+    """A study that can start, with the measurements of its first steps in each arena; no result depends on them.
 
     Attributes:
-        step_seconds: of each arena, the duration of the slowest optimizer's step.
-        evaluation_seconds: of each arena, the duration of an evaluation of the larger split, scaled from one batch.
-        gpu_bytes: of each arena, the largest GPU memory that torch allocated in the first steps; 0 without a GPU.
+        step_seconds: of the slowest optimizer.
+        evaluation_seconds: of the larger split, scaled from one batch.
+        gpu_bytes: the largest GPU memory that torch allocated in the first steps; 0 without a GPU.
         gpu_free_bytes: GPU memory that a process can have; 0 without a GPU.
         restart_reasons: of each optimizer and arena, why its trials cannot resume from a checkpoint; empty if they can.
     """

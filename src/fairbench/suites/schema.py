@@ -53,15 +53,9 @@ class Suite:
     """A study: arenas x optimizers, how they are tuned, trained and compared.
 
     Attributes:
-        name: name of the suite.
         description: its purpose, in a sentence.
         reference: the usual baseline: times, curves over horizons and speed-ups are relative to it.
         alpha: family-wise error rate of the comparisons.
-        sweep: stage 1.
-        final: stage 2.
-        training: settings of all trials.
-        arenas: by name.
-        optimizers: by name.
         trial_timeout: limit of a trial in seconds; 0 derives it from the preflight.
         checkpoint_every: seconds between the checkpoints of a trial; 0 for none until it is paused.
         breaks: rules that the suite breaks on purpose, see `RULES`.

@@ -58,7 +58,6 @@ class Search:
     same must not differ because one of them had a rate closer to the optimum.
 
     Attributes:
-        sweep: the suite's rule.
         scale: rates are multiplied by this.
         lacks: searched hyperparameters that the optimizer does not have.
     """

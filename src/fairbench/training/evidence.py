@@ -52,8 +52,8 @@ class EvidenceLog:
             params = [p for p in model.parameters() if p.requires_grad]
             if not any(hasattr(p, "full_tensor") for p in params):
                 self._path_length = PathLength(params)
-                optimizer.register_step_pre_hook(lambda *_: self._before_step())
-                optimizer.register_step_post_hook(lambda *_: self._after_step())
+                optimizer.register_step_pre_hook(lambda *_: self._around_step(is_before=True))
+                optimizer.register_step_post_hook(lambda *_: self._around_step(is_before=False))
         return optimizer
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
@@ -103,17 +103,10 @@ class EvidenceLog:
             if (own := getattr(self, f"_{part}")) and state[part]:
                 own.load_state_dict(state[part])
 
-    def _is_sampled(self) -> bool:
-        return self._steps % self._training.log_every == 0 or self._steps == self._training.steps
-
-    def _before_step(self) -> None:
-        self._steps += 1
-        if self._path_length and self._is_sampled():
-            self._path_length.begin()
-
-    def _after_step(self) -> None:
-        if self._path_length and self._is_sampled():
-            self._path_length.end(self._steps)
+    def _around_step(self, is_before: bool) -> None:
+        self._steps += is_before
+        if self._path_length and (self._steps % self._training.log_every == 0 or self._steps == self._training.steps):
+            self._path_length.begin() if is_before else self._path_length.end(self._steps)
 
 
 def _plain(model: nn.Module) -> nn.Module:

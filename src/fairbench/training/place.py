@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Where a trial runs; of this, only the kind of the device affects its numbers.
+    """Where a trial runs; of this, only the kind of the device, which is "cpu" or "cuda:1", affects its numbers.
 
     Attributes:
-        device: torch's name of the device, "cpu" or "cuda:1".
-        data_root: the folder of prepared data.
         alone: whether the trial is the only one of the study on that GPU or CPU core.
         gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for those that it finds.
         cores: CPU cores of a trial.

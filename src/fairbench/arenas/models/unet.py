@@ -130,8 +130,7 @@ class Middle(Stage):
     def __init__(self, channels: int, time: int, groups: int) -> None:
         super().__init__([channels, channels], channels, [True, False], time, groups)
 
-    def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        return self.through(x, time)
+    forward = Stage.through
 
 
 class Up(Stage):
@@ -151,7 +150,6 @@ class UNet(nn.Module):
     Each residual block of the way up also reads the output of a block of the way down with the same resolution.
 
     Args:
-        image_channels: of the images.
         channels: of each level, from the highest resolution to the lowest.
         groups: of every norm.
         attends: whether each level has attention; the middle always has.

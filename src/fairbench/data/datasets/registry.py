@@ -57,9 +57,7 @@ class Dataset:
     """The facts of a dataset.
 
     Attributes:
-        title: a description in a few words.
         kind: of the arenas that can read it.
-        license: the terms of its use.
         module: its module in `fairbench.data.datasets`; empty if it is embedded, so that every machine has it.
         labelled: whether each image has a label.
         citation: the publication to cite.

@@ -80,12 +80,9 @@ def _cut(text: bytes, longest: int, allowed: int) -> list[bytes]:
     """The text in pieces of at most `longest` bytes; the last one may have `allowed`."""
     pieces = []
     while len(text) > allowed:
-        end = text.rfind(b"\n", 0, longest) + 1 or _character_end(text, longest)
+        end = text.rfind(b"\n", 0, longest) + 1
+        if not end:  # a UTF-8 character has at most four bytes
+            end = next((i for i in range(longest, longest - 4, -1) if text[i] & 0xC0 != 0x80), longest)
         pieces.append(text[:end])
         text = text[end:]
     return [*pieces, text]
-
-
-def _character_end(text: bytes, end: int) -> int:
-    """The last end of a UTF-8 character at or before `end`."""
-    return next((i for i in range(end, end - 4, -1) if text[i] & 0xC0 != 0x80), end)

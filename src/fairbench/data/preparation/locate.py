@@ -18,7 +18,6 @@ class PrepareOptions:
     """Where the files of datasets come from, and which of them are accepted.
 
     Attributes:
-        data_root: the folder of all data.
         hub_folder: a local copy of the hub's files, as owner/name/path; None: the folder of downloads in `data_root`.
         fetch: download missing files, unless `hub_folder` is given.
         unverified: accept files whose hash differs from the known one, or of which none is known.

@@ -2,9 +2,11 @@
 
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
@@ -25,21 +27,21 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
     made: list[str] = []
     counts: dict[str, int] = {}
     contents: dict[str, Keys] = {}
-    official = {split: _Staged(split, staging) for split in images.splits}
-    for staged in official.values():
-        staging.ensure(staged.names, partial(_stage, images, staged))
-    hashes = {split: staged.array("contents") for split, staged in official.items()}
-    distinct = {split: np.flatnonzero(first & ~taken) for split, first, taken in occurrences(hashes)}
-    for official_split, staged in official.items():
-        kept = distinct[official_split] if images.distinct else np.arange(len(hashes[official_split]))
+    staged = {official: _staged(images, official, staging) for official in images.splits}
+    of_content = occurrences({official: parts["contents"] for official, parts in staged.items()})
+    distinct = {official: np.flatnonzero(first & ~taken) for official, first, taken in of_content}
+    for official, parts in staged.items():
+        kept = distinct[official] if images.distinct else np.arange(len(parts["keys"]))
         if not len(kept):
-            raise UsageError(f"the {official_split} split is empty, or all its images are in another split, too")
-        for split, rows in staged.divided(images, kept).items():
+            raise UsageError(f"the {official} split is empty, or all its images are in another split, too")
+        keys, labels = parts["keys"][kept], parts["labels"][kept]
+        carved = carve(keys, labels, images.carved, images.classes) if official == "train" else None
+        for split, chosen in (carved or {official: np.argsort(keys, kind="stable")}).items():
             names = [f"{split}.npy", *([f"{split}_labels.npy"] if images.classes else [])]
-            staging.ensure(names, partial(_write, staged, rows, names))
+            staging.ensure(names, partial(_write, staging, parts, kept[chosen], names))
             made += names
-            counts[split] = len(rows)
-            contents[split] = hashes[official_split][rows]
+            counts[split] = len(chosen)
+            contents[split] = parts["contents"][kept[chosen]]
     repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
     dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
     shared = _shared(contents)
@@ -61,34 +63,21 @@ def _shared(contents: dict[str, Keys]) -> dict[str, int]:
     return {f"{later} also in {split}": n for (split, later), n in zip(pairs, counts, strict=True) if n}
 
 
-class _Staged:
-    """An official split in the order of its source: images, labels, and hashes of both and of the images alone."""
-
-    def __init__(self, official: str, staging: StagingFolder) -> None:
-        self.official, self.staging = official, staging
-        self.names = [f"staged-{part}-{official}.npy" for part in PARTS]
-
-    def array(self, part: str) -> Any:
-        return self.staging.array(self.names[PARTS.index(part)])
-
-    def divided(self, images: Images, kept: Rows) -> dict[str, Rows]:
-        """The rows of each split into which the kept ones of the official one are divided."""
-        keys = self.array("keys")[kept]
-        divided = {self.official: np.argsort(keys, kind="stable")}
-        if self.official == "train":
-            divided = carve(keys, self.array("labels")[kept], images.carved, images.classes)
-        return {split: kept[rows] for split, rows in divided.items()}
+def _staged(images: Images, official: str, staging: StagingFolder) -> dict[str, NDArray[Any]]:
+    """The `PARTS` of an official split in the order of its source; keys are of label and pixels, contents of pixels."""
+    names = {part: f"staged-{part}-{official}.npy" for part in PARTS}
+    staging.ensure([*names.values()], partial(_stage, images, official, [*map(staging.path, names.values())]))
+    return {part: staging.array(name) for part, name in names.items()}
 
 
-def _stage(images: Images, staged: _Staged) -> None:
-    split = images.splits[staged.official]
-    paths = [staged.staging.path(name) for name in staged.names]
+def _stage(images: Images, official: str, paths: list[Path]) -> None:
+    split = images.splits[official]
     with (
         GrowingArray(paths[0], PIXEL, images.shape) as pixels,
         GrowingArray(paths[1], LABEL) as labels,
         GrowingArray(paths[2], KEY) as keys,
         GrowingArray(paths[3], KEY) as contents,
-        progress_bar(f"read {staged.official}", split.count, "images") as advance,
+        progress_bar(f"read {official}", split.count, "images") as advance,
     ):
         for image, label, where in split.read():
             if image.shape != images.shape:
@@ -104,10 +93,9 @@ def _stage(images: Images, staged: _Staged) -> None:
             advance(1)
 
 
-def _write(staged: _Staged, rows: Rows, names: list[str]) -> None:
+def _write(staging: StagingFolder, parts: dict[str, NDArray[Any]], rows: Rows, names: list[str]) -> None:
     """Copy the rows of the staged images, and of their labels if `names` has a file for them."""
-    for source, name in zip(staged.names, names, strict=False):
-        array = staged.staging.array(source)
-        with GrowingArray(staged.staging.path(name), array.dtype.str, array.shape[1:]) as file:
+    for array, name in zip((parts["images"], parts["labels"]), names, strict=False):
+        with GrowingArray(staging.path(name), array.dtype.str, array.shape[1:]) as file:
             for start in range(0, len(rows), BLOCK):
                 file.append(array[rows[start : start + BLOCK]])
