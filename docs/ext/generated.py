@@ -11,7 +11,6 @@ from types import NoneType, SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from docutils import nodes
-from fairbench.suites.compare import Compare
 from markdown_text import code, escaped, meanings, summary, table
 from msgspec import Struct
 from sphinx.application import Sphinx
@@ -31,7 +30,7 @@ from fairbench.report.sections.trials import Trial
 from fairbench.report.table import Field, fields_of, purpose
 from fairbench.study.record import WholeRecord
 from fairbench.suites.arena_plan import ArenaPlan, Ladder
-from fairbench.suites.schema import Suite
+from fairbench.suites.schema import Compare, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT

@@ -33,7 +33,8 @@ class ProgramOptions:
         metrics: every metric, and whether its minimum or its maximum is best.
         code: patterns of files; a change of one makes every trial a new one. By default all files of the program's
             folder that git knows, without git its Python files, and always the files that the command names.
-        gpus, cores: of each trial.
+        gpus: GPUs of each trial.
+        cores: CPU cores of each trial.
         results: a pattern of the files below `{out}` with the results: JSON lines, `*.csv`, TensorBoard's
             `*tfevents*`, or W&B's `*.wandb`.
         keys: the names in these files of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.

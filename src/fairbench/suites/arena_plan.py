@@ -33,7 +33,8 @@ class ArenaPlan:
     Attributes:
         metric: the primary metric: it selects the learning rate and decides the verdict.
         margin: the largest difference of the primary metric that does not matter (for the equivalence test), positive.
-        sweep_steps, steps: of a sweep trial and of a final one.
+        sweep_steps: steps of a sweep trial.
+        steps: steps of a final trial.
         batch_size: examples in a training batch; 0 where a program decides it.
         data: source and options of its data, see `fairbench.data.datasets`.
         model: options of the arena's `build_model`.

@@ -16,6 +16,8 @@ class Sweep:
     """Stage 1: the same search for every optimizer, see `fairbench.suites.search`.
 
     Attributes:
+        lr_min: lowest rate.
+        lr_max: highest rate.
         seeds: a setting's score is its mean over these seeds.
         evaluations: validation evaluations of a trial.
         points: log-spaced rates of the grid, both ends included.

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny import here, study_of
 
-from fairbench.cli.new_files import write_template
+from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as studies
@@ -132,8 +132,8 @@ def test_installed_code_counts_by_version_and_our_kernels_by_content(tiny_suite,
 
 
 def test_a_user_defined_arena_is_no_part_of_an_optimizers_code(folder, tiny_suite, executor):
-    path = write_template("arena", "noisy_sine")
-    arenas = named_arenas([f"{path}:NoisySine"], tiny_suite.arenas)
+    main(["new-arena", "noisy_sine"])
+    arenas = named_arenas(["noisy_sine.py:NoisySine"], tiny_suite.arenas)
     suite = replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas)
     study = run_preflight(suite, Place(), executor.call).study
     assert [*study.arenas["NoisySine"].code] == sorted(study.arenas["NoisySine"].code)

@@ -13,7 +13,6 @@ from tiny import TINY, here, study_of
 
 from fairbench.arenas.registry import known_arenas, load_arena
 from fairbench.cli.main import main
-from fairbench.cli.new_files import write_template
 from fairbench.cli.options import chosen_suite
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
@@ -41,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     """A working directory with the template of an arena, and a suite with it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
-    write_template("arena", "noisy_sine")
+    main(["new-arena", "noisy_sine"])
     Path("sine.toml").write_text(SUITE)
     return tmp_path
 
