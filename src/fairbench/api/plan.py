@@ -12,9 +12,10 @@ from rich.console import Console, Group
 
 from fairbench.analysis.forecast import Forecast, forecast
 from fairbench.common.console import whole
+from fairbench.common.processes import cores
 from fairbench.report.console import plan_view
 from fairbench.report.table import Table, table_of
-from fairbench.runner.devices import cores, places_of_programs
+from fairbench.runner.devices import places_of_programs
 from fairbench.runner.run_study import plan_study
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite

@@ -30,7 +30,7 @@ def env(options: argparse.Namespace) -> str:
     import torch
 
     from fairbench.common.formatting import format_bytes
-    from fairbench.runner.devices import cores
+    from fairbench.common.processes import cores
     from fairbench.training.environment import environment, version
 
     devices = {f"cuda:{number}": environment(f"cuda:{number}") for number in range(torch.cuda.device_count())}

@@ -1,4 +1,4 @@
-"""Signals, and the processes that a job has started: a variable of their environment shows them."""
+"""Cores and signals of a process, and the processes that a job has started, which a variable marks."""
 
 import os
 import signal
@@ -14,6 +14,11 @@ PROCESSES = Path("/proc")
 """Where Linux shows processes; elsewhere only the process group of a job is ended."""
 MOST_ROUNDS = 200
 """Rounds in which processes are looked for, since one may start another meanwhile."""
+
+
+def cores() -> int:
+    """The number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

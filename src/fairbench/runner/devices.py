@@ -1,12 +1,12 @@
 """How a study is run: the devices of a machine, the places of trials on them, and other options of the driver."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairbench.arenas.program import TASK
 from fairbench.common.errors import UsageError
+from fairbench.common.processes import cores
 from fairbench.study.history import History
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -37,11 +37,6 @@ class RunOptions:
     allow_mixed: bool = False
     fail_fast: bool = False
     ray: str | None = None
-
-
-def cores() -> int:
-    """The number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def gpus_here() -> int:

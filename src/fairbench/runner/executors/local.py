@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from fairbench.common.errors import CallFailed, UsageError
-from fairbench.runner.devices import cores
+from fairbench.common.processes import cores
 from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress, run_trial
 from fairbench.runner.executors.starting import signals_deferred
 from fairbench.runner.executors.worker_handle import GRACE, Process

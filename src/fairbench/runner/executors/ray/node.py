@@ -12,7 +12,7 @@ from typing import Any
 import ray
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.devices import cores
+from fairbench.common.processes import cores
 from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.study.environments import environment_differences
