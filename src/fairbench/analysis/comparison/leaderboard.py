@@ -93,10 +93,8 @@ def leaderboard(analyses: Analyses) -> list[Standing]:
 
 def _median(rows: Sequence[Speedup]) -> float | None:
     """The median of speed-ups, of which some may be beyond the horizons."""
-    beyond = {"at least": math.inf, "at most": 0.0, "": None}
-    values = [beyond[row.beyond] if row.speedup is None else row.speedup for row in rows]
-    known = [value for value in values if value is not None]
-    middle = median(known) if known and len(known) == len(values) else 0.0
+    values = [{"at least": math.inf, "at most": 0.0}.get(row.beyond, row.speedup or math.nan) for row in rows]
+    middle = median(values) if values and not any(map(math.isnan, values)) else 0.0
     return middle if 0 < middle < math.inf else None
 
 

@@ -68,18 +68,10 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
     axes.axvline(0, color=LIGHT["edge"], linewidth=1)
     for i, row in enumerate(rows):
         style = row.style
-        along = [row.value]
-        if row.low is not None and row.high is not None:
-            along = [row.low, row.value, row.high]
-        filling = {"markerfacecolor": style.color if row.sure else LIGHT["paper"], "markevery": [len(along) // 2]}
-        options: dict[str, Any] = {
-            "color": style.color,
-            "linewidth": 1.8,
-            "marker": style.marker,
-            "markersize": 7,
-            **filling,
-        }
-        mark(panel, style, *axes.plot(along, [i] * len(along), **options))
+        along = [row.value] if row.low is None or row.high is None else [row.low, row.value, row.high]
+        line: dict[str, Any] = {"color": style.color, "linewidth": 1.8, "marker": style.marker, "markersize": 7}
+        line |= {"markerfacecolor": style.color if row.sure else LIGHT["paper"], "markevery": [len(along) // 2]}
+        mark(panel, style, *axes.plot(along, [i] * len(along), **line))
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
         panel.points.append(Point(row.value, i, style.index, (row.value, row.low, row.high), text))
         panel.said.append(f"{text}.")

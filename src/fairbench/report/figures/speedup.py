@@ -1,9 +1,10 @@
 """Speed-ups: the reference's curve over horizons with the distance from each arm to it, and their trends over size."""
 
-import math
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
@@ -141,10 +142,8 @@ def _draw_trend(panel: Panel, row: SizeTrend, sizes: dict[str, int], style: ArmS
     """Draw the line of an optimizer; returns its last point."""
     assert row.smallest is not None
     assert row.largest is not None
-    low, high, share = math.log(min(sizes.values())), math.log(max(sizes.values())), POINTS - 1
-    along = [i / share for i in range(POINTS)]
-    at = [math.exp(low + x * (high - low)) for x in along]
-    values = [row.smallest * (row.largest / row.smallest) ** x for x in along]
+    at = np.geomspace(min(sizes.values()), max(sizes.values()), POINTS).tolist()
+    values = np.geomspace(row.smallest, row.largest, POINTS).tolist()
     texts = [f"{row.optimizer}, {size:.0f} parameters: {three(value)}" for size, value in zip(at, values, strict=True)]
     draw_line(panel, style, at, values, texts, markersize=0)
     panel.said.append(f"{row.optimizer}: {three(row.smallest)} to {three(row.largest)}; {row.verdict}.")
