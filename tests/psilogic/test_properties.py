@@ -136,40 +136,6 @@ def test_zero_gradients_never_open_the_gate(options, scope, steps):
     assert not any(decision.gate.any() for _, decision in seen)
 
 
-@for_all(options, processing, magnitudes, seeds, scopes, st.permutations(range(len(SHAPES))))
-def test_the_order_of_tensors_does_not_matter(options, processing, magnitudes, seed, scope, order):
-    """Exactly for each tensor alone; a pooled norm is a sum, which rounds by its order."""
-    params, shuffled = parameters(SHAPES), parameters(SHAPES)
-    steps = list(script(magnitudes, seed))
-    everything = {"chaos_scope": scope, **processing, **options}
-    train(PsiLogic(params, **everything), params, steps)
-    train(PsiLogic([shuffled[i] for i in order], **everything), shuffled, steps)
-    tolerance = 0.0 if scope == "tensor" else 1e-10
-    torch.testing.assert_close(shuffled, params, rtol=tolerance, atol=tolerance)
-
-
-@for_all(options, options, processing, magnitudes, seeds, st.sampled_from(["tensor", "group"]))
-def test_groups_behave_as_separate_optimizers(first, second, processing, magnitudes, seed, scope):
-    together, apart = parameters(SHAPES), parameters(SHAPES)
-    first, second = {**first, **processing, "chaos_scope": scope}, {**second, "chaos_scope": scope}
-    steps = list(script(magnitudes, seed))
-    groups = [{"params": together[:2], **first}, {"params": together[2:], **second}]
-    train(PsiLogic(groups), together, steps)
-    train(PsiLogic(apart[:2], **first), apart[:2], [grads[:2] for grads in steps])
-    train(PsiLogic(apart[2:], **second), apart[2:], [grads[2:] for grads in steps])
-    torch.testing.assert_close(together, apart, rtol=0, atol=0)
-
-
-@for_all(options, processing, magnitudes, seeds)
-def test_the_global_scope_sees_no_groups(options, processing, magnitudes, seed):
-    one, two = parameters(SHAPES), parameters(SHAPES)
-    everything = {"chaos_scope": "global", **processing, **options}
-    steps = list(script(magnitudes, seed))
-    train(PsiLogic(one, **everything), one, steps)
-    train(PsiLogic([{"params": two[:2]}, {"params": two[2:]}], **everything), two, steps)
-    torch.testing.assert_close(two, one, rtol=1e-10, atol=1e-10)
-
-
 @for_all(options, processing, magnitudes, seeds, st.sampled_from([0.0, 1e6, float("nan"), None]))
 def test_a_tensor_of_its_own_scope_ignores_the_others(options, processing, magnitudes, seed, disturbance):
     """Also a NaN in another tensor, and tensors without a gradient."""

@@ -165,50 +165,34 @@ def test_gaps_are_listed():
     ]
 
 
-def said(the_study, scores):
-    replication = replicated(PAPER, Analyses(history(the_study), Records(scores)))
-    flags = {flag.name: flag.text for flag in replication.flags}
-    return flags | {finding.topic: finding.text for finding in replication.findings}
-
-
-def test_findings():
-    the_study = study(("vit",))
-    scores = finals(the_study, PsiLogic=[0.244, 0.245, 0.246], AdamW=[0.222, 0.223, 0.224], Lion=[0.3, 0.5, None])
-    texts = said(the_study, scores)
-    assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' differs from the published settings")
-    assert texts["incomplete"].startswith("INCOMPLETE: of ")
-    assert texts["Values"].startswith("Of 20 published means with a spread, 3 can be compared with ours")
-    assert "ours lies inside mean ± std for 2 of these." in texts["Values"]
-    assert "is the published one for 0 of 3 arms." in texts["Values"]
-    assert texts["Verdicts"].startswith("Of 15 published comparisons, 1 can be made here; 1 of these agree")
-    assert texts["Not compared"] == (
-        "arenas missing in the study: ddpm, gpt, resnet; optimizers missing in the study: Adam; metrics that were not "
-        "published: vit loss; not tested, since Lion finished 2 of 3 seeds: vit accuracy against Lion."
-    )
-    assert "Divergence" not in texts
-
-
-def test_findings_of_disagreement_and_divergence():
-    the_study = study(("vit",))
-    scores = finals(the_study, PsiLogic=[0.2, 0.3, 0.4], AdamW=[0.25, 0.35, 0.45], Lion=[0.3, "diverged", 0.5])
-    texts = said(the_study, scores)
-    assert "Differing: vit accuracy against AdamW (published better; ours worse, n.s.)." in texts["Verdicts"]
-    assert texts["Divergence"].startswith("Trials diverged in vit Lion;")
-
-
-@pytest.mark.parametrize("name", ["paper", "paper-cpu"])
-def test_settings_are_compared_and_not_names(name):
-    """The suite `paper` under any name has the paper's settings; small models under the name of the paper do not."""
-    suite = load_suite(name)
+def of_suite(name, suite):
+    """A study in vit with the settings of an included suite."""
     base = study(("vit",), [*suite.optimizers], suite.final.seeds)
-    renamed = replace(suite, name=f"{name} again", arenas={"vit": suite.arenas["vit"]})
-    the_study = replace(base, suite=renamed)
-    texts = said(the_study, finals(the_study))
-    assert "ours of the test split, on which the suite selects its settings." in texts["What is compared"]
-    if name == "paper":
-        assert "other settings" not in texts
-    else:
-        assert "training.warmup_steps: 100 -> 20" in texts["other settings"]
+    return replace(base, suite=replace(suite, name=f"{name} again", arenas={"vit": suite.arenas["vit"]}))
+
+
+SAYS = {
+    "other settings": (
+        study(("vit",)),
+        {"PsiLogic": [0.244, 0.245, 0.246], "AdamW": [0.222, 0.223, 0.224], "Lion": [0.3, 0.5, None]},
+    ),
+    "disagreement and divergence": (
+        study(("vit",)), {"PsiLogic": [0.2, 0.3, 0.4], "AdamW": [0.25, 0.35, 0.45], "Lion": [0.3, "diverged", 0.5]},
+    ),
+    **{f"the suite {x} under another name": (of_suite(x, load_suite(x)), {}) for x in ("paper", "paper-cpu")},
+}  # fmt: skip
+
+
+def test_what_a_comparison_with_the_paper_says(tmp_path, check_files):
+    """Settings are compared and not names: small models under the name of the paper do not have the paper's."""
+    said = []
+    for name, (the_study, scores) in SAYS.items():
+        compared = replicated(PAPER, Analyses(history(the_study), Records(finals(the_study, **scores))))
+        flags = [flag.text for flag in compared.flags if flag.name in ("other settings", "incomplete")]
+        findings = [f"{finding.topic}: {finding.text}" for finding in compared.findings]
+        said += [f"== {name} ==", *flags, *findings, ""]
+    (tmp_path / "says.txt").write_text("\n".join(said))
+    check_files("replication", tmp_path / "says.txt")
 
 
 @pytest.mark.parametrize("width", [30, 80, 140])

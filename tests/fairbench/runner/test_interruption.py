@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from disturbed import (
-    DONE,
     STOPPED,
     TO_BE_CONTINUED,
     Disturbed,
@@ -22,9 +21,8 @@ from disturbed import (
     tables,
     undisturbed,
 )
-from tiny import run_here, write_tiny
+from tiny import write_tiny
 
-from fairbench.cli.main import main
 from fairbench.common.errors import Preempted
 from fairbench.runner import preemption
 from fairbench.runner.preemption import preemptible
@@ -49,7 +47,7 @@ def check_same(study, calm):
         assert [*study.out.glob(f"{left}/*")] == [], (left, study.done)
 
 
-def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch):
+def test_an_interrupted_study_ends_like_an_undisturbed_one(finished):
     """Of two drivers one is killed and one interrupted, on a path with spaces and other letters, through a symlink."""
     place = finished.folder / "mit Leerzeichen, größer ✓"
     place.mkdir()
@@ -81,8 +79,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch
     study.stop(third, signal.SIGTERM)
     records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
 
-    run_here(monkeypatch, finished.folder)
-    assert main([*finished.words, "--output-dir", study.output, "--workers", "1"]) == DONE
+    study.end()
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
     check_same(study, finished.output)
 

@@ -75,10 +75,11 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills):
 
     def study(name):
         (tmp_path / name).mkdir()
-        write_program(tmp_path / name, RESUMING.replace("0.004", "0.03"))
+        write_program(tmp_path / name, RESUMING)
         return Disturbed(tmp_path / name, chance, words=("run", "--suite", "mine.toml"))
 
     calm = study("calm")
+    (calm.folder / "quick").touch()
     calm.end()
     while left > 0:
         disturbed = study(f"{left} left")

@@ -78,51 +78,48 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
     assert console.export_text().startswith("CHANGED AFTERWARDS")
 
 
-MORE_SEEDS = replace(study().suite.final, seeds=[1, 2, 3, 4])
-MARGINS = {name: replace(arena, margin=0.9) for name, arena in study().suite.arenas.items()}
+VIT = study(("vit",))
+FIRST = study(("vit",), alpha=0.2)
+BENT = {
+    "alpha": 0.2,
+    "reference": "Lion",
+    "final": replace(study().suite.final, seeds=[1, 2, 3, 4]),
+    "compare": EVERY_PAIR,
+    "controls": ["AdamW", "PsiLogic"],
+    "arenas": {name: replace(arena, margin=0.9) for name, arena in study().suite.arenas.items()},
+}
+"""Fields of a suite that touch verdicts."""
+EARLY = "2026-11-22T09:00:00+00:00"
+WARNED = {
+    **{f"another {x}": ([(MORNING, study(), 0), (NOON, changed(study(), **{x: y}), 1)],) for x, y in BENT.items()},
+    "comparisons left out": ([(MORNING, study(), 0), (NOON, VIT, 18)],),
+    "a comparison the other way round": ([(MORNING, VIT, 0), (NOON, changed(VIT, compare=Compare(["AdamW"])), 9)],),
+    "a further comparison": (
+        [(MORNING, VIT, 0), (NOON, changed(VIT, compare=Compare(["PsiLogic", "Lion"], ["AdamW"])), 9)],
+    ),
+    "free before the first final trial": ([(MORNING, study(alpha=0.2), 0), (NOON, study(), 0)],),
+    "taken back": ([(MORNING, study(), 0), (NOON, study(alpha=0.2), 1), (NIGHT, study(), 2)],),
+    "final trials older than any plan": ([(MORNING, study(), 7)],),
+    "ran as declared": ([(MORNING, FIRST, 0), (NOON, VIT, 0)], (VIT, NIGHT)),
+    "ran under an older plan of the history": ([(MORNING, FIRST, 0), (NOON, VIT, 6)], (FIRST, EARLY)),
+    "ran by a clock that is a minute behind": ([(NOON, VIT, 0)], (VIT, "2026-11-22T11:59:00+00:00")),
+    "put aside while another plan was declared": ([(MORNING, FIRST, 0), (NOON, VIT, 0)], (FIRST, EARLY)),
+    "ran before the history": ([(NOON, VIT, 0)], (VIT, EARLY)),
+    "ran under a plan that is not there": ([(NOON, VIT, 0)], (FIRST, NIGHT)),
+    "older than any plan, of another one": ([(NOON, VIT, 9)], (FIRST, MORNING)),
+}
+"""Plans, each with the final trials on record at its declaration; the plan and time of the trials, if they say it."""
 
 
-@pytest.mark.parametrize(
-    ("bent", "named"),
-    [
-        ({"alpha": 0.2}, "suite.alpha from 0.05 to 0.2"),
-        ({"reference": "Lion"}, "suite.reference from PsiLogic to Lion"),
-        ({"final": MORE_SEEDS}, "suite.final.seeds from [1, 2, 3] to [1, 2, 3, 4]"),
-        ({"compare": EVERY_PAIR}, "suite.compare.optimizers from ['PsiLogic'] to []"),
-        ({"controls": ["AdamW", "PsiLogic"]}, "suite.controls from [] to ['AdamW', 'PsiLogic']"),
-        ({"arenas": MARGINS}, "suite.arenas.gpt.margin from 0.01 to 0.9"),
-    ],
-)
-def test_every_change_that_touches_verdicts_is_named(tmp_path, bent, named):
-    assert named in warned(report(tmp_path, (MORNING, study(), 0), (NOON, changed(study(), **bent), 1)))
-
-
-def test_comparisons_that_were_left_out_are_reported(tmp_path):
-    result = report(tmp_path, (MORNING, study(), 0), (NOON, study(("vit",)), 18))
-    assert "suite.arenas.gpt from a table to nothing" in warned(result)
-    assert "gpt, PsiLogic against Lion better (no longer compared)" not in warned(result)  # lower is better there
-    assert "gpt, PsiLogic against Lion worse (no longer compared)" in warned(result)
-
-
-@pytest.mark.parametrize(
-    ("change", "new", "text"),
-    [
-        ({"compare": Compare(["AdamW"])}, {("AdamW", "PsiLogic")}, "vit against PsiLogic."),
-        ({"compare": Compare(["PsiLogic", "Lion"], ["AdamW"])}, {("Lion", "AdamW")}, "vit, Lion against AdamW."),
-    ],
-)
-def test_a_comparison_that_was_not_declared_says_so(tmp_path, change, new, text):
-    first = study(("vit",))
-    result = report(tmp_path, (MORNING, first, 0), (NOON, changed(first, **change), 9))
-    not_declared = {(c.optimizer, c.baseline) for c in result.source.comparisons if c.declared == "not declared"}
-    assert not_declared == new
-    assert f"Not declared then: {text}" in warned(result)
-
-
-def test_before_the_first_final_trial_a_plan_is_free(tmp_path):
-    result = report(tmp_path, (MORNING, study(alpha=0.2), 0), (NOON, study(), 0))
-    assert warned(result) == ""
-    assert all(verdict == declared for verdict, declared in verdicts(result).values())
+def test_what_was_changed_or_ran_under_another_plan_is_named(tmp_path, check_files):
+    said = []
+    for name, (plans, *ran) in WARNED.items():
+        (tmp_path / name).mkdir()
+        result = report(tmp_path / name, *plans, ran=ran[0] if ran else None)
+        judged = [f"{c.arena} {c.optimizer} {c.baseline}: {c.verdict}, {c.declared}" for c in result.source.comparisons]
+        said += [f"== {name} ==", warned(result), *judged, ""]
+    (tmp_path / "plans.txt").write_text("\n".join(said))
+    check_files("report", tmp_path / "plans.txt")
 
 
 def test_a_change_that_touches_no_verdict_makes_no_new_plan():
@@ -130,19 +127,6 @@ def test_a_change_that_touches_no_verdict_makes_no_new_plan():
     again = first.declare(replace(changed(study(), description="other words"), environment={"device": "x"}), NIGHT, 9)
     assert [(plan.declared, plan.final_trials) for plan in again.plans] == [(MORNING, 0)]
     assert again.study.suite.description == "other words"
-
-
-def test_a_change_that_was_taken_back_is_still_reported(tmp_path):
-    result = report(tmp_path, (MORNING, study(), 0), (NOON, study(alpha=0.2), 1), (NIGHT, study(), 2))
-    assert "alpha from 0.05 to 0.2" in warned(result)
-    assert "alpha from 0.2 to 0.05" in warned(result)
-    assert "the verdicts on its comparisons are the same" in warned(result)
-
-
-def test_final_trials_that_are_older_than_any_plan_are_reported(tmp_path):
-    result = report(tmp_path, (MORNING, study(), 7))
-    assert "UNKNOWN PLAN: 7 final trials are older than the first plan on record" in warned(result)
-    assert {declared for _, declared in verdicts(result).values()} == {""}
 
 
 def test_a_frozen_plan_cannot_be_changed():
@@ -168,35 +152,6 @@ def test_a_plan_without_a_time_of_its_declaration_is_damaged(tmp_path):
     config.write_text(config.read_text().replace(MORNING, "this morning"))
     with pytest.raises(UsageError, match=r"damaged .*config\.json .*Invalid isoformat string: 'this morning'"):
         read_history(tmp_path)
-
-
-FIRST, SECOND = study(("vit",), alpha=0.2), study(("vit",))
-ANOTHER = "ANOTHER PLAN'S RESULTS"
-
-
-@pytest.mark.parametrize(
-    ("plans", "ran", "evidence"),
-    [
-        # Honest: the plan that was declared, an older one of the history, a clock that is a minute behind.
-        ([(MORNING, FIRST, 0), (NOON, SECOND, 0)], (SECOND, NIGHT), ""),
-        ([(MORNING, FIRST, 0), (NOON, SECOND, 6)], (FIRST, "2026-11-22T09:00:00+00:00"), ""),
-        ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T11:59:00+00:00"), ""),
-        # Final trials were put aside while another plan was declared, or the history was edited to say so.
-        ([(MORNING, FIRST, 0), (NOON, SECOND, 0)], (FIRST, "2026-11-22T09:00:00+00:00"), f"declared {NOON}"),
-        (
-            [(NOON, SECOND, 0)],
-            (SECOND, "2026-11-22T09:00:00+00:00"),
-            "the history: 9, the first from 2026-11-22T09:00:00",
-        ),
-        # The history is new, or one of its plans was edited.
-        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "the history: 9, the first from 2026-11-22T22:00:00"),
-        ([(NOON, SECOND, 9)], (FIRST, MORNING), "the plan before all final trials is unknown"),
-    ],
-)
-def test_final_trials_of_another_plan_are_found(tmp_path, plans, ran, evidence):
-    found = warned(report(tmp_path, *plans, ran=ran))
-    assert (ANOTHER in found) == bool(evidence)
-    assert evidence in found
 
 
 def test_a_history_is_parsed_again_once_its_file_has_changed(tmp_path, monkeypatch):

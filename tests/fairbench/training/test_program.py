@@ -148,7 +148,7 @@ def test_what_a_program_leaves_behind_is_ended(here):
 
 
 def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
-    write_program(here, RESUMING.replace("0.004", "0.05"))
+    write_program(here, RESUMING.replace("0.03", "0.05"))
     spec, checkpointing = program_spec(), Checkpointing(str(here), 0)
     main = threading.main_thread().ident
 
