@@ -7,12 +7,9 @@ import pytest
 import torch
 from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, TOGETHER, assert_same, build, snapshot, trace
 from torch import nn
-from trajectories import SHAPES, gradients, parameters, set_gradients, watch
+from trajectories import SHAPES, gradients, parameters, watch
 
 from psilogic import PsiLogic
-
-EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
-
 
 # Closures
 
@@ -121,25 +118,6 @@ def test_a_group_added_later_starts_its_own_clocks(name, late):
     assert_same([snapshots[:2] for snapshots in first + together], start)
 
 
-@EVERY_PER_TENSOR
-def test_frozen_parameters_do_not_change_and_then_continue(options):
-    """As if the steps in between did not exist: no decay, no count of steps."""
-    script = gradients(2 * STEPS, SHAPES[:2], every=15)
-    frozen = range(13, 30)
-    params, alone = parameters(SHAPES[:2]), parameters(SHAPES[:2])
-    optimizer, snapshots = PsiLogic(params, **options), []
-    for t, grads in enumerate(script):
-        params[0].requires_grad_(t not in frozen)
-        set_gradients(params, [None if t in frozen else grads[0], grads[1]])
-        optimizer.step()
-        snapshots.append(snapshot(optimizer, params))
-    for t in frozen:
-        assert_same([snapshots[t][:1]], [snapshots[12][:1]])
-    awake = [t for t in range(len(script)) if t not in frozen]
-    expected = trace(PsiLogic(alone, **options), alone, [[script[t][0], None] for t in awake])
-    assert_same([snapshots[t][:1] for t in awake], [x[:1] for x in expected])
-
-
 # Copies
 
 
@@ -193,26 +171,6 @@ def test_forms_of_parameters(options, form):
     if form is FORMS["named"]:
         for groups in (optimizer.param_groups, optimizer.state_dict()["param_groups"]):
             assert groups[0]["param_names"] == [name for name, _ in model.named_parameters()]
-
-
-@pytest.mark.parametrize("set_to_none", [True, False])
-def test_zero_grad(set_to_none):
-    """With gradients of zero the step decays and continues its momentum; without gradients it does nothing."""
-    params = parameters()
-    optimizer = build(params, **ACTIVE)
-    optimizer.step()
-    assert not optimizer.state
-    trace(optimizer, params, [[torch.ones_like(p) for p in params]])
-    before = snapshot(optimizer, params)
-    optimizer.zero_grad(set_to_none=set_to_none)
-    assert all(p.grad is None if set_to_none else not p.grad.any() for p in params)
-    optimizer.step()
-    after = snapshot(optimizer, params)
-    if set_to_none:
-        assert_same([after], [before])
-    else:
-        assert all(not torch.equal(a[0], b[0]) for a, b in zip(after, before, strict=True) if a[0].numel())
-        assert all(state["step"] == 2 for _, state in after)
 
 
 # What a terminal shows

@@ -67,6 +67,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished):
     study.kill_driver(killed)
     workers = below(interrupted.process.pid)
     os.killpg(interrupted.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: to the whole group
+    interrupted.may_end = {STOPPED}
     assert interrupted.process.wait() == STOPPED
     study.wait_for(lambda: not any(map(is_running, workers)))
     output = interrupted.log.read_text()

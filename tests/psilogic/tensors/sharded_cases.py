@@ -142,13 +142,6 @@ def faults(steps):
     steps[10][order.index((1, 7))].mul_(1e200)
 
 
-def portions(names):
-    """Which elements of each tensor this process holds, for each scheme."""
-    schemes = {name: SCHEMES[name] for name in names}
-    held = {name: scheme.shares(parameters(scheme.shapes)) for name, scheme in schemes.items()}
-    return {name: [share.index.flatten().tolist() for share in shares] for name, shares in held.items()}
-
-
 def overflow(name):
     """GradScaler finds an overflow on one process alone; whether parameters and state are as before."""
     run = Run(name, "everything, global")

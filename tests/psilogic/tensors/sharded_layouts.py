@@ -58,7 +58,6 @@ class Scheme:
     place: Callable[[list[Tensor]], tuple[list[Tensor], nn.Module | None]]  # parameters here, their owner
     shapes: tuple = SHAPES
     grad_placements: Callable[[int], tuple | None] = lambda i: None  # of the i-th gradient, if not the parameter's
-    uneven: bool = True  # the shares of some tensor differ in size
 
     def shares(self, wholes: list[Tensor]) -> list[Share]:
         """The whole tensors as this process has them.
@@ -216,7 +215,7 @@ SCHEMES = {
     "Shard(1) on 2": Scheme(2, _placed((2,), Shard(1)), WITH_SCALAR),
     "Shard(1) on 4": Scheme(4, _placed((4,), Shard(1)), WITH_SCALAR),
     "Shard(3) on 2": Scheme(2, _placed((2,), Shard(3)), WITH_SCALAR),
-    "Replicate on 2": Scheme(2, _placed((2,), Replicate()), WITH_SCALAR, uneven=False),
+    "Replicate on 2": Scheme(2, _placed((2,), Replicate()), WITH_SCALAR),
     "Shard(0), Shard(1)": Scheme(4, _placed((2, 2), Shard(0), Shard(1)), WITH_SCALAR),
     "Shard(0), Shard(0)": Scheme(4, _placed((2, 2), Shard(0), Shard(0)), WITH_SCALAR),
     "Shard(0), Replicate": Scheme(4, _placed((2, 2), Shard(0), Replicate()), WITH_SCALAR),
@@ -233,5 +232,5 @@ SCHEMES = {
     "HSDP": Scheme(4, _held(fsdp2(2, 2))),
     "tensor parallel": Scheme(4, _linear(_tp), LINEAR),
     "tensor parallel and fully_shard": Scheme(4, _linear(tp_and_fsdp2), LINEAR),
-    "DDP": Scheme(2, _held(DistributedDataParallel), uneven=False),
+    "DDP": Scheme(2, _held(DistributedDataParallel)),
 }

@@ -14,7 +14,6 @@ from sharded_cases import (
     follow,
     made_over_hidden_tensors,
     overflow,
-    portions,
     without_gradients,
 )
 from sharded_layouts import SCHEMES
@@ -75,31 +74,6 @@ def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, o
 )
 def test_lower_precision(processes, name, dtype, tolerance) -> None:
     processes.run(SCHEMES[name].world, follow, name, "AGC and GC, group", dtype, rtol=tolerance, atol=tolerance)
-
-
-@pytest.fixture(scope="module")
-def held(processes):
-    """The elements of each tensor on each process, by scheme and rank."""
-    found = {}
-    for world in (2, 4):
-        names = [name for name, scheme in SCHEMES.items() if scheme.world == world]
-        ranks = processes.run(world, portions, names)
-        found |= {name: [rank[name] for rank in ranks] for name in names}
-    return found
-
-
-WITH_EMPTY_SHARES = ("Shard(0) on 4", "Shard(1) on 4", "fully_shard on 4", "tensor parallel")
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_the_schemes_are_what_their_names_say(held, name) -> None:
-    """Every element is somewhere, the shares are uneven, and some are empty."""
-    scheme, ranks = SCHEMES[name], held[name]
-    sizes = [torch.Size(shape).numel() for shape in scheme.shapes]
-    for i, size in enumerate(sizes):
-        assert {k for rank in ranks for k in rank[i]} == set(range(size))
-    assert any(len({len(rank[i]) for rank in ranks}) > 1 for i in range(len(sizes))) == scheme.uneven
-    assert name not in WITH_EMPTY_SHARES or not all(part for rank in ranks for part in rank)
 
 
 @pytest.mark.parametrize("name", ["Shard(0), Shard(1)", "fully_shard on 4"])
