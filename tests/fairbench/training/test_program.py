@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,21 +148,27 @@ def test_what_a_program_leaves_behind_is_ended(here):
     assert not marked(here)
 
 
-def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
-    write_program(here, RESUMING.replace("0.03", "0.05"))
-    spec, checkpointing = program_spec(), Checkpointing(str(here), 0)
-    main = threading.main_thread().ident
+@contextmanager
+def paused_by_sigterm():
+    """SIGTERM comes soon, and pauses what runs."""
 
     def stop(*_):
         raise Paused
 
-    before = signal.signal(signal.SIGTERM, stop)
+    main, before = threading.main_thread().ident, signal.signal(signal.SIGTERM, stop)
+    threading.Timer(0.4, lambda: signal.pthread_kill(main, signal.SIGTERM)).start()
     try:
-        threading.Timer(0.4, lambda: signal.pthread_kill(main, signal.SIGTERM)).start()
         with pytest.raises(Paused):
-            run(spec, checkpointing)
+            yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
+    write_program(here, RESUMING.replace("0.03", "0.05"))
+    spec, checkpointing = program_spec(), Checkpointing(str(here), 0)
+    with paused_by_sigterm():
+        run(spec, checkpointing)
     assert not marked(here)
     assert (here / spec.id / "checkpoint").exists()
     resumed, whole = run(spec, checkpointing), run(spec)
@@ -171,17 +178,8 @@ def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
 def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
     monkeypatch.setattr("fairbench.training.program.GRACE", 0.2)
     write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)")
-
-    def stop(*_):
-        raise Paused
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
-        with pytest.raises(Paused):
-            run(program_spec(), Checkpointing(str(here), 0))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with paused_by_sigterm():
+        run(program_spec(), Checkpointing(str(here), 0))
     assert not marked(here)
 
 
