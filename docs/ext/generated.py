@@ -172,7 +172,7 @@ def _record_columns() -> list[Field]:
     mechanism = SimpleNamespace(totals={"QUANTITY": 0.0}, path_length={"QUANTITY": 0.0}, tensors={})
     cost = SimpleNamespace(seconds={"PHASE": 0.0})
     run = SimpleNamespace(cost=cost, environment={"PACKAGE": ""}, mechanism=mechanism)
-    return [column.field for column in columns(results, [run])]  # type: ignore[arg-type, list-item]
+    return [*columns(results, [run])]  # type: ignore[arg-type, list-item]
 
 
 def record() -> Lines:

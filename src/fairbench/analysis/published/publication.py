@@ -102,9 +102,7 @@ def published_comparisons(
     for name in baselines:
         if name not in known:
             raise unknown("baseline", name, known)
-    metrics: dict[str, str] = {}
-    for entry in publication.all("mean"):
-        metrics.setdefault(entry.arena, entry.metric)
+    metrics = {entry.arena: entry.metric for entry in reversed(publication.all("mean"))}
     family = [x for x in compared if x.metric == metrics[x.arena] and x.baseline in (baselines or known)]
     judged = judge([_summarized(publication, x.arena, x.metric, x.optimizer, x.baseline) for x in family], alpha)
     pairs = [{"arena": c.arena, "metric": c.metric, "optimizer": c.optimizer, "baseline": c.baseline} for c in judged]

@@ -125,8 +125,5 @@ def _pieces(text: str) -> list[str]:
 
 def _source(cell: Cell) -> str:
     """A cell as LaTeX source."""
-    pieces = _pieces(str(cell.text))
-    source = "".join(escape(x) + ("" if x.endswith(" ") else r"\allowbreak{}") for x in pieces[:-1]) + escape(
-        pieces[-1]
-    )
+    source = r"\allowbreak{}".join(map(escape, _pieces(str(cell.text)))).replace(r" \allowbreak{}", " ")
     return cell.text.latex(source) if isinstance(cell.text, Emphasized) else source

@@ -3,9 +3,9 @@
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -23,19 +23,11 @@ Part = Callable[[Run], Mapping[str, Any] | None]
 """A part of a trial whose keys are columns."""
 
 
-class Column(NamedTuple):
-    """A column of the file, see `Field`."""
+@dataclass(frozen=True)
+class Column(Field):
+    """A column of the file."""
 
-    name: str
-    type: str
-    value: Value
-    meaning: str
-    item: str = ""
-
-    @property
-    def field(self) -> Field:
-        """Its type and meaning."""
-        return Field(self.name, self.type, self.meaning, self.item)
+    value: Value = field(kw_only=True)
 
 
 Fact = tuple[str, str, Value, str]
@@ -86,14 +78,14 @@ def columns(results: Results, runs: Sequence[Run]) -> list[Column]:
         (f"hash_{name}", "string", partial(Run.hash, of=name), f"sha256 of the {words}") for name, words in HASHES
     )
     phase, machine = "seconds of the trial in this phase; total: in all", "machine or version with which the trial ran"
-    options: Fact = ("hyperparameters", "string", _hyperparameters, "hyperparameters of the optimizer, as JSON")
+    facts = (*TRIAL, *result, *hashes, *COST)
     return [
-        *(Column(*fact) for fact in (*TRIAL, *result, *hashes, *COST)),
+        *(Column(name, kind, words, value=value) for name, kind, value, words in facts),
         *_metrics(results),
         *_of_keys(runs, lambda x: plain_values(x.cost.seconds) if x.cost else None, "seconds_", "number", phase),
         *_of_keys(runs, lambda x: x.environment, "environment_", "string", machine),
         *_mechanism(runs),
-        Column(*options),
+        Column("hyperparameters", "string", "hyperparameters of the optimizer, as JSON", value=_hyperparameters),
     ]
 
 
@@ -108,16 +100,17 @@ def _metrics(results: Results) -> Iterator[Column]:
     for split, words in (("val", "validation"), ("test", "test")):
         for metric in metrics:
             value = partial(_final, suite.selection, split, metric)
-            yield Column(f"{split}_{metric}", "number", value, f"{metric} at the end on the {words} split")
+            yield Column(f"{split}_{metric}", "number", f"{metric} at the end on the {words} split", value=value)
     logged, window = "steps after which the training loss was logged", "mean loss of the window that ends with each of"
-    yield Column("train_steps", "array", lambda x: x.result and [*x.details.loss_curve.steps], logged, "integer")
+    logged_at: Value = lambda x: x.result and [*x.details.loss_curve.steps]  # noqa: E731
+    yield Column("train_steps", "array", logged, "integer", value=logged_at)
     losses: Value = lambda x: x.result and [*x.details.loss_curve.values["loss"]]  # noqa: E731
-    yield Column("train_loss", "array", losses, f"{window} `train_steps`", "number")
+    yield Column("train_loss", "array", f"{window} `train_steps`", "number", value=losses)
     steps: Value = lambda x: x.result and [*x.details.evaluations.steps]  # noqa: E731
-    yield Column("evaluated_at", "array", steps, "steps after which the trial was evaluated", "integer")
+    yield Column("evaluated_at", "array", "steps after which the trial was evaluated", "integer", value=steps)
     for metric in metrics:
         curve = partial(_evaluations, results, metric)
-        yield Column(f"evaluation_{metric}", "array", curve, f"{metric} after each of `evaluated_at`", "number")
+        yield Column(f"evaluation_{metric}", "array", f"{metric} after each of `evaluated_at`", "number", value=curve)
 
 
 def _evaluations(results: Results, metric: str, run: Run) -> list[float] | None:
@@ -133,14 +126,14 @@ def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
     paths: Part = lambda x: x.mechanism.path_length if x.mechanism else None  # noqa: E731
     yield from _of_keys(runs, paths, "mechanism_path_", "number", moved)
     steps: Value = lambda x: x.mechanism and [*x.mechanism.course.steps]  # noqa: E731
-    yield Column("mechanism_read_at", "array", steps, "steps after which the mechanism was read", "integer")
+    yield Column("mechanism_read_at", "array", "steps after which the mechanism was read", "integer", value=steps)
     for name in _keys(runs, totals):
         since = f"increase up to each of `mechanism_read_at` {words}"
-        yield Column(f"mechanism_added_{name}", "array", partial(_added, name), since, "number")
-    yield Column("mechanism_tensors", "array", _tensors, "names of the tensors", "string")
+        yield Column(f"mechanism_added_{name}", "array", since, "number", value=partial(_added, name))
+    yield Column("mechanism_tensors", "array", "names of the tensors", "string", value=_tensors)
     for name in _keys(runs, totals):
         each = f"total in each of `mechanism_tensors` {words}"
-        yield Column(f"mechanism_in_tensor_{name}", "array", partial(_in_tensors, name), each, "number")
+        yield Column(f"mechanism_in_tensor_{name}", "array", each, "number", value=partial(_in_tensors, name))
 
 
 def _added(quantity: str, run: Run) -> list[float | None] | None:
@@ -163,7 +156,7 @@ def _in_tensors(quantity: str, run: Run) -> list[float | None] | None:
 def _of_keys(runs: Sequence[Run], part: Part, prefix: str, kind: str, words: str) -> Iterator[Column]:
     """A column for each key that any trial has in a part."""
     for key in _keys(runs, part):
-        yield Column(prefix + key.replace("-", "_"), kind, partial(_value, part, key), words)
+        yield Column(prefix + key.replace("-", "_"), kind, words, value=partial(_value, part, key))
 
 
 def _value(part: Part, key: str, run: Run) -> Any:
@@ -212,7 +205,7 @@ class RecordTable(Table[dict[str, Any]]):
     @property
     def fields(self) -> list[Field]:
         """Type and meaning of each column."""
-        return [column.field for column in self.of_records]
+        return [*self.of_records]
 
     def content(self) -> bytes:
         """The Parquet file; the same records give the same bytes."""
