@@ -47,21 +47,20 @@ TRIAL: Sequence[Fact] = (
     ("error_message", "string", lambda x: x.error and x.error.message, "text of that error"),
     ("batch_size", "integer", lambda x: x.spec and x.spec.arena.batch_size, "examples in a training batch"),
     ("planned_steps", "integer", lambda x: x.spec and x.spec.training.steps, "steps of training that were planned"),
-)
-RESULT = (
-    ("steps", "integer", "steps of training done"),
-    ("parameters", "integer", "number of trainable parameters of the model"),
-    ("clip_rate", "number", "share of the steps in which the gradients were clipped"),
-    ("gradients_per_step", "number", "gradients that a step computes on average"),
-    ("path_length", "number", "length of the path of the weights, in final trials"),
-)
-HASHES = (
-    ("initial_weights", "weights before the first step"),
-    ("batches", "order of the examples in all batches"),
-    ("noise", "state of the random generator after the last step"),
-    ("final_weights", "weights after the last step"),
-)
-COST: Sequence[Fact] = (
+    ("steps", "integer", lambda x: x.result and x.result.steps, "steps of training done"),
+    ("parameters", "integer", lambda x: x.result and x.result.parameters, "trainable parameters of the model"),
+    ("clip_rate", "number", lambda x: x.result and x.result.clip_rate, "share of the steps with clipped gradients"),
+    ("gradients_per_step", "number", lambda x: x.result and x.result.gradients_per_step, "mean over all steps"),
+    (
+        "path_length",
+        "number",
+        lambda x: x.result and x.result.path_length,
+        "length of the weights’ path, in final trials",
+    ),
+    ("hash_initial_weights", "string", lambda x: x.hash("initial_weights"), "sha256 of the weights before training"),
+    ("hash_batches", "string", lambda x: x.hash("batches"), "sha256 of the order of the examples in all batches"),
+    ("hash_noise", "string", lambda x: x.hash("noise"), "sha256 of the random state after the last step"),
+    ("hash_final_weights", "string", lambda x: x.hash("final_weights"), "sha256 of the weights after the last step"),
     ("timed_steps", "integer", lambda x: x.cost and x.cost.steps, "steps of training that were timed"),
     ("peak_memory_bytes", "integer", lambda x: x.cost and x.cost.peak_memory_bytes, "peak memory of the trial"),
     ("alone", "boolean", lambda x: x.cost and x.cost.alone, "whether the trial had its device to itself"),
@@ -73,24 +72,15 @@ COST: Sequence[Fact] = (
 
 def columns(results: Results, runs: Sequence[Run]) -> list[Column]:
     """The columns of the file: those that every study has, then those of its metrics, machines and mechanisms."""
-    result: Iterator[Fact] = ((name, kind, partial(_measured, name), words) for name, kind, words in RESULT)
-    hashes: Iterator[Fact] = (
-        (f"hash_{name}", "string", partial(Run.hash, of=name), f"sha256 of the {words}") for name, words in HASHES
-    )
     phase, machine = "seconds of the trial in this phase; total: in all", "machine or version with which the trial ran"
-    facts = (*TRIAL, *result, *hashes, *COST)
     return [
-        *(Column(name, kind, words, value=value) for name, kind, value, words in facts),
+        *(Column(name, kind, words, value=value) for name, kind, value, words in TRIAL),
         *_metrics(results),
         *_of_keys(runs, lambda x: plain_values(x.cost.seconds) if x.cost else None, "seconds_", "number", phase),
         *_of_keys(runs, lambda x: x.environment, "environment_", "string", machine),
         *_mechanism(runs),
         Column("hyperparameters", "string", "hyperparameters of the optimizer, as JSON", value=_hyperparameters),
     ]
-
-
-def _measured(name: str, run: Run) -> Any:
-    return getattr(run.result, name, None)
 
 
 def _metrics(results: Results) -> Iterator[Column]:
