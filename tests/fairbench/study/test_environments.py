@@ -89,9 +89,8 @@ def test_unverified_data_are_named(tmp_path):
 
 
 def test_examples_in_two_splits_are_named():
-    plan = study()
-    vit = replace(plan.arenas["vit"], shared="images of test also in train: 3")
-    plan = replace(plan, arenas={**plan.arenas, "vit": vit})
+    plan = study(("vit",))
+    plan = replace(plan, arenas={"vit": replace(plan.arenas["vit"], shared="images of test also in train: 3")})
     assert flags_of(plan, Records(finals(plan)))["shared examples"] == "vit: images of test also in train: 3"
 
 
