@@ -21,7 +21,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import budgets
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.curves import Aggregate, aggregates
-from fairbench.common.formatting import column_of_means, exact, interval, mean_and_deviation, percent, rate
+from fairbench.common.formatting import column_of_means, duration, exact, interval, mean_and_deviation, percent, rate
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.render.latex import ESCAPED, escape, to_latex
@@ -157,6 +157,7 @@ def test_a_table():
         (mean_and_deviation(0.5, 0.0), "0.5000 ± 0"),
         (" ".join(map(rate, (3.16228e-05, 0.00316228, 0.0125, 0.001, 0.1234))), "3.16e-05 0.00316 0.0125 0.001 0.1234"),
         (" ".join(map(percent, (0.00235, 0.24, 0.9996, 1.0, 1.5))), "0.24% 24% over 99% 100% 150%"),
+        (" ".join(map(duration, (59.6, 3599, 359_999, 360_000, 2.7e9))), "1:00 59:59 99:59:59 4 days 31,250 days"),
         (" ".join(map(exact, (8400.0, 1410, 1e6, -2.5))), "8400 1410 1000000 −2.5"),
     ],
 )

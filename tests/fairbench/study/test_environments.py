@@ -99,12 +99,6 @@ def test_a_sweep_elsewhere_concerns_the_comparison_too():
     assert (mixture.comparisons, mixture.confounded) == ((VIT_ADAMW, ("vit", "PsiLogic", "Lion")), ())
 
 
-def test_different_facts_are_listed():
-    there = [{"torch": "2.12", "device": "a"}]
-    assert environment_differences(there, {"torch": "2.12", "device": "a"}) == ""
-    assert environment_differences(there, {"torch": "2.13", "device": "a"}) == "  torch: 2.12; here 2.13"
-
-
 def test_another_instruction_set_is_another_environment(monkeypatch):
     here = environment.__wrapped__("cpu")  # the cache may hold that of a study without revision
     assert environment_differences([here], environment.__wrapped__("cpu")) == ""
