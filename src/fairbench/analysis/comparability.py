@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.results import Results, Run
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,11 @@ def mixtures(analyses: Analyses) -> list[Mixture]:
 
 def _concerned(results: Results, fact: str) -> tuple[Pairs, Pairs]:
     """The comparisons in which a fact differs between trials, and those of them in which it depends on the arm."""
-    suite = results.study.suite
-    mixed, confounded = [], []
-    for arena, optimizer, baseline in suite.compared:
-        ours, theirs = results.arm(arena, optimizer), results.arm(arena, baseline)
-        if len(_values(ours, fact) | _values(theirs, fact)) > 1:
-            mixed.append((arena, optimizer, baseline))
-            finals = _values(ours, fact, "final"), _values(theirs, fact, "final")
-            if all(finals) and not finals[0] & finals[1]:
-                confounded.append((arena, optimizer, baseline))
-    return tuple(mixed), tuple(confounded)
 
+    def values(arena: str, name: str, *stages: str) -> set[str]:
+        runs = [run for run in results.arm(arena, name).trials if not stages or run.stage in stages]
+        return {run.environment[fact] for run in runs if fact in run.environment}
 
-def _values(arm: ArmResults, fact: str, *stages: str) -> set[str]:
-    runs = [run for run in arm.trials if not stages or run.stage in stages]
-    return {run.environment[fact] for run in runs if fact in run.environment}
+    mixed = [x for x in results.study.suite.compared if len(values(*x[:2]) | values(x[0], x[2])) > 1]
+    finals = [(x, values(*x[:2], "final"), values(x[0], x[2], "final")) for x in mixed]
+    return tuple(mixed), tuple(x for x, ours, theirs in finals if ours and theirs and not ours & theirs)

@@ -191,40 +191,6 @@ def _divergence(found: Replication) -> str:
     return f"Trials diverged in {names}; our means there are of the seeds that finished, if any, and may be too good."
 
 
-VALUE_COLUMNS = (
-    *ARM,
-    words("Metric", "metric"),
-    Column(
-        "Published",
-        lambda row: " ± ".join(str(x) for x in (row.published_mean, row.published_std) if x is not None),
-        lambda row: float(row.published_mean),
-    ),
-    Column("Ours", lambda row: mean_and_deviation(row.our_mean, row.our_std), lambda row: row.our_mean),
-    numbers("n", "n", str),
-    numbers("Difference", "difference", signed),
-    answers("Inside", "inside"),
-    Column("Published rate", lambda row: str(row.published_lr or NONE), lambda row: row.published_lr),
-    numbers("Our rate", "our_lr", rate),
-)
-VERDICT_COLUMNS = (
-    words("Arena", "arena"),
-    words("Metric", "metric"),
-    words("Optimizer", "optimizer"),
-    words("Baseline", "baseline"),
-    Column("Published", lambda row: in_words(row.published_direction, row.published_significant)),
-    Column("Ours", lambda row: in_words(row.our_direction, row.our_significant)),
-    numbers("Welch p", "our_p", p_value),
-    Column("Holm", lambda row: row.holm or NONE),
-    answers("Agree", "agree"),
-)
-COST_COLUMNS = (
-    *ARM,
-    words("Baseline", "baseline"),
-    Column("Published time ratio", lambda row: str(row.published_ratio), lambda row: row.published_ratio),
-    numbers("Ours", "our_ratio", three),
-)
-
-
 def _values_of_arms(found: Replication) -> list[ValueRow]:
     """The rows of arenas that both sides have; values of single seeds are only in the file."""
     arenas = {row.arena for row in found.values if row.our_mean is not None and not row.seed}
@@ -239,7 +205,21 @@ def _sections(publication: str) -> list[Section[Replication]]:
             "values",
             rows=lambda found: found.values,
             shown=_values_of_arms,
-            columns=VALUE_COLUMNS,
+            columns=(
+                *ARM,
+                words("Metric", "metric"),
+                Column(
+                    "Published",
+                    lambda row: " ± ".join(str(x) for x in (row.published_mean, row.published_std) if x is not None),
+                    lambda row: float(row.published_mean),
+                ),
+                Column("Ours", lambda row: mean_and_deviation(row.our_mean, row.our_std), lambda row: row.our_mean),
+                numbers("n", "n", str),
+                numbers("Difference", "difference", signed),
+                answers("Inside", "inside"),
+                Column("Published rate", lambda row: str(row.published_lr or NONE), lambda row: row.published_lr),
+                numbers("Our rate", "our_lr", rate),
+            ),
             kind=ValueRow,
             file=file,
             finding=("What is compared", _basis),
@@ -249,7 +229,17 @@ def _sections(publication: str) -> list[Section[Replication]]:
             "verdicts",
             rows=lambda found: found.verdicts,
             shown=lambda found: [row for row in found.verdicts if row.our_p is not None],
-            columns=VERDICT_COLUMNS,
+            columns=(
+                words("Arena", "arena"),
+                words("Metric", "metric"),
+                words("Optimizer", "optimizer"),
+                words("Baseline", "baseline"),
+                Column("Published", lambda row: in_words(row.published_direction, row.published_significant)),
+                Column("Ours", lambda row: in_words(row.our_direction, row.our_significant)),
+                numbers("Welch p", "our_p", p_value),
+                Column("Holm", lambda row: row.holm or NONE),
+                answers("Agree", "agree"),
+            ),
             kind=VerdictRow,
             file=f"{file}_verdicts",
             finding=("Verdicts", _verdicts),
@@ -259,7 +249,12 @@ def _sections(publication: str) -> list[Section[Replication]]:
             "costs",
             rows=lambda found: found.costs,
             shown=lambda found: [row for row in found.costs if row.our_ratio is not None],
-            columns=COST_COLUMNS,
+            columns=(
+                *ARM,
+                words("Baseline", "baseline"),
+                Column("Published time ratio", lambda row: str(row.published_ratio), lambda row: row.published_ratio),
+                numbers("Ours", "our_ratio", three),
+            ),
             kind=CostRow,
             file=f"{file}_cost",
             finding=("Divergence", _divergence),
