@@ -178,11 +178,6 @@ class Results:
         """Machine and versions: the values that each fact has in the trials with a result."""
         return environment_values(run.environment for run in self.select(lambda run: run.result is not None))
 
-    @property
-    def failed(self) -> int:
-        """The number of failed trials."""
-        return len(self.select(lambda run: run.status == "failed"))
-
     @cached_property
     def metrics(self) -> dict[str, list[str]]:
         """The metrics of each arena, the primary one first."""

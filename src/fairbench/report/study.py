@@ -65,7 +65,7 @@ PLAIN = re.compile(r"\w[\w.-]*")
 
 def study_report(analyses: Analyses) -> Document[Analyses]:
     """The report of a study, without figures."""
-    styles, failed = styles_of(analyses.suite), analyses.results.failed
+    styles, failed = styles_of(analyses.suite), len(analyses.results.select(lambda run: run.status == "failed"))
     suite = analyses.suite
     title = ": ".join(filter(None, (suite.name, suite.question)))
     sentences = suite.description, f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fairbench.common.checks import SEVERITIES, STYLES, Flag, Severity
 from fairbench.common.console import Terminal, text_table
-from fairbench.report.view import Cell, TableView
+from fairbench.report.view import TableView
 
 LONGEST = 44
 """The most letters of a cell on a screen."""
@@ -30,20 +30,18 @@ def screen(view: TableView, most: int) -> str:
     file = io.StringIO()
     console = Terminal(file=file)
     console.width = shutil.get_terminal_size().columns
-    table = rich_table(replace(view, rows=[*map(_short, view.rows[:most])]))
+    rows = [[replace(cell, text=_cut(str(cell.text), LONGEST)) for cell in row] for row in view.rows[:most]]
+    table = rich_table(replace(view, rows=rows))
     for column in table.columns:
         column.no_wrap, column.overflow = True, "crop"  # a row is a line
     console.print(table)
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
-    rows, note = lines[: len(table.rows) + 1], " ".join(lines[len(table.rows) + 1 :])
-    note = note if len(note) <= console.width else f"{note[: console.width - 3]}..."
-    return "\n".join([*rows, *([note] if note else [])])
+    shown, note = lines[: len(table.rows) + 1], _cut(" ".join(lines[len(table.rows) + 1 :]), console.width)
+    return "\n".join([*shown, *([note] if note else [])])
 
 
-def _short(row: Sequence[Cell]) -> list[Cell]:
-    texts = [str(cell.text) for cell in row]
-    short = [text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in texts]
-    return [replace(cell, text=text) for cell, text in zip(row, short, strict=True)]
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def audit_view(flags: Sequence[Flag]) -> Group:
