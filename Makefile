@@ -87,7 +87,7 @@ GPU_RESULTS ?= results/gpu/$(shell date +%Y-%m-%d)
 
 gpu-test: setup
 	mkdir -p $(GPU_RESULTS)
-	$(VENV)/bin/pytest -o addopts= --strict-markers -v -rs -m gpu tests/psilogic > $(GPU_RESULTS)/tests.txt 2>&1; \
+	$(VENV)/bin/pytest -o addopts= --strict-markers -v -rs -m gpu tests > $(GPU_RESULTS)/tests.txt 2>&1; \
 	    status=$$?; tail -n 40 $(GPU_RESULTS)/tests.txt; exit $$status
 
 gpu-bench: setup

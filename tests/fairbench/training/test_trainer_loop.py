@@ -82,6 +82,21 @@ def test_a_training_step_never_waits(arena):
     assert dict(transfers.counts) == {}
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU; there, make gpu-test runs it")
+@pytest.mark.parametrize("optimizer", ["AdamW", "PsiLogic"])
+@pytest.mark.parametrize("arena", ARENAS)
+def test_a_training_step_never_waits_for_a_gpu(arena, optimizer):
+    training = Trainer(spec_of(arena, optimizer), Place("cuda:0"))
+    for _ in range(3):  # compiles, and starts the state
+        training.train_one_step()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        training.train_one_step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 @pytest.mark.parametrize("arena", ARENAS)
 def test_evaluation_does_not_depend_on_the_batch_size(arena):
     training = Trainer(spec_of(arena, evaluated=300), Place())  # more than CHUNK
