@@ -125,6 +125,7 @@ def test_a_wrong_table_or_class_is_named_before_any_trial(folder, monkeypatch, c
         with monkeypatch.context() as process:
             process.setattr(sys, "path", [*sys.path])
             process.delitem(sys.modules, "noisy_sine_py", raising=False)
+            process.setattr(sys, "dont_write_bytecode", True)  # it would hide an edit of the same second and length
             with pytest.raises(UsageError) as caught:
                 seen(load_suite("sine.toml"))
         return str(caught.value).replace(str(folder), "HERE")
