@@ -197,17 +197,6 @@ def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = No
     )
 
 
-def seeds_needed(study: ResolvedSuite, lookup: Lookup) -> SeedsNeeded:
-    """The final seeds that each arm needs, as far as the records decide it, in whatever order they came."""
-    suite = study.suite
-    if not suite.final.looks:
-        return dict.fromkeys(suite.arms, len(suite.final.seeds))
-    # it imports scipy, which planning a study without looks does not need
-    from fairbench.analysis.comparison.looks import judge_looks
-
-    return judge_looks(study, lookup).seeds
-
-
 def _collect_arm(
     study: ResolvedSuite, arm: Arm[TrialSpec], seeds: int, timing: list[TrialSpec], lookup: Lookup
 ) -> ArmResults:

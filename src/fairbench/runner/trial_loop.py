@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from fairbench.analysis.results import seeds_needed
+from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
 from fairbench.runner.coordination.claims import Claims
