@@ -5,7 +5,7 @@ import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 
@@ -21,10 +21,12 @@ CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 def git_revision() -> str:
     """The revision of the checkout that this code runs from, with "+changes" if it is dirty; "none" without one."""
     git = ["git", "-C", str(Path(__file__).parent)]
+    run = partial(
+        subprocess.run, capture_output=True, text=True, check=True, start_new_session=True
+    )  # no Ctrl-C ends it
     try:
         revision, status = (
-            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+            run([*git, *words]).stdout.strip() for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
         )
     except (OSError, subprocess.CalledProcessError):
         return "none"
