@@ -21,9 +21,8 @@ CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 def git_revision() -> str:
     """The revision of the checkout that this code runs from, with "+changes" if it is dirty; "none" without one."""
     git = ["git", "-C", str(Path(__file__).parent)]
-    run = partial(
-        subprocess.run, capture_output=True, text=True, check=True, start_new_session=True
-    )  # no Ctrl-C ends it
+    # in a session of its own, where Ctrl-C does not end it
+    run = partial(subprocess.run, capture_output=True, text=True, check=True, start_new_session=True)
     try:
         revision, status = (
             run([*git, *words]).stdout.strip() for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
