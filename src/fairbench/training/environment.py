@@ -5,7 +5,7 @@ import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -21,11 +21,10 @@ CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 def git_revision() -> str:
     """The revision of the checkout that this code runs from, with "+changes" if it is dirty; "none" without one."""
     git = ["git", "-C", str(Path(__file__).parent)]
-    # in a session of its own, where Ctrl-C does not end it
-    run = partial(subprocess.run, capture_output=True, text=True, check=True, start_new_session=True)
     try:
         revision, status = (
-            run([*git, *words]).stdout.strip() for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
         )
     except (OSError, subprocess.CalledProcessError):
         return "none"
