@@ -245,11 +245,11 @@ def _can_share(group: Group) -> bool:
 def merged(groups: Sequence[Group]) -> Group:
     """The hyperparameters of N tensors: those of a group, or a copy with vectors, shape (N,), where groups differ."""
     first, decay = groups[0], groups[0]["weight_decay"]
-    if first is groups[-1]:
-        readable = isinstance(decay, Tensor) and decay.device.type == "cpu" and not traced()
-        return {**first, "weight_decay": float(decay)} if readable else first
+    if first is groups[-1]:  # its weight_decay is a tensor, otherwise nobody asks
+        return first if traced() or decay.device.type != "cpu" else {**first, "weight_decay": float(decay)}
     numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}
     numbers |= {name: list(map(float, numbers[name])) for name in ("lr", "weight_decay")}
     differing = {name: values for name, values in numbers.items() if values.count(values[0]) < len(values)}
     vectors = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in differing.items()}
-    return {**first, **{name: values[0] for name, values in numbers.items()}, **vectors} if vectors else first
+    same = {name: values[0] for name, values in numbers.items()}
+    return {**first, **same, **vectors} if vectors or isinstance(decay, Tensor) else first

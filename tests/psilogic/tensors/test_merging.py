@@ -84,6 +84,13 @@ def test_what_is_no_number_keeps_groups_apart(sizes):
     assert sorted(sizes) == [1, 1, 1, 1, 2]
 
 
+def test_groups_with_equal_tensors_run_in_compiled_kernels(compiled_kernels):
+    params = [nn.Parameter(torch.ones(3)) for _ in range(2)]
+    optimizer = PsiLogic([{"params": [p]} for p in params], weight_decay=torch.tensor(0.1), fused=True)
+    trace(optimizer, params, [[torch.ones(3)] * 2])
+    assert optimizer.executed == {"native": 2}
+
+
 @pytest.mark.parametrize("number", [float, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["float", "tensor"])
 def test_a_schedule_moves_every_group(sizes, number):
     """The groups' numbers are read in each step, also if they are tensors in host memory."""

@@ -116,7 +116,7 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables, c
                 process_rows<T>(tables, h, {i, from, to}, length, rows);
             const Index unit = work.first_unit[i] + from / length, count = std::max<Index>(1, (to - from) / length);
             for (Index r = 0; r < count; ++r) squares[k] += rows.squares[r];
-            if (tables.mean) {
+            if (tables.mean && from % length == 0) {  // one piece of a split row writes
                 std::copy_n(rows.mean, count, tables.mean + unit);
                 std::copy_n(rows.scale, count, tables.scale + unit);
             }
