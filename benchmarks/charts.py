@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairbench.report.figures.canvas import style
+from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.colors import LIGHT
 
 FUSED = "AdamW(fused=True)"
@@ -51,7 +51,7 @@ def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kind
 def draw(folder: Path) -> Figure:
     """Both tables, side by side."""
     times, memory = read_csv(folder / "step_time.csv"), read_csv(folder / "step_memory.csv")
-    sets = list(dict.fromkeys(row["set"] for row in times))
+    sets = list(dict.fromkeys(row["set"] for row in memory))
     figure = Figure(figsize=(11.2, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
@@ -72,7 +72,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--results", type=Path, default=Path("docs/results/benchmarks"))
     folder = options.parse_args().results
-    with style():
+    with figure_options():
         figure = draw(folder)
         (folder / "figures").mkdir(exist_ok=True)
         figure.savefig(folder / "figures" / "step.png")
