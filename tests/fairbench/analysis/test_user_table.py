@@ -147,6 +147,56 @@ def test_tables_of_other_programs(name, options, expected, notes):
         fb.verdicts(TABLES / name)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("automlbenchmark.csv", {"metric": "auc"}, ("kr-vs-kp", "autosklearn", "TPOT", 3, 0.9864667, 0.9817667)),
+        ("gate_networks.md", {"metric": "test acc", "seed": "point"}, ("MNIST", "backprop", "dfa", 2, 97.265, 91.43)),
+        ("modded_nanogpt.csv", {}, ("final_loss", "baseline", "weighted_r8", 3, 3.2795333, 3.2741)),
+        (
+            "molprop_runs.csv",
+            {"metric": "test_rmse", "arena": "dataset+experiment"},
+            ("ESOL/A", "random", "tpe", 2, 0.9315, 0.9065),
+        ),
+        ("nca_best_by_seed.csv", {"metric": "f1_test", "arena": "model_type"}, ("cnn", "de", "ga", 2, 0.6475, 0.643)),
+        ("optimizer_ranks.json", {"better": "lower"}, ("rankingByAvgRank", "adalite", "soap", 1, 17.7, 25.7)),
+        ("pypesto_best_fx.csv", {"better": "lower"}, ("Armistead", "SLSQP", "COBYLA", 2, -301.916185, -301.87982)),
+        (
+            "timm_imagenet.csv",
+            {"metric": "top1", "optimizer": "model"},
+            (
+                "top1",
+                "eva02_large_patch14_448.mim_m38m_ft_in22k_in1k",
+                "convnextv2_huge.fcmae_ft_in22k_in1k_512",
+                1,
+                90.04,
+                88.85,
+            ),
+        ),
+    ],
+)
+def test_published_tables(name, options, expected):
+    columns = {key: options[key] for key in options if key in ("arena", "optimizer", "seed")}
+    others = {key: options[key] for key in options if key not in columns}
+    c = fb.verdicts(TABLES / name, columns=columns, **others)[0]
+    assert (c.arena, c.optimizer, c.baseline) == expected[:3]
+    assert (c.n_optimizer, c.mean_optimizer, c.mean_baseline) == pytest.approx(expected[3:])
+
+
+def test_published_tables_that_may_mean_two_things_or_lack_a_column():
+    for name, words in {
+        "algoperf_measurements.csv": "which column is the optimizer",
+        "batch_sweep.csv": "which column is the optimizer",
+        "gate_networks.md": "runs of one optimizer differ in point",
+        "heavyball.md": "in lines 7 and 14; give a file with one",
+        "molprop_runs.csv": "which metric is judged",
+    }.items():
+        with pytest.raises(UsageError, match=words):
+            fb.verdicts(TABLES / name)
+    skipped = fb.verdicts(TABLES / "automlbenchmark.csv", metric="auc").notes
+    assert "1 arena without a value of auc skipped: mfeat-factors" in skipped
+
+
 RUNS = {"mine": ("1.512", "1.498", "1.52"), "adamw": ("1.61", "1.653", "1.6"), "lion": ("1.5", "1.6", "1.55")}
 MAKERS = {
     "own": lambda rows: [("Optimizer", "Seed", "final_loss"), *rows],
@@ -222,6 +272,16 @@ def test_rows_in_memory_and_standard_input(by_seed, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(by_seed.open("rb")))
     assert main(["verdicts", "-", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["comparisons"] == json.loads(json.dumps(expected))
+
+
+@pytest.mark.parametrize("keys", [["optimizer"], ["task", "optimizer"]])
+def test_levels_of_names_as_pandas_writes_them(keys):
+    rows = [("a", "adamw", 3.1, 50), ("a", "adamw", 3.3, 52), ("a", "muon", 3.0, 54), ("a", "muon", 3.1, 55)]
+    frame = pandas.DataFrame(rows, columns=["task", "optimizer", "val_loss", "top1"])
+    means = frame.groupby(keys)[["val_loss", "top1"]].agg(["mean", "std", "count"])
+    expected = fb.verdicts(means, metric="val_loss").to_dicts()
+    assert expected[0]["mean_optimizer"] == pytest.approx(3.2)
+    assert fb.verdicts(io.StringIO(means.to_csv()), metric="val_loss").to_dicts() == expected
 
 
 def test_a_margin_and_a_number_to_compare_with(tmp_path, capsys):

@@ -10,9 +10,12 @@ from fairbench.common.errors import UsageError, unknown
 from fairbench.common.formatting import plural, some
 
 ROLES: Mapping[str, Sequence[str]] = {
-    "arena": ("arena", "workload", "task", "dataset", "benchmark", "problem", "env", "environment", "env_id"),
-    "optimizer": ("optimizer", "optimiser", "optimizer_name", "optim", "method", "algorithm", "algo", "submission"),
-    "seed": ("seed", "random_seed", "rng_seed", "replicate", "repeat", "rep", "trial", "run"),
+    "arena": ("arena", "workload", "task", "dataset", "benchmark", "problem", "env", "environment", "env_id", "table"),
+    "optimizer": (
+        *("optimizer", "optimiser", "optimizer_name", "optim", "method", "algorithm", "algo", "submission"),
+        *("framework", "solver", "configuration", "variant"),
+    ),
+    "seed": ("seed", "random_seed", "rng_seed", "replicate", "repeat", "rep", "trial", "run", "run_idx", "fold"),
     "n": ("n", "n_seeds", "num_seeds", "seeds", "n_runs", "num_runs", "runs", "count"),
     "step": ("step", "global_step", "training_iteration", "iteration", "iter", "epoch"),
     "metric": ("metric", "metric_name", "tag", "measure"),
@@ -97,11 +100,10 @@ def entries_of(
     """
     sheet, notes = _without_ranges(sheet)
     roles = _given(sheet, columns)
+    roles |= {"value": [metric]} if metric in sheet.columns else {}
     for role in ROLES:
-        if role not in roles:
+        if role not in roles and not (role == "metric" and metric in sheet.columns):
             _recognize(sheet, role, roles)
-    if metric in sheet.columns:
-        roles["value"] = [metric]
     used = {x for of_role in roles.values() for x in of_role}
     runs = [c for name in RUNS for c in sheet.columns if plain_name(c) == name and c not in used][:1]
     left = [c for c in sheet.columns if c not in {*used, *runs} and _is_numeric(sheet, c)]
@@ -193,8 +195,9 @@ def _optimizers(sheet: Sheet, used: Iterable[str], left: Sequence[str], fewest: 
         name, dash, metric = column.rpartition(" - ")  # as W&B names the runs of a chart
         if not dash:
             name, metric = parts.groups() if (parts := OF_METRIC.fullmatch(column)) else (column, "")
-        known = plain_name(column) in VALUES or SETTING.fullmatch(plain_name(column))
-        if not known and (metric or not direction_of(column)):
+        if not metric and direction_of(column):
+            return {}  # a column of a metric, so that the others are no optimizers
+        if plain_name(column) not in VALUES and not SETTING.fullmatch(plain_name(column)):
             found[column] = (re.sub(r"^optimi[sz]er: ", "", name), metric or "value")
     others = [c for c in sheet.columns if c not in {*used, *left} and not c.startswith("column ")]
     texts = any(len({row.cells[c] for row in sheet.rows}) > 1 for c in others)

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from decimal import Decimal
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
 
 DELIMITERS = ",;\t|"
-MARKDOWN = re.compile(r"[\s|:-]*-[\s|:-]*")
+MARKDOWN = re.compile(r"(?=.*\|)[\s|:-]*-[\s|:-]*")
 """The line of a Markdown table between its head and its rows."""
 DIVERGED = {"diverged", "nan", "inf", "+inf", "-inf", "infinity", "-infinity"}
 FAILED = {
@@ -60,11 +60,11 @@ def read_table(source: Any) -> Sheet:
 
     Args:
         source: a path; "-" for standard input; an open file; a data frame of pandas, polars or pyarrow; a list of
-            mappings, of dataclasses, or of rows of which the first has the names; a mapping of columns. A file has CSV
-            with commas, semicolons, tabs or bars (Markdown), JSON, or a JSON object in each line.
+            mappings, of dataclasses, or of rows of which the first has the names; a mapping of columns, or of such
+            lists. A file has CSV with commas, semicolons, tabs or bars, tables in Markdown, JSON, or lines of JSON.
 
     Raises:
-        UsageError: it cannot be read, has no rows, two columns of one name, or a row of another length.
+        UsageError: it cannot be read, has no rows, unlike tables, two columns of one name, or a row of another length.
     """
     if isinstance(source, str) and source == "-":
         return _of_text("standard input", sys.stdin.buffer.read())
@@ -86,8 +86,8 @@ def _of_text(name: str, content: str | bytes) -> Sheet:
     lines = text.splitlines(keepends=True)
     if lines and lines[0].startswith("sep="):  # as Excel writes it
         lines[0] = "\n"
-    if text.lstrip().startswith("|"):
-        lines = [line.strip().strip("|").replace("**", "") + "\n" for line in lines if not MARKDOWN.fullmatch(line)]
+    if any(map(MARKDOWN.fullmatch, lines)):
+        return _sheet(name, _of_markdown(name, lines), notes)
     head = next(filter(str.strip, lines), "")
     delimiter = max(DELIMITERS, key=lambda x: len(next(csv.reader([head], delimiter=x), [])))
     reader = csv.reader(io.StringIO("".join(lines), newline=""), delimiter=delimiter)
@@ -96,6 +96,25 @@ def _of_text(name: str, content: str | bytes) -> Sheet:
     except csv.Error as error:
         raise UsageError(f"{name}, line {reader.line_num}: no CSV: {error}") from None
     return _sheet(name, [row for row in rows if any(row[1])], notes)
+
+
+def _of_markdown(name: str, lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The rows of the table of a page; of several with one head, with the heading above each."""
+    tables, heading = list[tuple[str, list[tuple[int, list[str]]]]](), ""
+    for i, line in enumerate(lines):
+        if line.startswith("#"):
+            heading = line.strip("# \n")
+        if i and MARKDOWN.fullmatch(line):
+            body = takewhile(lambda x: "|" in x[1], enumerate(lines[i + 1 :], i + 2))
+            rows = [(n, re.split(r"(?<!\\)\|", x.strip().strip("|"))) for n, x in ((i, lines[i - 1]), *body)]
+            tables.append((heading, [(n, [x.strip(" *`") for x in cells]) for n, cells in rows]))
+    heads = [rows[0] for _, rows in tables]
+    if any(columns != heads[0][1] for _, columns in heads):
+        places = " and ".join(str(n) for n, _ in heads)
+        raise UsageError(f"{name} has tables with different columns, in lines {places}; give a file with one of them")
+    rows = [(n, [title, *cells]) for title, rows in tables for n, cells in rows[1:]]
+    rows.insert(0, (heads[0][0], ["table", *heads[0][1]]))
+    return [(f"{name}, line {n}", cells if len(tables) > 1 else cells[1:]) for n, cells in rows]
 
 
 def _decoded(name: str, content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -138,8 +157,11 @@ def _of_values(name: str, values: Any) -> Sheet:
         values = values.reset_index(drop=not any(values.index.names))
         values = values.astype(object).where(values.notna(), None).to_dict("records")
     if isinstance(values, Mapping):
-        of_columns = all(isinstance(x, Sequence) and not isinstance(x, str) for x in values.values())
-        values = [[*values], *zip_longest(*values.values())] if of_columns else [values]
+        lists = all(isinstance(x, Sequence) and not isinstance(x, str) for x in values.values())
+        if lists and all(isinstance(row, Mapping) for rows in values.values() for row in rows):
+            values = [{"table": table, **row} for table, rows in values.items() for row in rows]
+        else:
+            values = [[*values], *zip_longest(*values.values())] if lists else [values]
     found = [*values] if isinstance(values, Iterable) else [values]
     found = [asdict(x) if is_dataclass(x) and not isinstance(x, type) else x for x in found]
     if found and all(isinstance(row, Mapping) for row in found):
@@ -168,6 +190,7 @@ def _text(value: Any) -> str:
 
 
 def _sheet(name: str, rows: Sequence[tuple[str, Sequence[str]]], notes: tuple[str, ...]) -> Sheet:
+    rows = _one_head(rows)
     head = list(rows[0][1]) if rows else []
     longest = max((i for _, cells in rows for i, cell in enumerate(cells, 1) if cell), default=0)
     if longest > len(head):
@@ -181,6 +204,18 @@ def _sheet(name: str, rows: Sequence[tuple[str, Sequence[str]]], notes: tuple[st
     if len(rows) < 2:
         raise UsageError(f"{name} has no rows below its columns ({', '.join(head) or 'none'})")
     return Sheet(name, tuple(head), [Row(dict(zip(head, cells, strict=False)), x) for x, cells in rows[1:]], notes)
+
+
+def _one_head(rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[tuple[str, Sequence[str]]]:
+    """The rows with one line of names, where pandas wrote several levels of them, and those of the index below."""
+    if not rows or len(set(rows[0][1])) == len(rows[0][1]):
+        return rows
+    (place, head), *rest = rows
+    while rest and not rest[0][1][0]:
+        head = ["_".join(filter(None, names)) for names in zip_longest(head, rest.pop(0)[1])]
+    if rest and [not cell for cell in rest[0][1]] == [bool(name) for name in head]:
+        head = [name or index for name, index in zip(head, rest.pop(0)[1], strict=True)]
+    return [(place, head), *rest]
 
 
 def _check_names(name: str, columns: Sequence[str]) -> None:

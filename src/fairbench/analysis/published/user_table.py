@@ -10,7 +10,7 @@ from fairbench.analysis.published.table_columns import Entry, direction_of, entr
 from fairbench.analysis.published.table_reading import decimal_sign, is_lost, pair_of, read_table, seed_of, value_of
 from fairbench.analysis.statistics.significance import Summary, summarize
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.formatting import some
+from fairbench.common.formatting import plural, some
 
 BETTER = {"min": ("lower", "min", "minimize", "false"), "max": ("higher", "max", "maximize", "true")}
 """The words for each direction in a column `better`, `direction` or `higher_is_better`."""
@@ -61,8 +61,10 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     arenas: dict[str, list[Entry]] = {}
     for entry in entries:
         arenas.setdefault(entry.arena, []).append(entry)
+    if empty := [x for x, here in arenas.items() if not any(x.texts["value"] or "state" in x.texts for x in here)]:
+        notes.append(f"{plural(len(empty), 'arena')} without a value of {metric} skipped: {some(empty)}")
     found: list[Comparison] = []
-    for arena, here in arenas.items():
+    for arena, here in ((x, here) for x, here in arenas.items() if x not in empty or len(empty) == len(arenas)):
         direction, margin = _direction(here, asked, metric), _margin(here, asked, sign)
         arms = _arms(_at(here, asked.at, direction, sign, notes), sign, notes)
         begun = Comparison(arena, metric, direction, asked.optimizer or names[0], "", margin=margin)
