@@ -3,7 +3,6 @@
 import csv
 import importlib
 import re
-import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -61,12 +60,13 @@ def test_the_readme_is_short_and_has_the_published_picture(monkeypatch):
         assert (ROOT / f"docs/results/mini/figures/readme-{name}.svg").read_text() == picture, "run docs/readme.py"
 
 
-def test_every_benchmark_starts_and_none_replaces_a_module_of_python():
+def test_every_benchmark_can_be_imported_and_none_replaces_a_module_of_python(monkeypatch):
     """A script's folder comes first where it imports."""
     names = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
     assert not names & sys.stdlib_module_names
-    script = f"import sys\nsys.path.insert(0, 'benchmarks')\nimport {', '.join(sorted(names))}"
-    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    for name in sorted(names):
+        importlib.import_module(name)
 
 
 VERDICT_PAGE, TABLE_PAGE = ROOT / "docs/verdicts.md", ROOT / "docs/tables-from-elsewhere.md"
