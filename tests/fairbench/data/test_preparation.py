@@ -289,6 +289,17 @@ def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(tmp_pa
     assert main(download) == 0
     assert dataset_config("cifar100").open(tmp_path / "data").manifest["verified"] is False
 
+    # Shards of a second layout are not read beside the first, and the way out works as printed.
+    first = next((tmp_path / "data" / "hub").rglob("train-*.parquet"))
+    shutil.copy(first, second := first.with_name("train-00000-of-00002.parquet"))
+    shutil.rmtree(dataset_config("cifar100").folder(tmp_path / "data"))
+    said = refused(download, capsys)
+    assert "are not all shards of one layout; delete those of one layout, or all, and run: fairbench data" in said
+    (again,) = offered(said)
+    first.unlink()
+    second.unlink()
+    assert main(again) == 0
+
 
 def test_a_hub_that_cannot_be_reached_is_named(tmp_path, monkeypatch, capsys):
     connect(monkeypatch, "http://127.0.0.1:9", offline=True)
