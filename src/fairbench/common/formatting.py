@@ -87,8 +87,8 @@ def signed(value: float | None) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p-value."""
-    return NONE if value is None else "< 0.0001" if value < 1e-4 else f"{value:#.2g}"
+    """A p-value with three decimals."""
+    return NONE if value is None else "< 0.001" if value < 1e-3 else f"{value:.3f}"
 
 
 def exact(value: float | None) -> str:

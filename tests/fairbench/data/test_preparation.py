@@ -289,7 +289,7 @@ def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(tmp_pa
     assert main(download) == 0
     assert dataset_config("cifar100").open(tmp_path / "data").manifest["verified"] is False
 
-    # Shards of a second layout are not read beside the first, and the way out works as printed.
+    # The command that the message on shards of two layouts names can be run.
     first = next((tmp_path / "data" / "hub").rglob("train-*.parquet"))
     shutil.copy(first, second := first.with_name("train-00000-of-00002.parquet"))
     shutil.rmtree(dataset_config("cifar100").folder(tmp_path / "data"))

@@ -197,7 +197,7 @@ def test_analyses_get_their_tables(page):
     assert page.tables["shocks"][1][2:6] == ["4", "0", "12.0", "30"]
     assert page.tables["schedules"][1] == [
         *("gpt", "AdamW", "cosine", "wsd", "better", "inconclusive", "no", "+0.0100", "+0.0300"),
-        *("+0.020 [−0.010, +0.050]", "0.12", ""),
+        *("+0.020 [−0.010, +0.050]", "0.120", ""),
     ]
 
 

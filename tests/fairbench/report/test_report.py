@@ -256,7 +256,7 @@ def test_missing_pieces(tmp_path, options, figures):
 def test_terminal(tmp_path):
     text = io.StringIO()
     Console(file=text, width=80).print(write(tmp_path), crop=False)
-    assert re.search(r"vit +AdamW +better +\+0\.400 \[\+0\.\d+, \+0\.\d+\] +0\.00021", text.getvalue())
+    assert re.search(r"vit +AdamW +better +\+0\.400 \[\+0\.\d+, \+0\.\d+\] +< 0\.001", text.getvalue())
     assert "report.html" in text.getvalue()
     assert "fairbench audit" not in text.getvalue()
 
