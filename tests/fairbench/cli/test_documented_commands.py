@@ -23,7 +23,6 @@ from fairbench.arenas.program import TASK
 from fairbench.cli import running
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
-from fairbench.runner.executors.starting import SERVERS
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import overridden
 from fairbench.training.environment import environment
@@ -145,13 +144,12 @@ def shortened(suite, changes):
 def user(tmp_path_factory):
     folder, suites = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("included") / "suites"
     shutil.copytree(Path(fairbench.__file__).parent / "suites", suites)
-    user, one = User(FOLLOWED, NOT_RUN, GUIDES), next(iter(SERVERS.values()))
+    user = User(FOLLOWED, NOT_RUN, GUIDES)
     with pytest.MonkeyPatch.context() as patch:
         run_here(patch, folder)
         patch.setenv("COLUMNS", "120")
         patch.setattr("fairbench.suites.loader._suites", lambda: suites)
         patch.setattr("fairbench.suites.loader.overridden", shortened)
-        patch.setattr("fairbench.runner.executors.starting.server", lambda modules: one)  # a second one takes seconds
         patch.setattr(webbrowser, "open", lambda address: Path(address.removeprefix("file://")).is_file())
         write_files()
         for page in PAGES:

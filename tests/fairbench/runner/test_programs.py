@@ -15,6 +15,7 @@ import pytest
 import torch
 from disturbed import Disturbed, results, tables
 from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
+from tiny import run_here
 
 import fairbench as fb
 import fairbench.trial
@@ -80,7 +81,9 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills):
 
     calm = study("calm")
     (calm.folder / "quick").touch()
-    calm.end()
+    with pytest.MonkeyPatch.context() as patch:
+        run_here(patch, calm.folder)
+        assert main([*calm.words, "-o", "out", "--workers", "2"]) == 0
     while left > 0:
         disturbed = study(f"{left} left")
         while left > 0 and disturbed.keep_running(chance.choice((1, 2)), chance.uniform(2, 6)):
@@ -188,7 +191,7 @@ def gpt(monkeypatch):
         )
         for suite, of in ((mini, ResolvedArena(fingerprint, {}, {})), (own, ResolvedArena("", code, {})))
     )
-    training = replace(arena.training, steps=24)
+    training = replace(arena.training, steps=12)
     return replace(arena, training=training), replace(program, training=training)
 
 
