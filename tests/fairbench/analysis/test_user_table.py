@@ -274,6 +274,37 @@ def test_rows_in_memory_and_standard_input(by_seed, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["comparisons"] == json.loads(json.dumps(expected))
 
 
+def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for():
+    loss = {"adamw": (3.1, 3.35, 3.2), "muon": (3.0, 3.1, 3.05)}
+    rows = [{"optimizer": o, "seed": i, "val_loss": x, "lr": 0.1} for o in loss for i, x in enumerate(loss[o])]
+    frame = pandas.DataFrame(rows)
+    by_seed = frame.pivot(index="seed", columns="optimizer", values=["val_loss", "lr"])
+    text = frame.to_csv(index=False)
+    lines = (
+        "Optimizer,Run 0,Run 1,Run 2,Mean",
+        *(f"{o},{','.join(map(str, x))},{sum(x) / 3}" for o, x in loss.items()),
+    )
+    layouts = [
+        *(frame.to_json(orient=orient) for orient in ("columns", "index", "split", "table", "records")),
+        json.dumps({"date": "2026", "results": rows}),
+        json.dumps({o: {str(i): {"val_loss": x} for i, x in enumerate(loss[o])} for o in loss}),
+        by_seed.to_csv(),
+        f"# by my script\n{text}",
+        text.replace(",", "  "),
+        "\n".join(lines),
+    ]
+    (expected,) = fb.verdicts(rows, metric="val_loss")
+    assert expected.gain == pytest.approx(-1 / 6)
+    for layout in layouts:
+        options = {"better": "lower"} if "Run 0" in layout else {"metric": "val_loss"}
+        (found,) = fb.verdicts(io.StringIO(layout), **options)
+        assert (found.gain, found.p, found.test) == pytest.approx((expected.gain, expected.p, "paired")), layout
+    by_name = json.dumps({o: {"val_loss": x, "lr": [0.1] * 3} for o, x in loss.items()})
+    assert fb.verdicts(io.StringIO(by_name), metric="val_loss")[0].test == "welch"
+    emphasized = "Method,n,Loss\nA,5,$3.31 \\pm 0.02$\nB,5,$\\mathbf{3.27} \\pm 0.01$"
+    assert fb.verdicts(io.StringIO(emphasized))[0].gain == pytest.approx(-0.04)
+
+
 @pytest.mark.parametrize("keys", [["optimizer"], ["task", "optimizer"]])
 def test_levels_of_names_as_pandas_writes_them(keys):
     rows = [("a", "adamw", 3.1, 50), ("a", "adamw", 3.3, 52), ("a", "muon", 3.0, 54), ("a", "muon", 3.1, 55)]

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairbench.analysis.published.table_reading import Row, Sheet, is_lost, is_number
+from fairbench.analysis.published.table_numbers import is_lost, is_number
+from fairbench.analysis.published.table_reading import Row, Sheet
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.formatting import plural, some
 
@@ -53,6 +54,8 @@ PREFIX = re.compile(r"(?:(?:config|params?|hparams|metrics?|summary|tags|args|cf
 SEED = re.compile(r"(.+?)[\s_./(-]*seed[\s_=:-]*(\d+)\)?", re.IGNORECASE)
 NUMBERED = re.compile(r"(.+?)[\s_./-]+(?:s|run|rep|trial)?[\s_=-]*(\d+)", re.IGNORECASE)
 """The name of a run with its seed, and one with a number, which may be its seed."""
+OF_SEED = re.compile(r"(?:seed|run|rep|repeat|trial)[\s_-]*(\d+)", re.IGNORECASE)
+"""A column with the values of one seed."""
 Roles = dict[str, list[str]]
 """The columns of each role."""
 
@@ -108,13 +111,16 @@ def entries_of(
     runs = [c for name in RUNS for c in sheet.columns if plain_name(c) == name and c not in used][:1]
     left = [c for c in sheet.columns if c not in {*used, *runs} and _is_numeric(sheet, c)]
     wide = {} if runs or "optimizer" in roles else _optimizers(sheet, used, left, fewest=1 if alone else 2)
+    seeds = {c: x[1] for c in left if (x := OF_SEED.fullmatch(c))}
+    sheet = _without_summaries(sheet, roles, notes)
     if wide:
         if "metric" not in roles:
             metric = chosen_metric(sheet.name, metric, dict.fromkeys(name for _, name in wide.values()))
-            wide = {c: of for c, of in wide.items() if of[1] == metric}
-        notes.append(f"{plural(len(wide), 'column')} taken as optimizers or their runs: {some([*wide])}")
-        roles |= {"optimizer": ["an optimizer"], "value": ["its value"]}
-    else:
+        of = {c: name for c, (name, of_metric) in wide.items() if "metric" in roles or of_metric == metric}
+        sheet, roles = _long(sheet, roles, "optimizer", of, notes)
+    elif len(seeds) > 1 and not {"seed", "value"} & roles.keys():
+        sheet, roles = _long(sheet, roles, "seed", seeds, notes)
+    if not wide:
         roles = {"optimizer": runs, **roles} if runs else roles
         if "optimizer" not in roles and not alone:
             raise _asked(sheet, "optimizer", "or a table with a column for each optimizer; ")
@@ -122,25 +128,32 @@ def entries_of(
         if not {"seed", "step"} & roles.keys():
             _check_runs(sheet, roles, [c for c in sheet.columns if c not in {*used, *numbers.values(), *runs}])
         roles |= {role: [column] for role, column in numbers.items()}
-    names = [sheet.columns[0], *roles.get("seed", ())]
-    kept = [row for row in sheet.rows if not any(SUMMARY.fullmatch(row.cells[c].casefold()) for c in names)]
-    rows = [
-        replace(row, cells={**row.cells, "an optimizer": optimizer, "its value": row.cells[c]})
-        for row in kept
-        for c, (optimizer, _) in wide.items()
-        if row.cells[c]
-    ]
-    entries = [_entry(row, roles, sheet.name, metric) for row in (rows if wide else kept)]
+    entries = [_entry(row, roles, sheet.name, metric) for row in sheet.rows]
     if not entries:
         raise UsageError(f"{sheet.name} has no values in {some([*wide]) if wide else 'its rows'}")
-    if skipped := len(sheet.rows) - len(kept):
-        notes.append(f"{plural(skipped, 'row')} of means or other summaries skipped")
-    if (blank := len(kept) * len(wide) - len(rows)) and "step" not in roles:
-        notes.append(f"{plural(blank, 'empty cell')} taken as a seed that was not run")
     if "metric" in roles:
         metric = chosen_metric(sheet.name, metric, dict.fromkeys(x.texts["metric"] for x in entries))
         entries = [x for x in entries if x.texts["metric"] == metric]
     return (entries if "seed" in roles else _with_seeds_of_names(entries, notes)), metric, notes
+
+
+def _without_summaries(sheet: Sheet, roles: Roles, notes: list[str]) -> Sheet:
+    names = [sheet.columns[0], *roles.get("seed", ())]
+    kept = [row for row in sheet.rows if not any(SUMMARY.fullmatch(row.cells[c].casefold()) for c in names)]
+    if skipped := len(sheet.rows) - len(kept):
+        notes.append(f"{plural(skipped, 'row')} of means or other summaries skipped")
+    return replace(sheet, rows=kept)
+
+
+def _long(sheet: Sheet, roles: Roles, role: str, columns: Mapping[str, str], notes: list[str]) -> tuple[Sheet, Roles]:
+    """The table with a row for each value of some columns, which are an optimizer's or a seed's each."""
+    kinds = "optimizers or their runs" if role == "optimizer" else "seeds"
+    notes.append(f"{plural(len(columns), 'column')} taken as {kinds}: {some([*columns])}")
+    values = [(row, c) for row in sheet.rows for c in columns if row.cells[c]]
+    if (blank := len(sheet.rows) * len(columns) - len(values)) and "step" not in roles:
+        notes.append(f"{plural(blank, 'empty cell')} taken as a seed that was not run")
+    rows = [replace(row, cells={**row.cells, f"an {role}": columns[c], "value": row.cells[c]}) for row, c in values]
+    return replace(sheet, rows=rows), {**roles, role: [f"an {role}"], "value": ["value"]}
 
 
 def _without_ranges(sheet: Sheet) -> tuple[Sheet, list[str]]:

@@ -1,15 +1,13 @@
-"""Rows of text from anyone's table, of a file or of values in memory, and the numbers that people write in cells."""
+"""Rows of text from anyone's table, of a file or of values in memory."""
 
 import csv
 import io
 import json
-import math
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from decimal import Decimal
 from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any
@@ -19,22 +17,6 @@ from fairbench.common.errors import UsageError
 DELIMITERS = ",;\t|"
 MARKDOWN = re.compile(r"(?=.*\|)[\s|:-]*-[\s|:-]*")
 """The line of a Markdown table between its head and its rows."""
-DIVERGED = {"diverged", "nan", "inf", "+inf", "-inf", "infinity", "-infinity"}
-FAILED = {
-    *("", "-", "--", "–", "—", "?", "none", "null", "na", "n/a", "#n/a", "<na>", "nat", "missing", "dnf"),
-    *("fail", "failed", "failure", "crash", "crashed", "error", "oom", "out of memory", "killed", "timeout"),
-    *("timed out", "pruned", "canceled", "cancelled", "preempted", "running", "pending", "scheduled"),
-}
-"""What a run has in place of a value where it diverged, and where it did not finish for another reason."""
-LARGEST = 1e300
-"""Larger values count as diverged."""
-PAIR = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)|(.+?)\s*\((.+)\)")
-"""A mean with its standard deviation in one cell."""
-FORM = r"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:{group}\d{{3}})+)(?:{point}\d*)?(?:e[-+]?\d+)?|[-+]?{point}\d+(?:e[-+]?\d+)?"
-FORMS = {
-    point: re.compile(FORM.format(point=re.escape(point), group=re.escape(group))) for point, group in (".,", ",.")
-}
-"""A number with a decimal point, perhaps with commas between thousands; and the other way around."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +70,13 @@ def _of_text(name: str, content: str | bytes) -> Sheet:
         lines[0] = "\n"
     if any(map(MARKDOWN.fullmatch, lines)):
         return _sheet(name, _of_markdown(name, lines), notes)
+    comments = len([*takewhile(lambda line: line.startswith("#"), lines)])
+    lines[:comments] = ["\n"] * comments
     head = next(filter(str.strip, lines), "")
     delimiter = max(DELIMITERS, key=lambda x: len(next(csv.reader([head], delimiter=x), [])))
+    if delimiter not in head and len({len(line.split()) for line in lines if line.strip()}) == 1:
+        lines = ["\t".join(line.split()) + "\n" for line in lines]  # columns with spaces between them
+        delimiter = "\t"
     reader = csv.reader(io.StringIO("".join(lines), newline=""), delimiter=delimiter)
     try:
         rows = [(f"{name}, line {reader.line_num}", [*map(str.strip, cells)]) for cells in reader]
@@ -157,11 +144,7 @@ def _of_values(name: str, values: Any) -> Sheet:
         values = values.reset_index(drop=not any(values.index.names))
         values = values.astype(object).where(values.notna(), None).to_dict("records")
     if isinstance(values, Mapping):
-        lists = all(isinstance(x, Sequence) and not isinstance(x, str) for x in values.values())
-        if lists and all(isinstance(row, Mapping) for rows in values.values() for row in rows):
-            values = [{"table": table, **row} for table, rows in values.items() for row in rows]
-        else:
-            values = [[*values], *zip_longest(*values.values())] if lists else [values]
+        values = _of_mapping(values)
     found = [*values] if isinstance(values, Iterable) else [values]
     found = [asdict(x) if is_dataclass(x) and not isinstance(x, type) else x for x in found]
     if found and all(isinstance(row, Mapping) for row in found):
@@ -172,6 +155,25 @@ def _of_values(name: str, values: Any) -> Sheet:
         raise UsageError(f"{name} must be a list of rows, each with its values by column, or a list for each column")
     rows = [(f"{name}, row {i}", [*map(_text, row)]) for i, row in enumerate(found)]
     return _sheet(name, [row for row in rows if any(row[1])], ())
+
+
+def _of_mapping(values: Mapping[str, Any]) -> Any:
+    """The rows of a mapping: of tables by their names, of columns, or of rows by numbers, as pandas writes them."""
+    tables = {key: x for key, x in values.items() if isinstance(x, list) and x and isinstance(x[0], Mapping)}
+    if tables:
+        return [{"table": table, **row} if len(tables) > 1 else row for table, rows in tables.items() for row in rows]
+    if {"columns", "data"} <= values.keys():
+        return [values["columns"], *values["data"]]
+    nested = [x for x in values.values() if isinstance(x, Mapping)]
+    if nested and len(nested) == len(values):
+        if all(key.isdigit() for key in values):
+            return nested
+        if all(key.isdigit() and not isinstance(of, Mapping) for x in nested for key, of in x.items()):
+            return [{column: x.get(key) for column, x in values.items()} for key in nested[0]]
+    flat = _flat(values)
+    if all(isinstance(x, Sequence) and not isinstance(x, str) for x in flat.values()):
+        return [[*flat], *zip_longest(*flat.values())]
+    return [flat]
 
 
 def _flat(row: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -210,86 +212,15 @@ def _one_head(rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[tuple[str, 
     """The rows with one line of names, where pandas wrote several levels of them, and those of the index below."""
     if not rows or len(set(rows[0][1])) == len(rows[0][1]):
         return rows
-    (place, head), *rest = rows
-    while rest and not rest[0][1][0]:
-        head = ["_".join(filter(None, names)) for names in zip_longest(head, rest.pop(0)[1])]
-    if rest and [not cell for cell in rest[0][1]] == [bool(name) for name in head]:
-        head = [name or index for name, index in zip(head, rest.pop(0)[1], strict=True)]
-    return [(place, head), *rest]
+    index = next((i for i, (_, cells) in enumerate(rows[1:5], 1) if cells[0] and not cells[-1]), 0)
+    own = index and len([*takewhile(bool, rows[index][1])])
+    if not index or any(rows[0][1][:own]):
+        return rows
+    levels = sorted((cells for _, cells in rows[:index]), key=lambda cells: not cells[0])  # those with names first
+    names = ["_".join(filter(None, of)) for of in zip(*(cells[own:] for cells in levels), strict=True)]
+    return [(rows[0][0], [*rows[index][1][:own], *names]), *rows[index + 1 :]]
 
 
 def _check_names(name: str, columns: Sequence[str]) -> None:
     if twice := [x for i, x in enumerate(columns) if x in columns[:i]]:
         raise UsageError(f"{name} has two columns {twice[0]!r}; give each its own name")
-
-
-def words(text: str) -> str:
-    """A cell in small letters, without marks of emphasis and spaces between thousands."""
-    text = text.casefold().replace("−", "-").replace("\\pm", "±").strip(" *$")
-    return re.sub(r"(?<=\d)[\s'’](?=\d{3}(?!\d))", "", text)
-
-
-def pair_of(text: str) -> tuple[str, str] | None:
-    """Mean and standard deviation of a cell that has both."""
-    found = PAIR.fullmatch(words(text))
-    return (found[1] or found[3], found[2] or found[4]) if found else None
-
-
-def is_lost(text: str) -> bool:
-    """Whether a cell says that there is no value."""
-    return words(text) in DIVERGED | FAILED
-
-
-def atoms(text: str) -> list[str]:
-    """The numbers of a cell, without their percent signs; none if it has no value."""
-    return [] if is_lost(text) else [words(x).removesuffix("%").rstrip() for x in pair_of(text) or (text,)]
-
-
-def is_number(text: str) -> bool:
-    """Whether a cell may be a number, two of them, or a word in place of one."""
-    return all(any(form.fullmatch(x) for form in FORMS.values()) for x in atoms(text))
-
-
-def seed_of(text: str) -> str:
-    """A seed in one spelling: 1 and 1.0 are the same."""
-    try:
-        number = Decimal(text)
-        return str(int(number)) if number == number.to_integral_value() else text
-    except (ArithmeticError, ValueError):
-        return text
-
-
-def decimal_sign(cells: Iterable[tuple[str, str]]) -> str:
-    """The decimal sign of the numbers of a table, "." or ",", by their texts and places.
-
-    Raises:
-        UsageError: a text is no number, or some may be two numbers, as "1,510" alone.
-    """
-    numbers = [(atom, place) for text, place in cells for atom in atoms(text)]
-    for atom, place in numbers:
-        if not any(form.fullmatch(atom) for form in FORMS.values()):
-            ways = "must be a number, or say why there is none, as diverged, failed or NA"
-            raise UsageError(f"{place}: {ways}; got {atom!r}")
-    unfit = {sign: [x for x in numbers if not form.fullmatch(x[0])] for sign, form in FORMS.items()}
-    if all(unfit.values()):
-        (a, here), (b, there) = unfit["."][0], unfit[","][0]
-        raise UsageError(f"{here}: {a} has a decimal comma, but {there}: {b} has a decimal point; write all alike")
-    if any(unfit.values()):
-        return "," if unfit["."] else "."
-    for atom, place in numbers:
-        if "," in atom:
-            one, other = (f"{_float(atom, sign):g}" for sign in ".,")
-            raise UsageError(f"{place}: {atom} can be {one} or {other}; write all numbers with a decimal point only")
-    return "."
-
-
-def value_of(text: str, sign: str) -> float | None:
-    """The number of a cell with a decimal sign; NaN if it diverged, None for another run without a value."""
-    if is_lost(text):
-        return math.nan if words(text) in DIVERGED else None
-    value = _float(atoms(text)[0], sign)
-    return value if abs(value) <= LARGEST else math.nan
-
-
-def _float(atom: str, sign: str) -> float:
-    return float(atom.replace("," if sign == "." else ".", "").replace(sign, "."))

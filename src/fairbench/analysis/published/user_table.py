@@ -7,7 +7,8 @@ from typing import Any
 
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict, judge, of_values, summarized
 from fairbench.analysis.published.table_columns import Entry, direction_of, entries_of
-from fairbench.analysis.published.table_reading import decimal_sign, is_lost, pair_of, read_table, seed_of, value_of
+from fairbench.analysis.published.table_numbers import decimal_sign, is_lost, pair_of, seed_of, value_of
+from fairbench.analysis.published.table_reading import read_table
 from fairbench.analysis.statistics.significance import Summary, summarize
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.formatting import plural, some
