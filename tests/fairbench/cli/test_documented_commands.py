@@ -79,7 +79,7 @@ FOLLOWED = {
     r"run --tensorboard": (run_options, "is one more option; test_tensorboard.py runs it"),
     r"plan --freeze": (run_options, "comes before the first trial; test_main.py does it"),
     r"slurm": (run_options, "wants the paper's data; test_slurm.py runs it"),
-    r"check MyRule-slow": (lambda options: options, "takes as long as the other check"),
+    r"check (MyRule-slow|attempt_1)": (lambda options: options, "take as long as the first check"),
     r"data (download|prepare$)": (lambda options: options, "want the network, or the archives of all datasets"),
 }
 """Commands that are not run, as a page has them: how far they are followed, and why no further."""

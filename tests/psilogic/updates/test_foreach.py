@@ -6,6 +6,7 @@ from importlib import import_module
 import pytest
 import torch
 from configurations import CONFIGURATIONS, STEPS, assert_same, build, trace, truth
+from grids import pairwise
 from launches import CUDA_13, OLDER, count
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -41,9 +42,11 @@ def test_every_configuration(options, request):
 CUT = [(), (5,), (0,), (7, 3), (2, 3, 2, 2), (3, 40), (1, 5, 6), (50,), (2, 3, 9)]
 
 
-@pytest.mark.parametrize("device", ["cpu", "gpu"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("options", [*CONFIGURATIONS.values(), {"bf16_update": "kahan"}], ids=str)
+@pytest.mark.parametrize(
+    ("options", "dtype", "device"),
+    pairwise([*CONFIGURATIONS.values(), {"bf16_update": "kahan"}], [torch.float64, torch.bfloat16], ["cpu", "gpu"]),
+    ids=str,
+)
 def test_batches_change_no_bit(options, dtype, device, monkeypatch, request):
     """Of tensors, of rows, of parts of a row."""
     if device == "gpu":
@@ -89,13 +92,13 @@ MEMORY = {
 SIZES = {"matrices": [(1024, 1024)] * 16, "one vector": [(20_000_000,)], "long rows": [(2, 10_000_000), (5,)]}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, *HALF], ids=str)
-@pytest.mark.parametrize("shapes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("options", MEMORY.values(), ids=MEMORY)
-def test_copies_take_no_more_than_the_parameters(options, shapes, dtype):
+@pytest.mark.parametrize(
+    ("options", "sizes", "dtype"), pairwise(list(MEMORY), list(SIZES), [torch.float32, *HALF]), ids=str
+)
+def test_copies_take_no_more_than_the_parameters(options, sizes, dtype):
     """As AdamW(foreach=True); of a large model at most 256 MB."""
-    params = tensors_on_a_device(shapes, dtype)
-    optimizer = PsiLogic(params, foreach=True, **options)
+    params = tensors_on_a_device(SIZES[sizes], dtype)
+    optimizer = PsiLogic(params, foreach=True, **MEMORY[options])
     for _ in range(2):
         for p in params:
             p.grad = torch.empty_like(p)
