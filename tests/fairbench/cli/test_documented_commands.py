@@ -23,6 +23,7 @@ from fairbench.arenas.program import TASK
 from fairbench.cli import running
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
+from fairbench.report import study as report
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import overridden
 from fairbench.training.environment import environment
@@ -140,6 +141,18 @@ def shortened(suite, changes):
     return replace(suite, arenas={**suite.arenas, **short})
 
 
+def drawn_once(draw):
+    """Only the first study of the same arenas has figures: they take most of a report's time."""
+    drawn = set()
+
+    def draw_figures(analyses, *size):
+        before = len(drawn)
+        drawn.add((*analyses.suite.arenas, *size))
+        return draw(analyses, *size) if len(drawn) > before else []
+
+    return draw_figures
+
+
 @pytest.fixture(scope="module")
 def user(tmp_path_factory):
     folder, suites = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("included") / "suites"
@@ -150,6 +163,7 @@ def user(tmp_path_factory):
         patch.setenv("COLUMNS", "120")
         patch.setattr("fairbench.suites.loader._suites", lambda: suites)
         patch.setattr("fairbench.suites.loader.overridden", shortened)
+        patch.setattr(report, "draw_figures", drawn_once(report.draw_figures))
         patch.setattr(webbrowser, "open", lambda address: Path(address.removeprefix("file://")).is_file())
         write_files()
         for page in PAGES:
