@@ -114,7 +114,7 @@ def test_the_gains_of_one_optimizer_have_a_panel_for_each_of_few_baselines_in_ma
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
-def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path):
+def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path, usual_figures):
     monkeypatch.setattr(report, "SECTIONS", [Section("", "", [Output("learning_curves", figure=draw_learning_curves)])])
     the_study = study(("gpt", "vit"))
     files = dict(paper_figures(Analyses(history(the_study), Records(finals(the_study)))))
@@ -147,7 +147,7 @@ def overfull(text, folder):
     return re.findall(r"Overfull \\hbox.*", (folder / "paper.log").read_text(errors="replace"))
 
 
-def test_fonts_are_embedded_and_pdfs_are_reproducible(usual_figures):
+def test_fonts_are_embedded_and_pdfs_are_reproducible():
     figure = drawn(draw_leaderboard, analyses_of(study(("vit",))))
     pdf = figure.save("pdf")
     assert pdf == figure.save("pdf")
@@ -179,7 +179,7 @@ def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
 
 
 @pytest.mark.parametrize(("inches", "pixels"), [((10.0, 5.0), (1600, 800)), ((10.0, 500.0), (346, 17320))])
-def test_a_png_has_a_limited_number_of_pixels(usual_figures, inches, pixels):
+def test_a_png_has_a_limited_number_of_pixels(inches, pixels):
     """At the usual dpi one of 500 inches would be higher than matplotlib can draw."""
     picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").save("png")))
     assert picture.size == pytest.approx(pixels, abs=2)
