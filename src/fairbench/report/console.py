@@ -11,7 +11,7 @@ from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.publication import PublishedComparison
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import NONE, duration, interval, number, p_value, percent, plain, plural
-from fairbench.report.sections.verdicts import VerdictText, naming
+from fairbench.report.sections.verdicts import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.stages import TESTS
@@ -19,15 +19,13 @@ from fairbench.suites.stages import TESTS
 
 def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     """A row for each comparison; a narrow terminal leaves out the last columns."""
-    sides, rows = naming(comparisons), []
+    sides, rows = ["arena", *naming(comparisons)], []
     for c in comparisons:
         gain, _, ends = interval(c.gain, c.ci_low, c.ci_high).partition(" ")
-        rows.append(
-            [c.arena, *(getattr(c, side) for side in sides), VerdictText(c), gain, p_value(c.p_holm), ends or NONE]
-        )
-    numbers = ("gain", "Holm p", "95% CI")
-    names = ("arena", *sides, "verdict")
-    return text_table([*((name, False) for name in names), *((name, True) for name in numbers)], rows)
+        named = [getattr(c, side) for side in sides]
+        rows.append([*named, verdict_text(c), gain, p_value(c.p_holm), ends or NONE])
+    texts, numbers = (*sides, "verdict"), ("gain", "Holm p", "95% CI")
+    return text_table([*((name, False) for name in texts), *((name, True) for name in numbers)], rows)
 
 
 def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequence[str]) -> Group:
@@ -54,7 +52,7 @@ def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Gro
         c = row.comparison
         measured = number(c.mean_optimizer), number(c.mean_baseline), number(c.hedges_g, 2)
         tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
-        rows.append([c.arena, c.metric, c.baseline, VerdictText(c), *measured, *tested])
+        rows.append([c.arena, c.metric, c.baseline, verdict_text(c), *measured, *tested])
     wins = sum(row.comparison.is_win for row in judged)
     return Group(
         text_table(titles, rows),

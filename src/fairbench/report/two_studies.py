@@ -12,7 +12,7 @@ from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, t
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, rate, some, three
 from fairbench.report.document import Document, Output, Section
-from fairbench.report.sections.verdicts import ORDER, GridText, grid_column
+from fairbench.report.sections.verdicts import ORDER, grid_column
 from fairbench.report.table import Table
 from fairbench.report.view import ARM, Column, intervals, means, numbers, words
 from fairbench.study.history import Change
@@ -90,11 +90,7 @@ def _plan_data(found: TwoStudies) -> Table[dict[str, Any]]:
 
 def _verdict_column(side: str) -> Column:
     of = attrgetter(side.lower())
-
-    def text(both: TwoVerdicts) -> GridText:
-        return GridText(of(both), ORDER.index(of(both).verdict), "changed" if both.changed else "")
-
-    return grid_column(side, of, text)
+    return grid_column(side, lambda both: (of(both), ORDER.index(of(both).verdict), "changed" * both.changed))
 
 
 TWO_STUDIES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -18,30 +19,39 @@ Row = Any
 """The object that a row shows."""
 
 
+@dataclass(frozen=True, slots=True)
 class Emphasized:
-    """Text for pages, terminals and LaTeX, bold only if it is a win; no other code makes text bold."""
+    """Text for pages, terminals and LaTeX, bold only if it is a win; no other code makes text bold.
 
-    __slots__ = ("_text", "is_win")
+    Attributes:
+        bold: a pattern of what is bold in LaTeX.
+        html: what a page has in its place.
+        rank, style: of a verdict in a grid that can be sorted: its place, and the classes of its cell.
+    """
 
-    def __init__(self, text: str, is_win: bool) -> None:
-        self._text, self.is_win = text, is_win
+    text: str
+    is_win: bool
+    bold: str = ".+"
+    html: Markup | None = None
+    rank: int = 0
+    style: str = ""
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
 
     def __html__(self) -> str:
         """The text for a template, already escaped."""
-        text = escape(self._text)
-        return Markup('<strong class="win">{}</strong>').format(text) if self.is_win else text
+        text = escape(self.text)
+        return self.html or (Markup('<strong class="win">{}</strong>').format(text) if self.is_win else text)
 
     def latex(self, source: str) -> str:
         """The text, given as LaTeX source."""
-        return rf"\textbf{{{source}}}" if self.is_win else source
+        return re.sub(self.bold, r"\\textbf{\g<0>}", source, count=1) if self.is_win else source
 
     def __rich__(self) -> Text:
         from rich.text import Text  # slow to import
 
-        return Text(self._text, "bold" if self.is_win else "")
+        return Text(self.text, "bold" if self.is_win else "")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from fairbench.common.formatting import column_of_means, duration, exact, interv
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.render.latex import ESCAPED, escape, to_latex
-from fairbench.report.sections.verdicts import VerdictText, main_table
+from fairbench.report.sections.verdicts import main_table, verdict_text
 from fairbench.report.study import study_report
 from fairbench.report.view import Cell, Column, TableView, page_only
 from fairbench.suites.loader import load_suite
@@ -241,7 +241,7 @@ def shown(statement):
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
 def test_only_better_is_bold(verdict):
-    page, bold = shown(VerdictText(replace(SIGNIFICANT, verdict=verdict, note="a <note>")))
+    page, bold = shown(verdict_text(replace(SIGNIFICANT, verdict=verdict, note="a <note>")))
     text = f"{verdict} (a &lt;note&gt;)"
     assert page == (f'<strong class="win">{text}</strong>' if verdict == "better" else text)
     assert bold == (verdict == "better")

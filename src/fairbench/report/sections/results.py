@@ -11,7 +11,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.formatting import column_of_means, exact, measured, number, p_value, signed, three
 from fairbench.report.document import Output, Section
-from fairbench.report.sections.verdicts import TEST_NAMES, VerdictText, naming
+from fairbench.report.sections.verdicts import TEST_NAMES, naming, verdict_text
 from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, page_only, words
 from fairbench.suites.stages import TESTS
 
@@ -35,7 +35,7 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
     (other,) = TESTS.keys() - {decides}
     return (
         *_pair_columns(analyses),
-        Column("Verdict", VerdictText),
+        Column("Verdict", verdict_text),
         *page_only(
             Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
             *(_mean(analyses, *side) for side in enumerate(("optimizer", "baseline"))),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -12,7 +13,7 @@ from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import column_of_means, interval, p_value, plural, some
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.intervals import draw_leaderboard
+from fairbench.report.figures.rows import draw_leaderboard
 from fairbench.report.table import Audit, names_of
 from fairbench.report.view import Column, Emphasized, Row, TableView, table_view, words
 
@@ -22,8 +23,6 @@ SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
 TEST_NAMES = {"paired": "the t-test of the differences seed by seed", "welch": "Welch’s test of the two means"}
 """The tests that may decide, in words."""
-NUMBERS = {"gain": "gain", "low": "ci_low", "high": "ci_high"}
-"""The numbers that a cell shows, by their names."""
 
 
 def naming(comparisons: Sequence[Comparison]) -> list[str]:
@@ -32,46 +31,23 @@ def naming(comparisons: Sequence[Comparison]) -> list[str]:
     return sides or ["baseline"]
 
 
-class VerdictText(Emphasized):
+def verdict_text(c: Comparison) -> Emphasized:
     """The verdict of a comparison with its notes."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        super().__init__(comparison.statement, comparison.is_win)
+    return Emphasized(c.statement, c.is_win)
 
 
-class GridText(Emphasized):
-    """The verdict of a comparison and its gain, for a grid of verdicts.
-
-    Attributes:
-        rank: of the verdict in a sorted grid.
-        style: the classes of its cell in a page.
-    """
-
-    __slots__ = ("_gain", "_sign", "_statement", "rank", "style")
-
-    def __init__(self, c: Comparison, rank: int, mark: str = "") -> None:
-        self._statement, self._gain = VerdictText(c), interval(c.gain, c.ci_low, c.ci_high)
-        super().__init__(f"{self._statement} {self._gain}", c.is_win)
-        self._sign = SIGNS.get(c.verdict, "?")
-        self.rank, self.style = rank, f"{c.verdict.replace(' ', '-')} {mark}".rstrip()
-
-    def __html__(self) -> str:
-        """The sign, the verdict, and the gain in small text."""
-        return Markup('<span><span aria-hidden="true">{} </span>{}</span> <small>{}</small>').format(
-            self._sign, self._statement, self._gain
-        )
-
-    def latex(self, source: str) -> str:
-        """The text, in which only the verdict is bold."""
-        return source.replace("better", super().latex("better"), 1)
+def grid_text(c: Comparison, rank: int, mark: str = "") -> Emphasized:
+    """The verdict of a comparison and its gain, in a page in small text, of which only the verdict is bold."""
+    verdict, gain = verdict_text(c), interval(c.gain, c.ci_low, c.ci_high)
+    grid = Markup('<span><span aria-hidden="true">{} </span>{}</span> <small>{}</small>')
+    html, style = grid.format(SIGNS.get(c.verdict, "?"), verdict, gain), f"{c.verdict.replace(' ', '-')} {mark}"
+    return Emphasized(f"{verdict} {gain}", c.is_win, "better", html, rank, style.rstrip())
 
 
-class Folded(Emphasized):
-    """A text of which the page shows one line until it is asked for the whole."""
-
-    def __html__(self) -> str:
-        """A fold whose summary is the text."""
-        return Markup('<details class="line"><summary>{}</summary></details>').format(str(self))
+def _folded(flag: Flag) -> Emphasized:
+    """The evidence of a flag, of which the page shows one line until it is asked for the whole."""
+    fold = Markup('<details class="line"><summary>{}</summary></details>')
+    return Emphasized(flag.evidence, is_win=False, html=fold.format(flag.evidence))
 
 
 def verdict_grid(analyses: Analyses) -> TableView:
@@ -87,10 +63,7 @@ def verdict_grid(analyses: Analyses) -> TableView:
     by_arena = len(arenas) >= len(pairs)
 
     def column(title: str) -> Column:
-        def at(row: str) -> tuple[Comparison, int]:
-            return found[(row, title) if by_arena else (title, row)]
-
-        return grid_column(title, lambda row: at(row)[0], lambda row: GridText(*at(row)))
+        return grid_column(title, lambda row: found[(row, title) if by_arena else (title, row)])
 
     what = "Pair" if len(sides) > 1 else sides[0].capitalize()
     head, rows, titles = ("Arena", arenas, pairs) if by_arena else (what, pairs, arenas)
@@ -105,23 +78,11 @@ def _pair(c: Comparison, sides: Sequence[str]) -> str:
     return " against ".join(getattr(c, side) for side in sides)
 
 
-def grid_column(title: str, of: Callable[[Row], Comparison], show: Callable[[Row], GridText]) -> Column:
-    """A column of a grid, with the comparison of a row and its text."""
-    numbers = {name: lambda row, x=attribute: getattr(of(row), x) for name, attribute in NUMBERS.items()}
-    return Column(title, show, more=numbers)
-
-
-class MeanText(Emphasized):
-    """The mean of an optimizer, a win if the verdict on it is better in each of its comparisons."""
-
-    def __init__(self, text: str, optimizer: str, comparisons: Sequence[Comparison]) -> None:
-        won = [c.is_win if c.optimizer == optimizer else c.verdict == "worse" for c in comparisons]
-        super().__init__(text, bool(won) and all(won))
-
-    def latex(self, source: str) -> str:
-        """The text, in which the mean may be bold: a bold deviation would say nothing."""
-        mean, *deviation = source.partition("~")
-        return super().latex(mean) + "".join(deviation)
+def grid_column(title: str, at: Callable[[Row], tuple[Any, ...]]) -> Column:
+    """A column of a grid; `at` returns the arguments of `grid_text` for a row."""
+    numbers = {"gain": "gain", "low": "ci_low", "high": "ci_high"}
+    more = {name: lambda row, x=attribute: getattr(at(row)[0], x) for name, attribute in numbers.items()}
+    return Column(title, lambda row: grid_text(*at(row)), more=more)
 
 
 def main_table(analyses: Analyses) -> TableView:
@@ -138,8 +99,11 @@ def main_table(analyses: Analyses) -> TableView:
         texts = column_of_means([(a.mean, a.std) for a in of_arena.values()])
         shown = {name: f"{_lost(of_arena[name])}{text}" for name, text in zip(of_arena, texts, strict=True)}
 
-        def mean(optimizer: str) -> MeanText:
-            return MeanText(shown[optimizer], optimizer, compared.get((arena, optimizer), ()))
+        def mean(optimizer: str) -> Emphasized:
+            """The mean, a win if each verdict on it is better; a bold deviation would say nothing."""
+            of = compared.get((arena, optimizer), ())
+            won = [c.is_win if c.optimizer == optimizer else c.verdict == "worse" for c in of]
+            return Emphasized(shown[optimizer], bool(won) and all(won), bold="[^~]+")
 
         deviation = {"std": lambda optimizer: of_arena[optimizer].std}
         arrow = "↓" if suite.direction(arena) == "min" else "↑"
@@ -224,7 +188,7 @@ VERDICT_SECTION = Section[Analyses](
 FLAG_COLUMNS = (
     words("Name", "name"),
     words("Severity", "severity"),
-    Column("Evidence", lambda flag: Folded(flag.evidence, is_win=False)),
+    Column("Evidence", _folded),
     Column("Advice", lambda flag: flag.advice.replace("`", "")),
 )
 
