@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -179,8 +179,7 @@ class Document(Generic[SourceT]):
     @cached_property
     def tables(self) -> dict[str, TableView]:
         """Every table that has a row, by its name."""
-        made = [(partial(x.table_view, self.source), x.no_table) for x in self.outputs if x.has_table]
-        views = [attempted(*of) for of in made]
+        views = [attempted(partial(x.table_view, self.source), x.no_table) for x in self.outputs if x.has_table]
         return {view.name: view for view in views if view.rows}
 
     @cached_property
@@ -190,23 +189,18 @@ class Document(Generic[SourceT]):
         said = [(topic, attempted(text, "This cannot be computed: {}.".format)) for topic, text in found]
         return [Finding(topic, text) for topic, text in said if text]
 
-    def data(self) -> Iterator[tuple[str, Table[Any]]]:
-        """The name and the table of each data file, one after the other, since all together fill the memory."""
-        for output in self.outputs:
-            table = attempted(partial(output.table, self.source), lambda reason: None)  # the page has the reason
-            if table is not None and (output.always or table):
-                yield output.file_name, table
-
     def write_data(self, directory: Path) -> dict[str, Table[Any]]:
-        """Write the data files; returns their columns by the names of the files, without rows.
+        """Write each data file before the next is made; returns their columns by the names of the files, without rows.
 
         Raises:
             UsageError: the directory cannot be written.
         """
         written = {}
-        for name, table in self.data():
-            write_atomically(directory / name, table.content())
-            written[name] = replace(table, rows=())
+        for output in self.outputs:
+            table = attempted(partial(output.table, self.source), lambda reason: None)  # the page has the reason
+            if table is not None and (output.always or table):
+                write_atomically(directory / output.file_name, table.content())
+                written[output.file_name] = replace(table, rows=())
         self.files += [directory / name for name in written]
         return written
 

@@ -96,7 +96,8 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     for figure in report.figures:
         shown |= {f"figures/{figure.name}.{form}": figure.content(form) for form in ("svg", "pdf", "png")}
     shown |= dict(paper_figures(report.source)) if for_paper else {}
-    earlier = _earlier(directory)
+    listing = read_text(directory / LISTING)  # of an earlier report
+    earlier = {x for x in listing.splitlines() if MADE.fullmatch(x)} if isinstance(listing, str) else set()
     shown[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *shown, LISTING, PAGE))
     shown[PAGE] = render_page(report)
     write_files(directory, shown)
@@ -104,12 +105,6 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
         remove(directory / name)
     report.files += [directory / name for name in shown]
     return report
-
-
-def _earlier(directory: Path) -> set[str]:
-    """The names of the files that the last report wrote."""
-    listing = read_text(directory / LISTING)
-    return {name for name in listing.splitlines() if MADE.fullmatch(name)} if isinstance(listing, str) else set()
 
 
 def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:

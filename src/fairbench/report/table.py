@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from functools import cached_property, partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hints, overload
 
 from markupsafe import Markup
 
@@ -111,19 +112,11 @@ def meanings_of(kind: type) -> dict[str, str]:
     return {name: text for names, text in entries for name in names.split(", ")}
 
 
-class _Echo:
-    """A file whose `write` returns the text, so that `csv.writer` returns each line."""
-
-    def write(self, text: str) -> str:
-        return text
-
-
-_WRITER = csv.writer(_Echo(), lineterminator="\n")
-
-
 def csv_line(cells: Iterable[Any]) -> str:
     """A line of CSV."""
-    return cast(str, _WRITER.writerow(map(_cell, cells)))
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerow(map(_cell, cells))
+    return file.getvalue()
 
 
 def _cell(value: Any) -> Any:
@@ -283,11 +276,8 @@ def table_of(kind: type, rows: Sequence[RowT]) -> Table[RowT]:
 
 
 def _as_dict(row: Any) -> dict[str, Any]:
-    if isinstance(row, Mapping):
-        return {**row}
-    found = {field.name: getattr(row, field.name) for field in fields(row)}
-    searched = found.pop(SEARCHED, {})
-    return {**found, **searched}
+    found = row if isinstance(row, Mapping) else vars(row)
+    return {**found, **found.get(SEARCHED, {})}
 
 
 def _shown(name: str, row: Mapping[str, Any]) -> str:

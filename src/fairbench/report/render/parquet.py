@@ -168,29 +168,28 @@ def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
     return run.metric("val", metric) if split == "test" else None
 
 
+@dataclass(frozen=True)
 class _Rows(Sequence[dict[str, Any]]):
     """The values of each trial by the names of the columns, read when they are asked for."""
 
-    def __init__(self, columns: Sequence[Column], runs: Sequence[Run]) -> None:
-        self._columns, self._runs = columns, runs
+    columns: Sequence[Column]
+    runs: Sequence[Run]
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self.runs)
 
     def __getitem__(self, index: Any) -> Any:
         """A row, or some."""
-        found = self._runs[index]
-        return [*map(self._row, found)] if isinstance(index, slice) else self._row(found)
-
-    def _row(self, run: Run) -> dict[str, Any]:
-        return {column.name: column.value(run) for column in self._columns}
+        if isinstance(index, slice):
+            return [*_Rows(self.columns, self.runs[index])]
+        return {column.name: column.value(self.runs[index]) for column in self.columns}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class RecordTable(Table[dict[str, Any]]):
     """All records, a row for each trial."""
 
-    of_records: Sequence[Column] = ()
+    of_records: Sequence[Column]
 
     @property
     def fields(self) -> list[Field]:
@@ -216,7 +215,8 @@ def record_table(results: Results) -> RecordTable:
     """The trials that have a record, arm by arm."""
     runs = [run for arm in results.arms for run in (*arm.trials, *arm.timing) if run.record]
     found = columns(results, runs)
-    return RecordTable(_Rows(found, runs), tuple(column.name for column in found), None, RecordTable, found)
+    names = tuple(column.name for column in found)
+    return RecordTable(_Rows(found, runs), names, kind=RecordTable, of_records=found)
 
 
 def _table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:

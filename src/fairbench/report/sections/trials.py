@@ -13,7 +13,6 @@ from fairbench.report.render.parquet import RECORDS, RecordTable, record_table
 from fairbench.report.table import SEARCHED, Table, csv_line, names_of
 from fairbench.report.view import ARM, Column, integers, numbers, words
 from fairbench.study.record import Hashes
-from fairbench.suites.schema import Suite
 
 
 @dataclass(frozen=True)
@@ -103,78 +102,50 @@ class FinalValue(Trial):
     hash_final_weights: str | None
 
 
-def _searched(suite: Suite) -> list[str]:
+def _searched(results: Results) -> list[str]:
     """The searched hyperparameters that have a column, apart from learning rate and weight decay."""
-    return [name for name in suite.sweep.extra if name != "weight_decay"]
+    return [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
 
 
-def _trial(names: list[str], run: Run) -> dict[str, Any]:
-    """The fields of a `Trial`, the further ones by their names."""
+def _trial(results: Results, run: Run) -> dict[str, Any]:
+    """The fields of a `Trial`, in their order."""
     found = {} if run.setting is None else dict(run.setting.extra)
-    searched = {name: found.get(name, run.options.get(name)) for name in names}
+    searched = {name: found.get(name, run.options.get(name)) for name in _searched(results)}
     about = {"arena": run.arena, "optimizer": run.optimizer, "lr": run.lr, "weight_decay": run.weight_decay}
     return {**about, SEARCHED: searched, "seed": run.seed}
 
 
-def _table(kind: type, results: Results, rows: list[Any]) -> Table[Any]:
-    """A table of trials, in which the searched hyperparameters follow the weight decay."""
+def _columns(kind: type, results: Results) -> tuple[str, ...]:
+    """The columns of a table of trials, in which the searched hyperparameters follow the weight decay."""
     names = list(names_of(kind))
-    names[names.index("seed") : names.index("seed")] = _searched(results.study.suite)
-    return Table(rows, tuple(names), kind=kind)
+    names[names.index("seed") : names.index("seed")] = _searched(results)
+    return tuple(names)
 
 
 def search_table(results: Results) -> Table[SearchedValue]:
     """A row for each metric of the trials from which the setting was selected, those of the sweep and of stage 2."""
-    split, names = results.study.suite.selection, _searched(results.study.suite)
-
-    def rows() -> Iterator[SearchedValue]:
-        for arm in results.arms:
-            planned = {setting.lr for setting in results.study.search(arm.optimizer).first()}
-            for run in (*arm.sweep, *arm.full_length):
-                about = {**_trial(names, run), "stage": run.stage, "split": split, "status": run.status}
-                about["selected"] = run.selected
-                for metric in results.metrics[arm.arena]:
-                    value = run.metric("val", metric)
-                    yield SearchedValue(**about, metric=metric, value=value, added=run.lr not in planned)
-
-    return _table(SearchedValue, results, list(rows()))
+    split, rows = results.study.suite.selection, list[SearchedValue]()
+    for arm in results.arms:
+        planned = {setting.lr for setting in results.study.search(arm.optimizer).first()}
+        for run in (*arm.sweep, *arm.full_length):
+            about = {**_trial(results, run), "stage": run.stage, "split": split, "status": run.status}
+            about |= {"selected": run.selected, "added": run.lr not in planned}
+            for metric in results.metrics[arm.arena]:
+                rows.append(SearchedValue(**about, metric=metric, value=run.metric("val", metric)))
+    return Table(rows, _columns(SearchedValue, results), kind=SearchedValue)
 
 
 def final_table(results: Results) -> Table[FinalValue]:
     """A row for each metric of each final trial at the selected setting, finished or not."""
-    selection, names = results.study.suite.selection, _searched(results.study.suite)
-
-    def rows() -> Iterator[FinalValue]:
-        for run in (run for arm in results.arms for run in arm.final):
-            about = {**_trial(names, run), "status": run.status}
-            facts = ("steps", "parameters", "clip_rate", "path_length")
-            about |= {name: getattr(run.result, name, None) for name in facts}
-            about |= {f"hash_{name}": run.hash(name) for name in Hashes.__struct_fields__}
-            for metric in results.metrics[run.arena]:
-                val = run.metric("val", metric) if selection == "val" else None
-                yield FinalValue(**about, metric=metric, val=val, test=run.metric("test", metric))
-
-    return _table(FinalValue, results, list(rows()))
-
-
-def curve_table(results: Results, arena: str, metric: str) -> Table[CurveValue]:
-    """The values of a metric during the trainings in an arena."""
-    names = _searched(results.study.suite)
-    rows = [
-        CurveValue(
-            **_trial(names, run),
-            stage=run.stage,
-            selected=run.selected,
-            step=step,
-            split=split,
-            metric=name,
-            value=value,
-        )
-        for run in results.select(lambda run: run.arena == arena and run.result is not None)
-        for step, split, name, value in _points(results, run)
-        if name == metric
-    ]
-    return _table(CurveValue, results, rows)
+    rows = []
+    for run in (run for arm in results.arms for run in arm.final):
+        facts = ("steps", "parameters", "clip_rate", "path_length")
+        about = {**_trial(results, run), "status": run.status, **{x: getattr(run.result, x, None) for x in facts}}
+        about |= {f"hash_{name}": run.hash(name) for name in Hashes.__struct_fields__}
+        for metric in results.metrics[run.arena]:
+            val = run.metric("val", metric) if results.study.suite.selection == "val" else None
+            rows.append(FinalValue(**about, metric=metric, val=val, test=run.metric("test", metric)))
+    return Table(rows, _columns(FinalValue, results), kind=FinalValue)
 
 
 def _points(results: Results, run: Run) -> Iterator[tuple[int, str, str, float]]:
@@ -187,27 +158,36 @@ def _points(results: Results, run: Run) -> Iterator[tuple[int, str, str, float]]
             yield step, split, metric, evaluations.values[metric][i]
 
 
-@dataclass(frozen=True, repr=False)
+def curve_table(results: Results, arena: str, metric: str) -> Table[CurveValue]:
+    """The values of a metric during the trainings in an arena."""
+    rows = []
+    for run in results.select(lambda run: run.arena == arena and run.result is not None):
+        about = {**_trial(results, run), "stage": run.stage, "selected": run.selected}
+        for step, split, name, value in _points(results, run):
+            if name == metric:
+                rows.append(CurveValue(**about, step=step, split=split, metric=name, value=value))
+    return Table(rows, _columns(CurveValue, results), kind=CurveValue)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
 class CurveFile(Table[CurveValue]):
     """All learning curves, written trial by trial: the objects of all points would fill the memory."""
 
-    results: Results | None = None
+    results: Results
 
     def to_csv(self) -> Iterator[str]:
         """The lines, those of a trial together."""
-        assert self.results is not None
-        names = _searched(self.results.study.suite)
         cells = {name: csv_line([name])[:-1] for of in self.results.metrics.values() for name in (*of, "loss")}
         yield csv_line(self.columns)
         for run in self.results.select(lambda run: run.result is not None):
-            *about, searched, seed = _trial(names, run).values()
+            *about, searched, seed = _trial(self.results, run).values()
             trial = csv_line((*about, *searched.values(), seed, run.stage, run.selected))[:-1]
             points = _points(self.results, run)  # of finite numbers
             yield "".join(f"{trial},{step},{split},{cells[name]},{value!r}\n" for step, split, name, value in points)
 
 
 def _all_curves(results: Results) -> CurveFile:
-    return CurveFile((), _table(CurveValue, results, []).columns, kind=CurveValue, results=results)
+    return CurveFile((), _columns(CurveValue, results), kind=CurveValue, results=results)
 
 
 def _outcome(run: Run) -> str:
