@@ -29,7 +29,7 @@ from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.panel import Box, Panel
+from fairbench.report.figures.panel import Box, Panel, label_ends
 from fairbench.report.figures.text import (
     LABEL_SIZE,
     LEFT,
@@ -232,6 +232,7 @@ def panels(
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """The figure after its text is made to fit."""
     for panel in by_arena.values():
+        label_ends(panel)
         panel.columns = panel.columns or (panel.axes.get_xlabel().partition("\n")[0], panel.axes.get_ylabel())
         _fit_text(panel)
         panel.finish()

@@ -1,6 +1,7 @@
 """Lines over the training: learning curves, training loss, and the activity of mechanisms."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from matplotlib.ticker import MaxNLocator
 
@@ -10,8 +11,8 @@ from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import mean_and_deviation, percent
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, titles
-from fairbench.report.figures.labels import MOST_LABELS, label_ends, line_panels
-from fairbench.report.figures.panel import Panel, draw_band, draw_line
+from fairbench.report.figures.labels import line_panels
+from fairbench.report.figures.panel import MOST_LABELS, draw_band, draw_line
 from fairbench.report.figures.style import ArmStyles, arm_labels, axis_label, no_line, reference_first
 
 MOST_POINTS = 20
@@ -69,9 +70,15 @@ def _draw(
         panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in drawn]))
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel(label)
-        _draw_curves(panel, drawn, styles)
-        ends = {labels[arena][arm.optimizer]: (styles[arm.optimizer], curve[-1][:2]) for arm, curve in drawn}
-        label_ends(panel, ends)
+        for arm, curve in drawn:
+            style = replace(styles[arm.optimizer], end=labels[arena][arm.optimizer])
+            steps, mean, std = zip(*curve, strict=True)
+            texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
+            draw_line(panel, style, steps, mean, texts)
+            if len(drawn) <= MOST_LABELS or style.wide:
+                low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+                draw_band(panel, style, steps, low, high)
+            panel.said.append(f"{texts[-1]}.")
     whose = "its" if len(suite.optimizers) <= MOST_LABELS else f"{suite.reference}’s"
     deviation = f", with {whose} standard deviation" if len(suite.final.seeds) > 1 else ""
     caption = (
@@ -79,17 +86,6 @@ def _draw(
         "†: seeds that finished, where not all did."
     )
     return finished(figure, by_arena, name, title, caption)
-
-
-def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], styles: ArmStyles) -> None:
-    for arm, curve in curves:
-        steps, mean, std = zip(*curve, strict=True)
-        texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
-        draw_line(panel, styles[arm.optimizer], steps, mean, texts)
-        if len(curves) <= MOST_LABELS or styles[arm.optimizer].wide:
-            low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-            draw_band(panel, styles[arm.optimizer], steps, low, high)
-        panel.said.append(f"{texts[-1]}.")
 
 
 def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
@@ -105,15 +101,12 @@ def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         panel.axes.set_xlabel("training step")
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel("acted, % of tensor steps")
-        ends = {}
         for arm, shares in curves:
             if arm.arena == arena:
                 steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
                 texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
                 draw_line(panel, styles[arm.optimizer], steps, values, texts)
-                ends[styles[arm.optimizer].end] = styles[arm.optimizer], (steps[-1], values[-1])
                 panel.said.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
-        label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
         f"changed something, in each window of logged steps, {over_seeds(analyses.suite)}. A missing line: it never "

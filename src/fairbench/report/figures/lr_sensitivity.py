@@ -10,7 +10,7 @@ from fairbench.analysis.results import ArmResults, Run
 from fairbench.common.formatting import number, plural, rate
 from fairbench.report.figures.canvas import Drawing, finished, titles
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import label_ends, line_panels
+from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import Panel, Point, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles, axis_label, no_line, reference_first
 from fairbench.suites.schema import Suite
@@ -57,8 +57,6 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
         for scale in scales:
             for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
                 panel.axes.axvline(scale * edge, **GRID_EDGE)
-        ends = {name: max(((x.lr, fmean(of[x])) for x in of), default=None) for name, of in full.items()}
-        label_ends(panel, {styles[name].end: (styles[name], end) for name, end in ends.items() if end})
     caption = (
         f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the trainings with the reported "
         "length, mean over the seeds, with a bar from the lowest to the highest seed. Small points on thin lines: the "
@@ -111,6 +109,7 @@ def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -
         lows, highs = ([of(seeds) for seeds in settings.values()] for of in (min, max))
         mark(panel, style, panel.axes.vlines(rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7))
         draw_line(panel, style, rates, means, [f"{x}, {remark}" for x, remark in zip(texts, remarks, strict=True)])
+        panel.ends[style.end] = style, max((x.lr, fmean(seeds)) for x, seeds in values.items())
     if arm.selected and arm.selected in values:
         size, at = 14 if style.wide else 10, (arm.selected.lr, fmean(values[arm.selected]))
         mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))

@@ -5,14 +5,25 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
-from matplotlib.transforms import Transform
+from matplotlib.transforms import ScaledTranslation, Transform
+from scipy.optimize import isotonic_regression
 
 from fairbench.report.figures.style import ArmStyle
-from fairbench.report.figures.text import points_per_pixel, scale
+from fairbench.report.figures.text import POINTS_PER_INCH, panel_width, points_per_pixel, scale
+
+LABEL_HEIGHT = 0.18
+"""The height of a label in inches."""
+MOST_LABELS = 9
+"""The most lines of a panel that all have a label at their end."""
+WIDE = 3.5
+"""The least inches of a panel that has labels at the ends of its lines."""
+LABEL_GAP = 6
+"""The points between the middle of a marker and its label."""
 
 
 class Box(NamedTuple):
@@ -53,6 +64,7 @@ class Panel:
         points: the values with a tooltip.
         lost: the same for what has no value in y; there y is the height as a share of the axes.
         columns: the names of a point's numbers; without them it has two, with the labels of the axes.
+        ends: where lines end, by their labels, see `label_ends`.
         said: the panel in sentences, for screen readers.
         best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
@@ -67,6 +79,7 @@ class Panel:
     points: list[Point] = field(default_factory=list)
     lost: list[Point] = field(default_factory=list)
     columns: tuple[str, ...] = ()
+    ends: dict[str, tuple[ArmStyle, tuple[float, float]]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     best: Literal["", "high", "low"] = ""
 
@@ -117,10 +130,11 @@ def mark(panel: Panel, style: ArmStyle, *artists: Artist) -> None:
 def draw_line(
     panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
-    """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
+    """Draw an arm's values with a line, each with a sentence about it, and its label; draw the reference's first."""
     width, alpha = (4.5 * scale(), 0.75) if style.wide else (1.6, 1.0)
     line = {"color": to_rgba(style.color, alpha), "linewidth": width, "linestyle": style.line, **line}
     draw_values(panel, style, x, y, texts, **line)
+    panel.ends[style.end] = style, (x[-1], y[-1])
 
 
 def draw_values(
@@ -129,12 +143,50 @@ def draw_values(
     """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long."""
     line = {"markersize": 4, "markerfacecolor": style.color, "markeredgecolor": style.color, "linestyle": "", **line}
     mark(panel, style, *panel.axes.plot(x, y, marker=style.marker, **line))
-    panel.points.extend(
-        Point(*at, style.index, at, text) for at, text in zip(zip(x, y, strict=True), texts, strict=True)
-    )
+    panel.points += [Point(a, b, style.index, (a, b), text) for a, b, text in zip(x, y, texts, strict=True)]
 
 
 def draw_band(panel: Panel, style: ArmStyle, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
     """Fill the area between two values of an arm."""
     outline = [*x, *reversed(x)], [*low, *reversed(high)]
     mark(panel, style, *panel.axes.fill(*outline, color=style.color, alpha=0.16, linewidth=0))
+
+
+def label_ends(panel: Panel) -> None:
+    """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
+
+    Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none.
+    """
+    axes, ends = panel.axes, panel.ends
+    if panel_width() < WIDE:
+        return
+    axes.autoscale_view()
+    to_panel = axes.transData + axes.transAxes.inverted()
+    places = {text: to_panel.transform(end) for text, (_, end) in ends.items()}
+    order = sorted(places, key=lambda text: float(places[text][1]))
+    if len(order) > MOST_LABELS:
+        outer = {*order[: MOST_LABELS // 2], *order[-(MOST_LABELS // 2) :]}
+        order = [text for text in order if text in outer or ends[text][0].wide]
+    heights = separate([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
+    for text, height in zip(order, heights, strict=True):
+        style, (x, y) = ends[text][0], places[text]
+        of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": style.color}
+        sample: dict[str, Any] = {"linestyle": style.line, "marker": style.marker, "markersize": 4, "markevery": [1]}
+        line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
+        after = {**of_panel, "transform": moved(axes.transAxes, axes, LABEL_GAP)}
+        name = axes.text(1.05, height, text, fontweight="bold", va="center", **after)
+        mark(panel, style, *line, name)
+
+
+def moved(transform: Transform, axes: Axes, points: float) -> Transform:
+    """A transform that ends some points further to the right."""
+    return transform + ScaledTranslation(points * scale() / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
+
+
+def separate(heights: Sequence[float], gap: float) -> list[float]:
+    """Move rising heights as little as needed so that they do not overlap and all lie in 0..1, if they fit."""
+    below = gap * np.arange(len(heights))
+    if not heights:
+        return []
+    apart = isotonic_regression(np.subtract(heights, below)).x  # squared distances are least
+    return [*map(float, np.clip(apart, gap / 2, 1 - gap / 2 - below[-1]) + below)]

@@ -13,7 +13,7 @@ from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import NONE, measured, three
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import label_ends, line_panels
+from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles
 
@@ -52,17 +52,12 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         panel.best = "high" if suite.direction(arenas[0]) == "max" else "low"
         panel.axes.set_xlabel("training steps of a run")
         panel.axes.set_ylabel(f"test {metric} at the end ({suite.better(arenas[0])})")
-        ends = {}
         for name in dict.fromkeys([suite.reference, *(row.optimizer for row in rows)]):
             arms = [results.arm(x, name) for x in arenas if name in suite.optimizers_of(x)]
-            if end := _draw_arm(panel, analyses, arms, styles[name]):
-                ends[styles[name].end] = styles[name], end
+            _draw_arm(panel, analyses, arms, styles[name])
         for row in rows:
-            style = styles[row.optimizer]
-            if end := _draw_distance(panel, analyses, row, style):
-                ends[style.end] = style, end
+            _draw_distance(panel, analyses, row, styles[row.optimizer])
         log_axis(panel.axes, [suite.arenas[x].steps for x in arenas])
-        label_ends(panel, ends)
     caption = (
         f"Speed-up over {suite.reference}: final test metric by the steps of the training, {over_seeds(suite)}; each "
         "point is a training of its own, with its own schedule and search. An arrow leads from an arm to the steps "
@@ -71,27 +66,25 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     return finished(figure, by_curve, "speedup", f"Speed-up over {suite.reference}", caption)
 
 
-def _draw_arm(
-    panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], style: ArmStyle
-) -> tuple[float, float] | None:
-    """Draw the mean of each arm over its steps; returns the last point."""
+def _draw_arm(panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], style: ArmStyle) -> None:
+    """Draw the mean of each arm over its steps."""
     plans = analyses.suite.arenas
     scored = [(plans[arm.arena].steps, scores) for arm in arms if (scores := arm.scores(plans[arm.arena].metric))]
     if not scored:
-        return None
+        return
     steps, means = [steps for steps, _ in scored], [fmean(scores) for _, scores in scored]
     name = arms[0].optimizer
     texts = [f"{name}, {at} steps: {measured(mean, None)}" for at, mean in zip(steps, means, strict=True)]
     draw = draw_line if len(steps) > 1 else draw_values
     draw(panel, style, steps, means, texts)
-    return steps[-1], means[-1]
+    panel.ends[style.end] = style, (steps[-1], means[-1])
 
 
-def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmStyle) -> tuple[float, float] | None:
-    """Draw an arrow from an arm to the reference's curve, or to its end, and the interval; returns the arrow's head."""
+def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmStyle) -> None:
+    """Draw an arrow from an arm to the reference's curve, or to its end, and the interval."""
     scores = analyses.results.arm(row.arena, row.optimizer).scores(row.metric)
     if row.n == 0 or not scores:
-        return None
+        return
     height, reached = fmean(scores), row.steps * row.reached
     arrow = {"arrowstyle": "->", "color": style.color, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
     mark(panel, style, panel.axes.annotate("", (reached, height), (row.steps, height), arrowprops=arrow))
@@ -99,7 +92,7 @@ def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmSty
     wide: dict[str, Any] = {"color": style.color, "linewidth": 5, "alpha": 0.35, "solid_capstyle": "butt"}
     mark(panel, style, *panel.axes.plot(interval, [height, height], **wide))
     panel.said.append(f"{row.optimizer}, {row.steps} steps: speed-up {speedup_text(row)}.")
-    return max(reached, row.steps), height
+    panel.ends[style.end] = style, (max(reached, row.steps), height)
 
 
 def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
@@ -119,17 +112,14 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         panel.axes.set_xlabel("parameters")
         panel.axes.set_ylabel(f"speed-up over {styles[suite.reference].label}")
         panel.axes.axhline(1, color=LIGHT["edge"], linewidth=1)
-        ends = {}
         for row in trends[name]:
-            style = styles[row.optimizer]
-            ends[style.end] = style, _draw_trend(panel, row, sizes, style)
+            _draw_trend(panel, row, sizes, styles[row.optimizer])
         for single in analyses.of(speedups):
             if single.arena in sizes and single.speedup is not None:
                 size, style = sizes[single.arena], styles[single.optimizer]
                 text = f"{single.optimizer}, {size} parameters, {single.steps} steps: {three(single.speedup)}"
                 draw_values(panel, style, [size], [single.speedup], [text])
         log_axis(panel.axes, [*sizes.values()])
-        label_ends(panel, ends)
     caption = (
         f"Speed-up over {suite.reference} by the size of the model. Lines: by the law of all sizes, horizons and "
         "optimizers together. Points: of single sizes and horizons, where they lie within the horizons of "
@@ -138,8 +128,8 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     return finished(figure, by_ladder, "size_trends", "Speed-up over size", caption)
 
 
-def _draw_trend(panel: Panel, row: SizeTrend, sizes: dict[str, int], style: ArmStyle) -> tuple[float, float]:
-    """Draw the line of an optimizer; returns its last point."""
+def _draw_trend(panel: Panel, row: SizeTrend, sizes: dict[str, int], style: ArmStyle) -> None:
+    """Draw the line of an optimizer."""
     assert row.smallest is not None
     assert row.largest is not None
     at = np.geomspace(min(sizes.values()), max(sizes.values()), POINTS).tolist()
@@ -147,4 +137,3 @@ def _draw_trend(panel: Panel, row: SizeTrend, sizes: dict[str, int], style: ArmS
     texts = [f"{row.optimizer}, {size:.0f} parameters: {three(value)}" for size, value in zip(at, values, strict=True)]
     draw_line(panel, style, at, values, texts, markersize=0)
     panel.said.append(f"{row.optimizer}: {three(row.smallest)} to {three(row.largest)}; {row.verdict}.")
-    return at[-1], values[-1]

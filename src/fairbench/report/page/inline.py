@@ -1,7 +1,6 @@
 """A figure for the page: a separate SVG element for each panel, in the page's colors."""
 
 import re
-from collections.abc import Iterator
 from copy import deepcopy
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -37,7 +36,10 @@ def inline(drawing: Drawing) -> list[str]:
     Styles become attributes, which every content security policy allows; ids get the figure's name and the panel's
     number as a prefix; an element of an arm has its index in `data-arm`.
     """
-    root = _without_namespaces(ElementTree.fromstring(drawing.svg))
+    root = ElementTree.fromstring(drawing.svg)
+    for element in root.iter():  # without their namespaces
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
     shared = {item.attrib["id"]: item for defs in root.iter("defs") for item in defs if "id" in item.attrib}
     groups = {group.attrib["id"]: group for group in root.iter("g") if "id" in group.attrib}
     return [
@@ -46,19 +48,13 @@ def inline(drawing: Drawing) -> list[str]:
     ]
 
 
-def _without_namespaces(root: Element) -> Element:
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        element.attrib = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
-    return root
-
-
 def _panel(group: Element, part: Panel, shared: dict[str, Element], prefix: str, title: str) -> str:
     """One panel with the definitions that it refers to."""
     for parent in list(group.iter()):
         for defs in parent.findall("defs"):
             parent.remove(defs)
-    needed = {name: deepcopy(shared[name]) for name in sorted(set(_references(group))) if name in shared}
+    references = " ".join(x.get(name, "") for x in group.iter() for name in ("href", "clip-path"))
+    needed = {name: deepcopy(shared[name]) for name in sorted({*REFERENCE.findall(references)}) if name in shared}
     svg = Element("svg", {"viewBox": " ".join(f"{x:g}" for x in part.box), "role": "img", **LINES})
     svg.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     ElementTree.SubElement(svg, "title", id=f"{prefix}-title").text = f"{title}: {part.title}"
@@ -82,12 +78,6 @@ def _say_once(markers: Element) -> None:
                 markers.set(name, value)
                 for marker in markers:
                     del marker.attrib[name]
-
-
-def _references(group: Element) -> Iterator[str]:
-    for element in group.iter():
-        for name in ("href", "clip-path"):
-            yield from REFERENCE.findall(element.get(name, ""))
 
 
 def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
