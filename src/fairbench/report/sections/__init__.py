@@ -2,18 +2,7 @@
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.document import Section
-from fairbench.report.sections import (
-    budget,
-    causes,
-    cost,
-    mechanism,
-    provenance,
-    rates,
-    results,
-    speedup,
-    trials,
-    verdicts,
-)
+from fairbench.report.sections import budget, causes, provenance, rates, results, speedup, trials, verdicts
 
 SECTIONS: tuple[Section[Analyses], ...] = (
     verdicts.VERDICT_SECTION,
@@ -23,8 +12,8 @@ SECTIONS: tuple[Section[Analyses], ...] = (
     results.RESULTS,
     speedup.SPEEDUP,
     causes.CAUSES,
-    mechanism.MECHANISM,
-    cost.COST,
+    causes.MECHANISM,
+    budget.COST,
     budget.BUDGET,
     trials.TRIALS,
     provenance.PROVENANCE,
