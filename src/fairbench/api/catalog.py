@@ -113,17 +113,10 @@ def list_suites() -> Table[SuiteEntry]:
     >>> [suite.name for suite in fb.list_suites()][:3]
     ['ablation', 'ladder', 'ladder-paper']
     """
-    loaded = {name: load_suite(name) for name in suite_names()}
-    rows = [
-        SuiteEntry(
-            name,
-            suite.description,
-            tuple(suite.arenas),
-            tuple(suite.optimizers),
-            tuple(sorted({DATASETS[x["source"]].title for x in suite.data_tables if "source" in x})),
-        )
-        for name, suite in loaded.items()
-    ]
+    rows = []
+    for suite in map(load_suite, suite_names()):
+        data = tuple(sorted({DATASETS[x["source"]].title for x in suite.data_tables if "source" in x}))
+        rows.append(SuiteEntry(suite.name, suite.description, tuple(suite.arenas), tuple(suite.optimizers), data))
     return table_of(SuiteEntry, rows)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -46,7 +46,7 @@ class PreviewRow:
     error: str
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Previewed(Table[PreviewRow]):
     """The trials of a preview; `ok` if none failed.
 
@@ -56,8 +56,8 @@ class Previewed(Table[PreviewRow]):
         command: of the study that gives a result.
     """
 
-    suite: schema.Suite | None = None
-    seconds: Mapping[str, float | None] = field(default_factory=dict)
+    suite: schema.Suite
+    seconds: Mapping[str, float | None]
     command: str = ""
 
     @property
@@ -66,9 +66,28 @@ class Previewed(Table[PreviewRow]):
         return not any(row.status == "failed" for row in self.rows)
 
     def __rich__(self) -> Group:
-        """A row for each learning rate, a column for each optimizer, and the command of a study."""
-        advice = f"for a result, with a search and new seeds:\n    {self.command}"
-        return Group(preview_view(self, self.suite) if self.suite else "", whole(advice))
+        """A row for each learning rate, a column for each optimizer, their step times, and the command of a study."""
+        suite = self.suite
+        ((arena, plan),) = suite.arenas.items()
+        score = f"{plan.metric} ({suite.better(arena)}) on the {suite.selection_name} split"
+        score += f" after {plan.sweep_steps} steps, one seed"
+        cells = {(row.lr, row.optimizer): Text(row.status, "red") for row in self.rows}
+        for name in suite.optimizers:
+            values = {row.lr: row.value for row in self.rows if row.optimizer == name and row.value is not None}
+            best = max((suite.sign(arena) * value for value in values.values()), default=0.0)
+            for lr, value in values.items():
+                cells[lr, name] = Text(number(value), "bold" if suite.sign(arena) * value == best else "")
+        rates = sorted({row.lr for row in self.rows})
+        shown = [[f"{lr:g}", *(cells.get((lr, name), Text("")) for name in suite.optimizers)] for lr in rates]
+        one = self.seconds[next(iter(suite.optimizers))]
+        ratios = [f"about {number(x / one, 2)}x" if x and one else "" for x in self.seconds.values()]
+        shown.append([Text(text, "dim") for text in ("step time", *ratios)])
+        return Group(
+            Text.assemble(("A preview, not a result: ", "bold"), f"{arena}, {score}"),
+            text_table([("lr", False), *((name, True) for name in suite.optimizers)], shown),
+            *(Text(f"failed: {row.error}", "bold red") for row in self.rows if row.status == "failed"),
+            whole(f"for a result, with a search and new seeds:\n    {self.command}"),
+        )
 
 
 def preview(
@@ -110,13 +129,15 @@ def preview(
         content = replace(content, optimizers={**content.optimizers, own.name: own.placed(Path(folder))})
         compared = [*(name for name in against if name != own.name), own.name]
         arenas = [arena] if arena else None
-        overrides = Overrides(arenas=arenas, optimizers=compared, settings=settings or {}, preview=True)
-        where = places("cpu", workers, "data")
+        made = changed(content, Overrides(arenas=arenas, optimizers=compared, settings=settings or {}, preview=True))
         tell = partial(say, is_error=True) if progress else lambda text: None
-        made = changed(content, overrides)
-        trials = run_preview(made, lr, where, tell)
+        trials = run_preview(made, lr, places("cpu", workers, "data"), tell)
     rows = [_row(made, spec, record) for spec, record in trials]
-    seconds = {name: _step_seconds(x for spec, x in trials if spec.optimizer.name == name) for name in made.optimizers}
+    seconds = dict[str, float | None]()
+    for name in made.optimizers:
+        costs = [x.cost for spec, x in trials if spec.optimizer.name == name and x.status == "finished" and x.cost]
+        steps = [(x.seconds.forward + x.seconds.backward + x.seconds.step) / x.steps for x in costs]
+        seconds[name] = median(steps) if steps else None
     return Previewed(rows, names_of(PreviewRow), suite=made, seconds=seconds)
 
 
@@ -124,31 +145,3 @@ def _row(suite: schema.Suite, spec: TrialSpec, record: Record) -> PreviewRow:
     metric, error = suite.arenas[spec.arena.name].metric, str(record.error or "")
     value = record.final("val")[metric] if record.status == "finished" else None
     return PreviewRow(spec.optimizer.name, spec.lr, metric, value, record.status, error)
-
-
-def _step_seconds(records: Iterable[Record]) -> float | None:
-    costs = [x.cost for x in records if x.cost and x.status == "finished"]
-    return median((x.seconds.forward + x.seconds.backward + x.seconds.step) / x.steps for x in costs) if costs else None
-
-
-def preview_view(rows: Previewed, suite: schema.Suite) -> Group:
-    """A row for each learning rate, a column for each optimizer, and step times relative to the first one."""
-    ((arena, plan),) = suite.arenas.items()
-    score = f"{plan.metric} ({suite.better(arena)}) on the {suite.selection_name} split"
-    score += f" after {plan.sweep_steps} steps, one seed"
-    cells = {(row.lr, row.optimizer): Text(row.status, "red") for row in rows}
-    for name in suite.optimizers:
-        values = {row.lr: row.value for row in rows if row.optimizer == name and row.value is not None}
-        best = max((suite.sign(arena) * value for value in values.values()), default=0.0)
-        for lr, value in values.items():
-            cells[lr, name] = Text(number(value), "bold" if suite.sign(arena) * value == best else "")
-    rates = sorted({row.lr for row in rows})
-    shown = [[f"{lr:g}", *(cells.get((lr, name), Text("")) for name in suite.optimizers)] for lr in rates]
-    one = rows.seconds[next(iter(suite.optimizers))]
-    ratios = [f"about {number(x / one, 2)}x" if x and one else "" for x in rows.seconds.values()]
-    shown.append([Text(text, "dim") for text in ("step time", *ratios)])
-    return Group(
-        Text.assemble(("A preview, not a result: ", "bold"), f"{arena}, {score}"),
-        text_table([("lr", False), *((name, True) for name in suite.optimizers)], shown),
-        *(Text(f"failed: {row.error}", "bold red") for row in rows if row.status == "failed"),
-    )

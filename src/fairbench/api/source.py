@@ -79,12 +79,10 @@ class _Module:
     def _import(self, name: str, module: ModuleType, text: str) -> None:
         """Import a module, and its submodules that the source names, which another import may have loaded."""
         self.imports.add(f"import {module.__name__} as {name}" if name != module.__name__ else f"import {name}")
-        for chain in _chains(text, name):
-            path = module.__name__
-            for attribute in chain:
-                path = f"{path}.{attribute}"
-                if path in sys.modules:
-                    self.imports.add(f"import {path}")
+        for node in ast.walk(ast.parse(text)):
+            path = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+            if path.startswith(f"{name}.") and (full := module.__name__ + path.removeprefix(name)) in sys.modules:
+                self.imports.add(f"import {full}")
 
     def _refusal(self, reason: str) -> UsageError:
         return UsageError(f"{self._subject} cannot be used in trials, which run in other processes: {reason}; {REMEDY}")
@@ -98,9 +96,9 @@ def _text(defined: Any) -> str | None:
             statements = ast.parse("".join(lines)).body
         except SyntaxError:
             continue
-        kinds = (ast.ClassDef, ast.FunctionDef)
-        found = [x for x in statements if isinstance(x, kinds) and x.name == defined.__name__]
-        for statement in reversed(found):
+        for statement in statements:
+            if not (isinstance(statement, ast.ClassDef | ast.FunctionDef) and statement.name == defined.__name__):
+                continue
             first = min([statement.lineno, *(x.lineno for x in statement.decorator_list)])
             if first <= function.__code__.co_firstlineno <= (statement.end_lineno or 0):
                 return "".join(lines[first - 1 : statement.end_lineno]).rstrip("\n")
@@ -127,17 +125,6 @@ def _globals(text: str) -> set[str]:
         waiting += table.get_children()
         names |= {x.get_name() for x in table.get_symbols() if x.is_global() and x.is_referenced()}
     return names - {x.get_name() for x in top.get_symbols() if x.is_assigned()}
-
-
-def _chains(text: str, name: str) -> Iterator[list[str]]:
-    """The attributes that a source takes from a name, as ["nn", "functional", "relu"]."""
-    for node in ast.walk(ast.parse(text)):
-        chain: list[str] = []
-        while isinstance(node, ast.Attribute):
-            chain.insert(0, node.attr)
-            node = node.value
-        if chain and isinstance(node, ast.Name) and node.id == name:
-            yield chain
 
 
 def _is_importable(value: Any) -> bool:

@@ -4,16 +4,11 @@ import argparse
 import os
 import sys
 
-from fairbench.suites.loader import load_suite, suite_text
+from fairbench.suites.loader import load_suite
 
 OF_GPU = ("device", "cuda", "cudnn", "tf32")
 MORE = ("rich", "msgspec", "scipy", "matplotlib", "jinja2", "pyarrow", "schedulefree", "ray")
 """Distributions on which no result of a trial depends."""
-
-
-def show_suite(options: argparse.Namespace) -> str:
-    """The TOML of a suite, as it is."""
-    return suite_text(options.suite)
 
 
 def check_suite(options: argparse.Namespace) -> str:

@@ -100,12 +100,12 @@ class Datasets:
     options: argparse.Namespace
 
     def to_json(self) -> dict[str, Any]:
-        return {"datasets": [self._facts(config) for config in chosen_configs(self.options)]}
-
-    def _facts(self, config: DatasetConfig) -> dict[str, Any]:
-        about = {key: getattr(config.info, key) for key in ("title", "license", "repository")}
-        prepared = prepared_line(config.folder(self.options.data_root))
-        return {"name": config.dataset, "label": config.label, **about, "prepared": prepared}
+        found = []
+        for config in chosen_configs(self.options):
+            about = {key: getattr(config.info, key) for key in ("title", "license", "repository")}
+            prepared = prepared_line(config.folder(self.options.data_root))
+            found.append({"name": config.dataset, "label": config.label, **about, "prepared": prepared})
+        return {"datasets": found}
 
     def __str__(self) -> str:
         configs, root, lines = chosen_configs(self.options), self.options.data_root, list[str]()

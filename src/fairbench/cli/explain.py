@@ -65,9 +65,7 @@ def _record_file(name: str, directory: Path | None) -> Path:
         raise UsageError(f"no trial in {where} begins with {name!r}; give its study as --output-dir, or its file")
     if len(matching) > 1:
         ids = list(dict.fromkeys(file.stem for file in matching))
-        found, way = (
-            (ids, "more of the id") if len(ids) > 1 else ([str(file) for file in matching], "one of these files")
-        )
+        found, way = (ids, "more of the id") if ids[1:] else ([*map(str, matching)], "one of these files")
         raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {some(found)}; give {way}")
     return matching[0]
 

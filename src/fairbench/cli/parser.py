@@ -171,8 +171,8 @@ def _add_describing(commands: Commands[Parser]) -> None:
     verbs = commands.add_parser("suite", help=text, description=f"{text}.").add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=Parser
     )
-    text = "print the TOML of a suite, to be copied and changed"
-    show = _add(verbs, "show", text, _in("catalog:show_suite"), "mini > my.toml")
+    text, loader = "print the TOML of a suite, to be copied and changed", "fairbench.suites.loader"
+    show = _add(verbs, "show", text, lambda o: import_module(loader).suite_text(o.suite), "mini > my.toml")
     check = _add(verbs, "check", "check a suite file", _in("catalog:check_suite"), "my.toml", "0 valid; 2 not")
     for command in (show, check):
         command.add_argument("suite", metavar="SUITE", help="name or TOML file")

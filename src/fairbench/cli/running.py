@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -45,14 +44,13 @@ class Target:
 
 
 def target(options: argparse.Namespace) -> Target:
-    """What the options of run, plan and slurm choose."""
+    """What the options of run, plan and slurm choose; the folders of --images and --text are prepared."""
     suite = chosen_suite(options)
     directory = Path(options.output_dir or Path("results") / suite.name)
     history = check_directory(suite, directory)
-    kind = device_kind(options.device, history)
-    chosen = _places(
-        options, kind, f"{directory} has trials of the CPU" if history.plans else "torch finds no GPU here"
-    )
+    reason = f"{directory} has trials of the CPU" if history.plans else "torch finds no GPU here"
+    chosen = _places(options, device_kind(options.device, history), reason)
+    _prepare_own_data(options, suite)
     return Target(suite, directory, chosen, _choice(options, history, chosen) if options.device == "auto" else "")
 
 
@@ -94,7 +92,6 @@ def run(options: argparse.Namespace) -> fb.Page:
     """Run or resume a suite, and write its report."""
     run_options = chosen_run_options(options)
     chosen = target(options)
-    prepare_own_data(options, chosen.suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
 
@@ -139,10 +136,10 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
     )
 
 
-def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
+def _prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
     """Prepare the folders of --images and --text; data of a suite file are prepared by `fairbench data`."""
-    folders: Mapping[str, str | None] = {"--images": options.images, "--text": options.text}
-    given = {option: Path(folder) for option, folder in folders.items() if folder}
+    folders = ("--images", options.images), ("--text", options.text)
+    given = {option: Path(folder) for option, folder in folders if folder}
     for option, folder in given.items():
         if not folder.exists():
             raise UsageError(f"{option} {folder}: there is no such folder or file in {Path.cwd()}")
@@ -164,7 +161,6 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
 def plan(options: argparse.Namespace) -> fb.Estimate:
     """The trials of a run, and what they can detect."""
     chosen = target(options)
-    prepare_own_data(options, chosen.suite)
 
     from fairbench.api.plan import planned
 

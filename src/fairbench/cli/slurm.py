@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_run_options, prepare_own_data, target
+from fairbench.cli.running import chosen_run_options, target
 from fairbench.common.errors import UsageError
 from fairbench.runner.preemption import TO_BE_CONTINUED
 from fairbench.study.folder import LOGS
@@ -52,7 +52,6 @@ def slurm(options: argparse.Namespace) -> str:
     options.device = device_of(options)
     chosen_run_options(options)
     chosen = target(options)
-    prepare_own_data(options, chosen.suite)
 
     from fairbench.runner.run_study import check_data  # slow to import
 
@@ -83,8 +82,7 @@ def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
         "open-mode": "append",
         "signal": f"B:USR1@{WARNING}",
     }
-    given = {option: value for option, value in directives.items() if value is not None}
-    lines = [f'--{option}="{value.translate(ESCAPED)}"' for option, value in given.items()]
+    lines = [f'--{option}="{x.translate(ESCAPED)}"' for option, x in directives.items() if x is not None]
     # The user's options come later and override these.
     workers = "" if options.ray else f"{GPUS if options.device == 'cuda' else CORES} "
     run = shlex.join([sys.executable, "-m", "fairbench", "run"])

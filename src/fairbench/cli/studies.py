@@ -27,11 +27,9 @@ def watch(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> Any:
     """Write the comparison of a study with another study, or with a publication."""
-    from fairbench.report.page import write_document  # slow to import, and no other command needs it
-
-    document = fb.compare(options.directory, options.other).document
-    write_document(document, options.output_dir or options.directory)
-    return document
+    compared = fb.compare(options.directory, options.other)
+    compared.save(options.output_dir or options.directory)
+    return compared.document
 
 
 def open_page(options: argparse.Namespace) -> int:
