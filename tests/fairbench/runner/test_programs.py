@@ -174,6 +174,9 @@ def test_an_optimizer_that_needs_more_of_the_loop_says_so(tmp_path, monkeypatch)
     assert trial.optimizer(model, lr=0.1, provides=["closure"]).param_groups[0]["lr"] == 0.01
     with pytest.raises(UsageError, match="begin with train_, val_ or test_"):
         trial.log(1, loss=1.0)
+    write_program(tmp_path, keys='results = "*.csv"')
+    with pytest.raises(UsageError, match=r"trial.log writes metrics.jsonl: leave results out of the suite"):
+        begun(tmp_path / "b", program_spec()).log(1, train_loss=1.0)
 
 
 @pytest.fixture

@@ -229,9 +229,3 @@ def test_what_trial_log_writes_has_the_names_of_the_suite(here):
     record = run(program_spec())
     assert record.result.final == {"val": {"loss": 2.0}, "test": {"loss": 3.0}}
     assert list(record.details.loss_curve.steps) == [20]
-
-
-def test_trial_log_in_a_suite_with_other_results(here):
-    write_program(here, LOGS, COMMAND.replace(" -S", ""), keys='results = "*.csv"')
-    with pytest.raises(ProgramFailed, match=r"trial.log writes metrics.jsonl: leave results out of the suite"):
-        run(program_spec())
