@@ -112,14 +112,6 @@ class Section(Generic[SourceT]):
     always: bool = False
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A statement about the source: its topic in a few words, and one or more sentences."""
-
-    topic: str
-    text: str
-
-
 @dataclass
 class Document(Generic[SourceT]):
     """A report before it is written; figures are drawn by those that need them.
@@ -160,7 +152,7 @@ class Document(Generic[SourceT]):
                 content.append(whole(f"{plural(notes, 'note')}; fairbench audit {self.page.parent} shows them"))
             shown = [x.name for x in self.outputs if x.in_terminal and x.name in self.tables]
             content += (rich_table(self.tables[name]) for name in shown)
-            content += (Text.assemble((finding.topic, "bold"), ": ", finding.text) for finding in self.findings)
+            content += (Text.assemble((topic, "bold"), ": ", text) for topic, text in self.findings.items())
         failed = [Text(f"{plural(self.failed, 'trial')} failed", "bold red")] if self.failed else []
         tables = f"tables in {', '.join(map(str, self.files))}"
         where = f"everything in {self.page.parent}, the report in {self.page}" if self.page_name else tables
@@ -183,11 +175,11 @@ class Document(Generic[SourceT]):
         return {view.name: view for view in views if view.rows}
 
     @cached_property
-    def findings(self) -> list[Finding]:
-        """The statements that flags and tables do not make, the most important first."""
-        found = [(topic, partial(of, self.source)) for topic, of in (x.finding for x in self.outputs if x.finding)]
-        said = [(topic, attempted(text, "This cannot be computed: {}.".format)) for topic, text in found]
-        return [Finding(topic, text) for topic, text in said if text]
+    def findings(self) -> dict[str, str]:
+        """Statements by their topics that flags and tables do not make, the most important first."""
+        found = {topic: partial(of, self.source) for topic, of in (x.finding for x in self.outputs if x.finding)}
+        said = {topic: attempted(of, "This cannot be computed: {}.".format) for topic, of in found.items()}
+        return {topic: text for topic, text in said.items() if text}
 
     def write_data(self, directory: Path) -> dict[str, Table[Any]]:
         """Write each data file before the next is made; returns their columns by the names of the files, without rows.

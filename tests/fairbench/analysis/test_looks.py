@@ -201,12 +201,8 @@ def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
 def test_the_report_and_the_plan_name_the_looks():
     the_study = with_looks()
     look, _ = run(the_study, EASY)
-    (verdicts,) = [
-        x.text
-        for x in study_report(Analyses(history(the_study), look)).findings
-        if x.topic == "Meaning of the verdicts"
-    ]
-    assert "An arm has 3, 6 or 12 seeds" in verdicts
+    findings = study_report(Analyses(history(the_study), look)).findings
+    assert "An arm has 3, 6 or 12 seeds" in findings["Meaning of the verdicts"]
 
 
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])

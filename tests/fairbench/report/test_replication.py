@@ -189,7 +189,7 @@ def test_what_a_comparison_with_the_paper_says(tmp_path, check_files):
     for name, (the_study, scores) in SAYS.items():
         compared = replicated(PAPER, Analyses(history(the_study), Records(finals(the_study, **scores))))
         flags = [flag.text for flag in compared.flags if flag.name in ("other settings", "incomplete")]
-        findings = [f"{finding.topic}: {finding.text}" for finding in compared.findings]
+        findings = [f"{topic}: {text}" for topic, text in compared.findings.items()]
         said += [f"== {name} ==", *flags, *findings, ""]
     (tmp_path / "says.txt").write_text("\n".join(said))
     check_files("replication", tmp_path / "says.txt")

@@ -78,7 +78,7 @@ def page(folder):
 
 
 def said(report):
-    return {finding.topic: finding.text for finding in report.findings}
+    return report.findings
 
 
 def test_two_reports_of_the_same_records_are_the_same_bytes_without_a_date(tmp_path, figures, usual_figures):
@@ -172,7 +172,7 @@ def test_what_reports_say(tmp_path, check_files):
     said = []
     for name, (the_study, scores, options) in SAYS.items():
         report = write(tmp_path / name, the_study, scores, **options)
-        findings = [f"{finding.topic}: {finding.text}" for finding in report.findings]
+        findings = [f"{topic}: {text}" for topic, text in report.findings.items()]
         said += [f"== {name} ==", *(flag.text for flag in report.source.of(audit)), *findings, ""]
     (tmp_path / "says.txt").write_text("\n".join(said))
     check_files("report", tmp_path / "says.txt")
@@ -195,8 +195,7 @@ class Watched(Records):
 
 def test_many_mechanisms_take_few_lines():
     the_study = study(("vit",), (*(f"O{i}" for i in range(1, 8)), "PsiLogic"))
-    findings = study_report(Analyses(history(the_study), Watched(finals(the_study)))).findings
-    found = {finding.topic: finding.text for finding in findings}
+    found = study_report(Analyses(history(the_study), Watched(finals(the_study)))).findings
     assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
     assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
 
