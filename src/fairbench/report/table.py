@@ -71,8 +71,7 @@ class Field:
 
     def to_json(self) -> dict[str, Any]:
         """The column in a Frictionless table schema."""
-        units = [unit for end, unit in UNITS.items() if self.name.endswith(end)]
-        unit = {"unit": units[0]} if units else {}
+        unit = next(({"unit": unit} for end, unit in UNITS.items() if self.name.endswith(end)), {})
         kind, begin = ("any", "list: ") if self.item else (self.type, "")  # its library refuses the lists of Parquet
         return {"name": self.name, "type": kind, "description": f"{begin}{self.description}", **unit}
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 from scipy.optimize import isotonic_regression
 
@@ -118,7 +118,6 @@ def log_axis(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_major_locator(LogLocator(subs=parts) if wide else MaxNLocator(5))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def mark(panel: Panel, style: ArmStyle, *artists: Artist) -> None:

@@ -73,13 +73,14 @@ TRIAL: Sequence[Fact] = (
 def columns(results: Results, runs: Sequence[Run]) -> list[Column]:
     """The columns of the file: those that every study has, then those of its metrics, machines and mechanisms."""
     phase, machine = "seconds of the trial in this phase; total: in all", "machine or version with which the trial ran"
+    options, encode = "hyperparameters of the optimizer, as JSON", msgspec.json.encode
     return [
         *(Column(name, kind, words, value=value) for name, kind, value, words in TRIAL),
         *_metrics(results),
         *_of_keys(runs, lambda x: plain_values(x.cost.seconds) if x.cost else None, "seconds_", "number", phase),
         *_of_keys(runs, lambda x: x.environment, "environment_", "string", machine),
         *_mechanism(runs),
-        Column("hyperparameters", "string", "hyperparameters of the optimizer, as JSON", value=_hyperparameters),
+        Column("hyperparameters", "string", options, value=lambda x: encode(x.options, order="sorted").decode()),
     ]
 
 
@@ -155,10 +156,6 @@ def _value(part: Part, key: str, run: Run) -> Any:
 
 def _keys(runs: Sequence[Run], part: Part) -> list[str]:
     return sorted({key for run in runs for key in part(run) or ()})
-
-
-def _hyperparameters(run: Run) -> str:
-    return msgspec.json.encode(run.options, order="sorted").decode()
 
 
 def _final(selection: str, split: str, metric: str, run: Run) -> float | None:

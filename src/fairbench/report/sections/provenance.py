@@ -78,14 +78,10 @@ def _training(analyses: Analyses) -> Iterator[str]:
     """What all trials have in common, and each plan of the study."""
     suite, history = analyses.suite, analyses.history
     training = suite.training
-    warmup = (
-        f"linear learning-rate warm-up over {training.warmup_steps} steps, then "
-        if training.warmup_steps
-        else "learning rate by "
-    )
-    clipping = (
-        f"gradients clipped to a global norm of {rate(training.clip_norm)}" if training.clip_norm > 0 else "no clipping"
-    )
+    linear = f"linear learning-rate warm-up over {training.warmup_steps} steps, then "
+    warmup = linear if training.warmup_steps else "learning rate by "
+    clipped = f"gradients clipped to a global norm of {rate(training.clip_norm)}"
+    clipping = clipped if training.clip_norm > 0 else "no clipping"
     sweep, final = (", ".join(map(str, seeds)) for seeds in (suite.sweep.seeds, suite.final.seeds))
     yield (
         f"All trials: {warmup}the schedule of the table “treatment”; {clipping}. Sweep seeds {sweep}; "

@@ -89,10 +89,6 @@ def main_table(analyses: Analyses) -> TableView:
     """Table 1 of a paper: the primary metric of every optimizer in every arena."""
     suite = analyses.suite
     found = {(a.arena, a.optimizer): a for a in analyses.of(aggregates) if a.metric == suite.arenas[a.arena].metric}
-    compared: dict[tuple[str, str], list[Comparison]] = {}
-    for c in analyses.comparisons:
-        for name in (c.optimizer, c.baseline):
-            compared.setdefault((c.arena, name), []).append(c)
 
     def column(arena: str) -> Column:
         of_arena = {name: found[arena, name] for name in suite.optimizers}
@@ -101,7 +97,7 @@ def main_table(analyses: Analyses) -> TableView:
 
         def mean(optimizer: str) -> Emphasized:
             """The mean, a win if each verdict on it is better; a bold deviation would say nothing."""
-            of = compared.get((arena, optimizer), ())
+            of = [c for c in analyses.comparisons if c.arena == arena and optimizer in c.pair[1:]]
             won = [c.is_win if c.optimizer == optimizer else c.verdict == "worse" for c in of]
             return Emphasized(shown[optimizer], bool(won) and all(won), bold="[^~]+")
 
