@@ -17,7 +17,6 @@ from fairbench.suites.overrides import named_optimizers
 Given = str | Callable[..., Any]
 """A name, `module:Class` or `path/to/file.py:Class`, or a class or function."""
 FOLDER = "optimizers"
-EMPTY: Mapping[str, OptimizerPlan] = {}
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class UserOptimizer:
 
 
 def user_optimizer(
-    optimizer: Given, name: str | None = None, known: Mapping[str, OptimizerPlan] = EMPTY
+    optimizer: Given, name: str | None = None, known: Mapping[str, OptimizerPlan] | None = None
 ) -> UserOptimizer:
     """The optimizer that a user gives.
 
@@ -60,7 +59,7 @@ def user_optimizer(
         UsageError: there is no such optimizer, or trials cannot load it.
     """
     if isinstance(optimizer, str):
-        ((own, plan),) = named_optimizers([optimizer], known).items()
+        ((own, plan),) = named_optimizers([optimizer], known or {}).items()
         return UserOptimizer(name or own, plan)
     if not callable(optimizer) or not hasattr(optimizer, "__qualname__"):
         named = "or what a file names, as 'path/to/file.py:Name', which may be a partial"

@@ -21,8 +21,6 @@ from fairbench.common.terminal import say
 from fairbench.report.table import Table, names_of
 from fairbench.runner.devices import places
 from fairbench.runner.preview import run_preview
-from fairbench.study.record import Record
-from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites import schema
 from fairbench.suites.loader import changed
 from fairbench.suites.overrides import Overrides
@@ -132,16 +130,14 @@ def preview(
         made = changed(content, Overrides(arenas=arenas, optimizers=compared, settings=settings or {}, preview=True))
         tell = partial(say, is_error=True) if progress else lambda text: None
         trials = run_preview(made, lr, places("cpu", workers, "data"), tell)
-    rows = [_row(made, spec, record) for spec, record in trials]
+    rows = []
+    for spec, record in trials:
+        metric, error = made.arenas[spec.arena.name].metric, str(record.error or "")
+        value = record.final("val")[metric] if record.status == "finished" else None
+        rows.append(PreviewRow(spec.optimizer.name, spec.lr, metric, value, record.status, error))
     seconds = dict[str, float | None]()
     for name in made.optimizers:
         costs = [x.cost for spec, x in trials if spec.optimizer.name == name and x.status == "finished" and x.cost]
         steps = [(x.seconds.forward + x.seconds.backward + x.seconds.step) / x.steps for x in costs]
         seconds[name] = median(steps) if steps else None
     return Previewed(rows, names_of(PreviewRow), suite=made, seconds=seconds)
-
-
-def _row(suite: schema.Suite, spec: TrialSpec, record: Record) -> PreviewRow:
-    metric, error = suite.arenas[spec.arena.name].metric, str(record.error or "")
-    value = record.final("val")[metric] if record.status == "finished" else None
-    return PreviewRow(spec.optimizer.name, spec.lr, metric, value, record.status, error)

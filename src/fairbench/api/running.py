@@ -82,7 +82,7 @@ def check(optimizer: Given, suite: Suite | str | None = None, settings: Mapping[
     >>> fb.check("AdamW").ok
     True
     """
-    own = user_optimizer(optimizer, known=as_suite(suite).content.optimizers if suite else {})
+    own = user_optimizer(optimizer, known=as_suite(suite).content.optimizers if suite else None)
     with TemporaryDirectory() as folder:
         tables = {"optimizers": {own.name: asdict(own.placed(Path(folder)))}}
         for key, value in (settings or {}).items():

@@ -48,7 +48,11 @@ def explain(options: argparse.Namespace) -> Explained:
         raise UsageError(f"one trial is explained, or the difference between two; got {len(options.trials)}")
     files = [_record_file(name, options.output_dir) for name in options.trials]
     records = [_read(file) for file in files]
-    lines = [line for file, record in zip(files, records, strict=True) for line in _describe(file, record)]
+    lines = []
+    for file, record in zip(files, records, strict=True):
+        lines.append(f"{file.stem}  {TrialSpec.from_json(record.spec).label()}: {record.status}")
+        lines += [f"  {record.error}"] if record.error else []
+        lines += [f"  {key}: {value}" for key, value in (record.environment or {}).items()]
     if len(records) == 1:
         return Explained(records, [*lines, *_compare_with_plan(files[0].parent.parent, records[0])])
     return Explained(records, [*lines, *_differences(records[0].spec, records[1].spec)])
@@ -83,13 +87,6 @@ def _checked(content: bytes) -> ShownRecord:
     spec = build(TrialSpec, record.spec, ())
     build(float, spec.optimizer.options.get("lr"), ("spec", "optimizer", "options", "lr"))
     return record
-
-
-def _describe(file: Path, record: ShownRecord) -> list[str]:
-    lines = [f"{file.stem}  {TrialSpec.from_json(record.spec).label()}: {record.status}"]
-    if record.error:
-        lines.append(f"  {record.error}")
-    return lines + [f"  {key}: {value}" for key, value in (record.environment or {}).items()]
 
 
 def _compare_with_plan(directory: Path, record: ShownRecord) -> list[str]:

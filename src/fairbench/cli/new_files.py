@@ -9,19 +9,16 @@ from string import Template
 
 from fairbench.common.errors import UsageError
 
-
-def new_optimizer(options: argparse.Namespace) -> str:
-    """`fairbench new-optimizer`."""
-    return _written("optimizer", options.name, ["check {0}", "try {0}", "run --suite mini --add-optimizer {0}"])
-
-
-def new_arena(options: argparse.Namespace) -> str:
-    """`fairbench new-arena`."""
-    run = f"run --arenas {{0}} --optimizers AdamW,PsiLogic --output-dir results/{options.name}"
-    return _written("arena", options.name, [run])
+NEXT = {
+    "optimizer": ("check {0}", "try {0}", "run --suite mini --add-optimizer {0}"),
+    "arena": ("run --arenas {0} --optimizers AdamW,PsiLogic --output-dir results/{1}",),
+}
+"""The commands for the new file, by its kind."""
 
 
-def _written(kind: str, name: str, commands: list[str]) -> str:
+def new(options: argparse.Namespace) -> str:
+    """`fairbench new-optimizer` and `fairbench new-arena`."""
+    kind, name = options.command.removeprefix("new-"), options.name
     class_name = "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # my_rule contains MyRule
     if not name.isidentifier() or keyword.iskeyword(name) or not class_name.isidentifier():
         raise UsageError(f"{name!r} is no valid name in Python; use letters, digits and _, as in my_rule")
@@ -32,5 +29,5 @@ def _written(kind: str, name: str, commands: list[str]) -> str:
         raise UsageError(f"{path} would hide the module {name!r}, which Python already has; choose a different name")
     template = Template((resources.files("fairbench.cli.templates") / f"{kind}.txt").read_text())
     path.write_text(template.substitute(Name=class_name))
-    lines = (f"\n    fairbench {command.format(f'{path}:{class_name}')}" for command in commands)
+    lines = (f"\n    fairbench {command.format(f'{path}:{class_name}', name)}" for command in NEXT[kind])
     return f"wrote {path}, a working {kind}. Adapt it, then\n{''.join(lines)}"

@@ -189,7 +189,6 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     from fairbench.suites.overrides import Overrides
 
     name = _suite_name(options)
-    folders = {"images": options.images, "text": options.text}
     compiled = {"training.compile": True} if options.compile else {}
     overrides = Overrides(
         arenas=names("--arenas", options.arenas),
@@ -199,7 +198,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         seeds=_seeds(options.seeds),
         steps=options.steps,
         lr_grid=options.lr_grid or "",
-        folders={kind: folder for kind, folder in folders.items() if folder},
+        folders={kind: folder for kind in ("images", "text") if (folder := getattr(options, kind))},
         reference=options.reference or "",
     )
     return load_suite(name, overrides)
@@ -231,10 +230,9 @@ def _of_program(options: argparse.Namespace) -> dict[str, Any]:
     name, _, direction = options.metric.removeprefix("val/").rpartition(":")
     if not name or direction not in ("min", "max"):
         raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")
-    keys = {"program": options.program, "metrics": {name: direction}}
-    arena = f"arenas.{PROGRAM_SUITE}"
-    values = {f"{arena}.model.{key}": value for key, value in keys.items()}
-    return {**values, f"{arena}.metric": name, f"{arena}.margin": options.margin}
+    model = {"model.program": options.program, "model.metrics": {name: direction}}
+    arena = {**model, "metric": name, "margin": options.margin}
+    return {f"arenas.{PROGRAM_SUITE}.{key}": value for key, value in arena.items()}
 
 
 def _seeds(text: str | None) -> int | list[int] | None:

@@ -199,7 +199,7 @@ def _add_own_code(commands: Commands[Parser]) -> None:
         add_setting(command.add_argument)
     for kind in ("optimizer", "arena"):
         text = f"write a template of an {kind}, which works unchanged"
-        new = _add(commands, f"new-{kind}", text, _in(f"new_files:new_{kind}"), f"my_{kind}")
+        new = _add(commands, f"new-{kind}", text, _in("new_files:new"), f"my_{kind}")
         new.add_argument("name", metavar="NAME", help="of the file NAME.py")
 
 

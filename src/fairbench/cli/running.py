@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,29 +29,20 @@ AGAINST = "AdamW"
 """The optimizer with which a preview compares, unless it is the previewed one."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """What a command runs, and where, with one place for each concurrent trial: settled once, from options and plans.
+def target(options: argparse.Namespace) -> tuple[Suite, Path, list[Place], str]:
+    """What the options of run, plan and slurm choose; the folders of --images and --text are prepared.
 
-    Attributes:
-        device: how the device was chosen, in a line; empty if it was given.
+    Returns:
+        The suite, the directory of the study, a place for each concurrent trial, and a line that says how the device
+        was chosen, empty if it was given.
     """
-
-    suite: Suite
-    directory: Path
-    places: list[Place]
-    device: str
-
-
-def target(options: argparse.Namespace) -> Target:
-    """What the options of run, plan and slurm choose; the folders of --images and --text are prepared."""
     suite = chosen_suite(options)
     directory = Path(options.output_dir or Path("results") / suite.name)
     history = check_directory(suite, directory)
     reason = f"{directory} has trials of the CPU" if history.plans else "torch finds no GPU here"
     chosen = _places(options, device_kind(options.device, history), reason)
     _prepare_own_data(options, suite)
-    return Target(suite, directory, chosen, _choice(options, history, chosen) if options.device == "auto" else "")
+    return suite, directory, chosen, _choice(options, history, chosen) if options.device == "auto" else ""
 
 
 def _places(options: argparse.Namespace, kind: str, reason: str) -> list[Place]:
@@ -91,7 +82,7 @@ def _choice(options: argparse.Namespace, history: History, chosen: list[Place]) 
 def run(options: argparse.Namespace) -> fb.Page:
     """Run or resume a suite, and write its report."""
     run_options = chosen_run_options(options)
-    chosen = target(options)
+    suite, directory, where, device = target(options)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
 
@@ -100,15 +91,15 @@ def run(options: argparse.Namespace) -> fb.Page:
     from fairbench.runner.run_study import run_study
 
     console = Terminal(quiet=options.quiet)
-    if chosen.device:
-        console.print(chosen.device, style="dim", highlight=False)
+    if device:
+        console.print(device, style="dim", highlight=False)
     observers: list[Observer] = [LiveProgress(console, verbose=options.verbose)]
     if options.tensorboard:
         from fairbench.runner.progress.tensorboard import TensorBoard
 
-        observers.append(TensorBoard(chosen.directory / TENSORBOARD, chosen.suite.sweep.extra))
-    run_study(chosen.suite, chosen.directory, replace(run_options, places=chosen.places), observers)
-    page = fb.open(chosen.directory).report()
+        observers.append(TensorBoard(directory / TENSORBOARD, suite.sweep.extra))
+    run_study(suite, directory, replace(run_options, places=where), observers)
+    page = fb.open(directory).report()
     page.document.brief = options.quiet
     return page
 
@@ -160,18 +151,17 @@ def _prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
 
 def plan(options: argparse.Namespace) -> fb.Estimate:
     """The trials of a run, and what they can detect."""
-    chosen = target(options)
+    suite, directory, where, device = target(options)
 
     from fairbench.api.plan import planned
 
-    found = planned(chosen.suite, chosen.directory, chosen.places, options.freeze, partial(say, is_error=True))
-    return replace(found, device=chosen.device)
+    found = planned(suite, directory, where, options.freeze, partial(say, is_error=True))
+    return replace(found, device=device)
 
 
 def preview(options: argparse.Namespace) -> Previewed:
     """Preview an optimizer, with the command for a study of it."""
-    default = [] if options.optimizer == AGAINST else [AGAINST]
-    others = default if options.against is None else names("--against", options.against) or []
+    others = names("--against", options.against) or [x for x in (AGAINST,) if x != options.optimizer]
 
     from fairbench.runner.preview import read_rates
 

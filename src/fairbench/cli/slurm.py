@@ -51,14 +51,14 @@ def slurm(options: argparse.Namespace) -> str:
     """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not."""
     options.device = device_of(options)
     chosen_run_options(options)
-    chosen = target(options)
+    suite, folder, _, _ = target(options)
 
     from fairbench.runner.run_study import check_data  # slow to import
 
-    check_data(chosen.suite, str(options.data_root or "data"))
+    check_data(suite, str(options.data_root or "data"))
     options.offline = True  # a run needs no network, and the nodes of many clusters have none
-    directory = Path.cwd() / chosen.directory
-    script = _script(options, chosen.suite.name, directory)
+    directory = Path.cwd() / folder
+    script = _script(options, suite.name, directory)
     try:
         (directory / LOGS).mkdir(parents=True, exist_ok=True)
     except OSError as error:

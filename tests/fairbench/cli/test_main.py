@@ -144,9 +144,9 @@ def test_impossible_suites_are_refused_before_any_trial(folder, capsys, check_me
 
 def test_trials_use_the_requested_gpus():
     words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
-    shared = target(parser().parse_args(words)).places
+    _, _, shared, _ = target(parser().parse_args(words))
     assert shared == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
-    assert target(parser().parse_args(words[:5])).places == [Place(device) for device in ("cuda:0", "cuda:2")]
+    assert target(parser().parse_args(words[:5]))[2] == [Place(device) for device in ("cuda:0", "cuda:2")]
 
 
 def test_names_are_no_markup(folder, capsys):
@@ -218,8 +218,8 @@ def test_a_device_is_chosen_and_named(finished, monkeypatch):
     def chosen(gpus, *words, directory=Path("none")):
         for module in ("runner.devices", "cli.running"):
             monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
-        found = target(parser().parse_args(["run", *suite, *words, "-o", str(directory)]))
-        return [place.device for place in found.places], found.device
+        _, _, places, device = target(parser().parse_args(["run", *suite, *words, "-o", str(directory)]))
+        return [place.device for place in places], device
 
     suite = [str(finished.folder / "tiny.toml")]
 
