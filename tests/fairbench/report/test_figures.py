@@ -213,7 +213,7 @@ def test_one_seed_has_no_deviation_and_steps_are_whole():
     assert {text for *_, text in figure.parts[0].points} == {
         f"{name}, step {step}: 0.5000" for name in ("AdamW", "PsiLogic") for step in (5, 10)
     }
-    assert "±" not in figure.parts[0].summary
+    assert "±" not in "".join(figure.parts[0].said)
     assert "7.5" not in figure.svg
     assert "test accuracy (higher is better)" in figure.svg
     assert "validation" not in figure.svg

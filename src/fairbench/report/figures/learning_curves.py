@@ -13,7 +13,7 @@ from fairbench.common.formatting import mean_and_deviation, percent
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, titles
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import MOST_LABELS, draw_band, draw_line
-from fairbench.report.figures.style import ArmStyles, arm_labels, axis_label, no_line, reference_first
+from fairbench.report.figures.style import ArmStyles, Best, arm_labels, axis_label, no_line, reference_first
 
 MOST_POINTS = 20
 """The most values of a line of the training loss, which is recorded more often than can be seen."""
@@ -33,7 +33,8 @@ def draw_training_loss(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         (arm.arena, arm.optimizer): mean_curve([_thinned([*x.loss_curve.items()]) for x in arm.final if x.result])
         for arm in analyses.results.arms
     }
-    axes = dict.fromkeys(analyses.suite.arenas, ("training loss (lower is better)", False))
+    label: tuple[str, Best] = "training loss (lower is better)", "low"
+    axes = dict.fromkeys(analyses.suite.arenas, label)
     averaged = over_seeds(analyses.suite)
     about = f"Training loss: {averaged}, each value the mean of the window of steps that ends there"
     return _draw(analyses, styles, means, axes, "training_loss", "Training loss", about)
@@ -49,12 +50,12 @@ def _draw(
     analyses: Analyses,
     styles: ArmStyles,
     means: Mapping[tuple[str, str], Curve],
-    axes: Mapping[str, tuple[str, bool]],
+    axes: Mapping[str, tuple[str, Best]],
     name: str,
     title: str,
     about: str,
 ) -> Drawing | None:
-    """A panel for each arena with a line for each arm, the label of its y axis, and whether higher is better."""
+    """A panel for each arena with a line for each arm, the label of its y axis, and which values are better."""
     suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.compared_arenas if any(means[arena, name] for name in suite.optimizers)]
     if not arenas:
@@ -65,11 +66,9 @@ def _draw(
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         drawn = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
-        label, maximize = axes[arena]
-        panel.best = "high" if maximize else "low"
-        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in drawn]))
+        label, panel.best = axes[arena]
+        panel.axes.set(xlabel="training step" + no_line(arms, [arm for arm, _ in drawn]), ylabel=label)
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        panel.axes.set_ylabel(label)
         for arm, curve in drawn:
             style = replace(styles[arm.optimizer], end=labels[arena][arm.optimizer])
             steps, mean, std = zip(*curve, strict=True)
@@ -98,9 +97,8 @@ def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     drawn = [style for name, style in styles.items() if name in {arm.optimizer for arm, _ in curves}]
     figure, by_arena = line_panels(titles(analyses.suite, arenas), drawn)
     for arena, panel in by_arena.items():
-        panel.axes.set_xlabel("training step")
+        panel.axes.set(xlabel="training step", ylabel="acted, % of tensor steps")
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        panel.axes.set_ylabel("acted, % of tensor steps")
         for arm, shares in curves:
             if arm.arena == arena:
                 steps, values = [step for step, _ in shares], [100 * share for _, share in shares]

@@ -37,21 +37,20 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
     figure, by_arena = line_panels(titles(suite, arenas), styles.values())
     for arena, panel in by_arena.items():
-        label, maximize = axis_label(suite, arena)
+        label, panel.best = axis_label(suite, arena)
         arms = reference_first(results, arena)
         metric = suite.arenas[arena].metric
         sweep = {arm.optimizer: _values(arm.sweep, metric) for arm in arms}
         full = {arm.optimizer: _values(arm.full_length, metric) for arm in arms}
-        panel.axes.set_xlabel("learning rate" + no_line(arms, [x for x in arms if {**sweep, **full}[x.optimizer]]))
-        panel.best = "high" if maximize else "low"
-        panel.axes.set_ylabel(label)
+        absent = no_line(arms, [x for x in arms if {**sweep, **full}[x.optimizer]])
+        panel.axes.set(xlabel=f"learning rate{absent}", ylabel=label)
         log_axis(panel.axes, [lr for arm in arms for lr in arm.rates])
         panel.axes.margins(y=0.1)  # for the rings
         for arm in arms:
             style = styles[arm.optimizer]
             _draw_short(panel, arm, style, sweep[arm.optimizer])
             _draw_full(panel, arm, style, full[arm.optimizer])
-        _draw_lost(panel, arms, styles, worst=0.0 if maximize else 1.0)
+        _draw_lost(panel, arms, styles, worst=0.0 if panel.best == "high" else 1.0)
         if not any((*sweep.values(), *full.values())):
             panel.axes.set_yticks([])
         for scale in scales:

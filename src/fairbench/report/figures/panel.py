@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 from scipy.optimize import isotonic_regression
 
-from fairbench.report.figures.style import ArmStyle
+from fairbench.report.figures.style import ArmStyle, Best
 from fairbench.report.figures.text import POINTS_PER_INCH, panel_width, points_per_pixel, scale
 
 LABEL_HEIGHT = 0.18
@@ -81,12 +81,7 @@ class Panel:
     columns: tuple[str, ...] = ()
     ends: dict[str, tuple[ArmStyle, tuple[float, float]]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    best: Literal["", "high", "low"] = ""
-
-    @property
-    def summary(self) -> str:
-        """The panel in words."""
-        return " ".join(self.said)
+    best: Best = ""
 
     @property
     def data(self) -> dict[str, Any]:

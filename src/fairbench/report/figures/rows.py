@@ -48,7 +48,7 @@ def draw_intervals(
     margins: Mapping[str, float] | None = None,
     reverse: bool = False,
 ) -> Drawing | None:
-    """A panel for each arena, with a row for each value, and its margin as a band; reversed where lower is better."""
+    """A panel for each arena, with a row for each value and a line at 0; reversed where lower is better."""
     if not rows:
         return None
     left = min(2.9, width_for(row.label for of_arena in rows.values() for row in of_arena))
@@ -57,28 +57,22 @@ def draw_intervals(
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel(axis)
         panel.columns = axis, "low", "high"
-        _draw_rows(panel, rows[arena])
+        panel.axes.axvline(0, color=LIGHT["edge"], linewidth=1)
+        for i, row in enumerate(rows[arena]):
+            style = row.style
+            along = [row.value] if row.low is None or row.high is None else [row.low, row.value, row.high]
+            line: dict[str, Any] = {"color": style.color, "linewidth": 1.8, "marker": style.marker, "markersize": 7}
+            line |= {"markerfacecolor": style.color if row.sure else LIGHT["paper"], "markevery": [len(along) // 2]}
+            mark(panel, style, *panel.axes.plot(along, [i] * len(along), **line))
+            text = f"{row.name}: {interval(row.value, row.low, row.high)}"
+            panel.points.append(Point(row.value, i, style.index, (row.value, row.low, row.high), text))
+            panel.said.append(f"{text}.")
+        name_rows(panel, [(row.label, row.style) for row in rows[arena]], size=9)
         if margins:
             _draw_margin(panel.axes, margins[arena])
         if reverse:
             panel.axes.invert_xaxis()
     return finished(figure, by_arena, name, title, caption)
-
-
-def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
-    """Draw rows of values with their intervals, the first at the top, and a line at 0."""
-    axes = panel.axes
-    axes.axvline(0, color=LIGHT["edge"], linewidth=1)
-    for i, row in enumerate(rows):
-        style = row.style
-        along = [row.value] if row.low is None or row.high is None else [row.low, row.value, row.high]
-        line: dict[str, Any] = {"color": style.color, "linewidth": 1.8, "marker": style.marker, "markersize": 7}
-        line |= {"markerfacecolor": style.color if row.sure else LIGHT["paper"], "markevery": [len(along) // 2]}
-        mark(panel, style, *axes.plot(along, [i] * len(along), **line))
-        text = f"{row.name}: {interval(row.value, row.low, row.high)}"
-        panel.points.append(Point(row.value, i, style.index, (row.value, row.low, row.high), text))
-        panel.said.append(f"{text}.")
-    name_rows(panel, [(row.label, row.style) for row in rows], size=9)
 
 
 def _draw_margin(axes: Axes, margin: float) -> None:

@@ -50,8 +50,8 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     for panel, (arenas, rows) in zip(by_curve.values(), curves.items(), strict=True):
         metric = suite.arenas[arenas[0]].metric
         panel.best = "high" if suite.direction(arenas[0]) == "max" else "low"
-        panel.axes.set_xlabel("training steps of a run")
-        panel.axes.set_ylabel(f"test {metric} at the end ({suite.better(arenas[0])})")
+        label = f"test {metric} at the end ({suite.better(arenas[0])})"
+        panel.axes.set(xlabel="training steps of a run", ylabel=label)
         for name in dict.fromkeys([suite.reference, *(row.optimizer for row in rows)]):
             arms = [results.arm(x, name) for x in arenas if name in suite.optimizers_of(x)]
             _draw_arm(panel, analyses, arms, styles[name])
@@ -98,19 +98,17 @@ def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmSty
 def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """A panel for each ladder whose law is known, with a line for each optimizer."""
     suite = analyses.suite
-    known = suite.ladders
     trends: dict[str, list[SizeTrend]] = {}
     for row in analyses.of(size_trends):
         if row.speedup is not None:
             trends.setdefault(row.arena, []).append(row)
     if not trends:
         return None
-    titles = {name: f"{name}: {suite.facts(known[name][0]).title}" for name in trends}
+    titles = {name: f"{name}: {suite.facts(suite.ladders[name][0]).title}" for name in trends}
     figure, by_ladder = line_panels(titles, styles.values())
     for name, panel in by_ladder.items():
-        sizes = {x: plan.cell.parameters for x in known[name] if (plan := suite.arenas[x]).cell}
-        panel.axes.set_xlabel("parameters")
-        panel.axes.set_ylabel(f"speed-up over {styles[suite.reference].label}")
+        sizes = {x: plan.cell.parameters for x in suite.ladders[name] if (plan := suite.arenas[x]).cell}
+        panel.axes.set(xlabel="parameters", ylabel=f"speed-up over {styles[suite.reference].label}")
         panel.axes.axhline(1, color=LIGHT["edge"], linewidth=1)
         for row in trends[name]:
             _draw_trend(panel, row, sizes, styles[row.optimizer])

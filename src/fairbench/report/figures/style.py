@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
@@ -67,6 +67,7 @@ class ArmStyle:
         return self.index == 0
 
 
+Best = Literal["", "high", "low"]
 ArmStyles = Mapping[str, ArmStyle]
 """The style of each optimizer, the reference first."""
 
@@ -74,7 +75,7 @@ ArmStyles = Mapping[str, ArmStyle]
 def styles_of(suite: Suite) -> ArmStyles:
     """The style of each optimizer; its style depends on its name, so that it is the same in all studies."""
     names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
-    styles, labels, ends = _styles(names), short_names(names), short_names(names, _end_width())
+    styles, labels, ends = _styles(names), short_names(names), short_names(names, _name_width(LEFT + RIGHT))
     return {name: ArmStyle(i, labels[name], ends[name], *style_of(styles[name])) for i, name in enumerate(names)}
 
 
@@ -113,10 +114,6 @@ def _name_width(margins: float) -> float:
     return min(NAME_WIDTH, POINTS_PER_INCH * ((1 - LEAST) * panel_width() - margins))
 
 
-def _end_width() -> float:
-    return _name_width(LEFT + RIGHT)
-
-
 def short_names(names: Sequence[str], width: float | None = None) -> dict[str, str]:
     """Names shortened for figures, all of them different.
 
@@ -142,16 +139,16 @@ def reference_first(results: Results, arena: str) -> list[ArmResults]:
     return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
 
 
-def axis_label(suite: Suite, arena: str) -> tuple[str, bool]:
-    """Label of the axis of the primary metric, and whether higher is better."""
-    metric = suite.arenas[arena].metric
-    return f"{suite.selection_name} {metric} ({suite.better(arena)})", suite.direction(arena) == "max"
+def axis_label(suite: Suite, arena: str) -> tuple[str, Best]:
+    """Label of the axis of the primary metric, and which values are better."""
+    label = f"{suite.selection_name} {suite.arenas[arena].metric} ({suite.better(arena)})"
+    return label, "high" if suite.direction(arena) == "max" else "low"
 
 
 def arm_labels(arms: Sequence[ArmResults], width: float | None = None) -> dict[str, str]:
     """The short name of each arm of an arena, by default at the end of a line, with its mark."""
     marks = {arm.optimizer: seeds_mark(arm.count("finished"), len(arm.final)) for arm in arms}
-    return marked_names(marks, _end_width() if width is None else width)
+    return marked_names(marks, _name_width(LEFT + RIGHT) if width is None else width)
 
 
 def seeds_mark(remaining: int, planned: int) -> str:
