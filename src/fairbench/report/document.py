@@ -138,11 +138,6 @@ class Document(Generic[SourceT]):
     page_name: str = ""
     brief: bool = False
 
-    @property
-    def ok(self) -> bool:
-        """Whether no trial failed."""
-        return not self.failed
-
     def __rich__(self) -> Group:
         """The flags, the tables for a terminal, the findings, and the paths of the files; the last alone if brief."""
         content: list[RenderableType] = []

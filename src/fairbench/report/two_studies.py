@@ -83,11 +83,6 @@ def _verdict_data(found: TwoStudies) -> Table[dict[str, Any]]:
     return Table([dict(zip(columns, row, strict=True)) for row in rows], columns)
 
 
-def _plan_data(found: TwoStudies) -> Table[dict[str, Any]]:
-    rows = [{"setting": change.path, "a": str(change.before), "b": str(change.after)} for change in found.changes]
-    return Table(rows, ("setting", "a", "b"))
-
-
 def _verdict_column(side: str) -> Column:
     of = attrgetter(side.lower())
     return grid_column(side, lambda both: (of(both), ORDER.index(of(both).verdict), "changed" * both.changed))
@@ -178,7 +173,10 @@ TWO_STUDIES = (
                 (words("Setting", "path"), words("A", "before"), words("B", "after")),
                 "Settings of what both plans have, and machine, versions and revision of the records, where they "
                 "differ.",
-                data=_plan_data,
+                data=lambda found: Table(
+                    [{"setting": x.path, "a": str(x.before), "b": str(x.after)} for x in found.changes],
+                    ("setting", "a", "b"),
+                ),
                 file="compare_plans",
                 always=True,
                 texts=lambda found: (

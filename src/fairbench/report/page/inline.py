@@ -58,26 +58,20 @@ def _panel(group: Element, part: Panel, shared: dict[str, Element], prefix: str,
     svg = Element("svg", {"viewBox": " ".join(f"{x:g}" for x in part.box), "role": "img", **LINES})
     svg.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     ElementTree.SubElement(svg, "title", id=f"{prefix}-title").text = f"{title}: {part.title}"
-    ElementTree.SubElement(svg, "desc", id=f"{prefix}-desc").text = part.summary
+    ElementTree.SubElement(svg, "desc", id=f"{prefix}-desc").text = " ".join(part.said)
     ElementTree.SubElement(svg, "defs").extend(needed.values())
     svg.append(group)
     for element in (*svg.iter("defs"), group):
         for each in element.iter():
             _adopt(each, prefix, needed)
     for markers in group.iter("g"):
-        _say_once(markers)
-    return ElementTree.tostring(svg, encoding="unicode")
-
-
-def _say_once(markers: Element) -> None:
-    """Move the colors that all markers of a line share to their group, so that a page has fewer bytes."""
-    if len(markers) > 1 and all(marker.tag == "use" for marker in markers):
-        shared = set.intersection(*(set(marker.attrib.items()) for marker in markers))
-        for name, value in sorted(shared):
-            if name.startswith(("fill", "stroke")):
-                markers.set(name, value)
+        if len(markers) > 1 and all(marker.tag == "use" for marker in markers):
+            shared_by_all = set.intersection(*(set(marker.attrib.items()) for marker in markers))
+            for name, value in sorted(x for x in shared_by_all if x[0].startswith(("fill", "stroke"))):
+                markers.set(name, value)  # once for all of them, so that a page has fewer bytes
                 for marker in markers:
                     del marker.attrib[name]
+    return ElementTree.tostring(svg, encoding="unicode")
 
 
 def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:

@@ -1,6 +1,6 @@
 """The causes of a gain: the contributions of a control ladder, the cost of shocks, and what mechanisms did."""
 
-from collections.abc import Sequence
+from itertools import groupby
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
@@ -17,21 +17,18 @@ def causes(analyses: Analyses) -> str:
     """The contribution of each rung in each arena, and the intervals without 0; empty without a control ladder."""
     if not analyses.of(contributions):
         return ""
-    arenas = dict.fromkeys(x.arena for x in analyses.of(contributions))
-    sentences = [_arena([x for x in analyses.of(contributions) if x.arena == arena]) for arena in arenas]
+    sentences = []
+    for arena, of_arena in groupby(analyses.of(contributions), lambda x: x.arena):
+        *rungs, whole = of_arena
+        parts = ", ".join(f"{row.optimizer} {_size(row)}" for row in rungs)
+        clear = [row.optimizer for row in rungs if row.ci_low and row.ci_high and row.ci_low * row.ci_high > 0]
+        outside = f"; 0 lies outside the interval of {', '.join(clear)}" if clear else ""
+        sentences.append(f"{arena}: {parts}; the whole {_size(whole)}{outside}.")
     return (
         f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, "
         "positive where the later one is better, with 95% intervals that are paired by seed and not corrected. They "
         "show the source of a gain; the verdicts decide whether there is a gain."
     )
-
-
-def _arena(rows: Sequence[Contribution]) -> str:
-    rungs, whole = [row for row in rows if row.part != WHOLE], rows[-1]
-    parts = ", ".join(f"{row.optimizer} {_size(row)}" for row in rungs)
-    clear = [row.optimizer for row in rungs if row.ci_low and row.ci_high and row.ci_low * row.ci_high > 0]
-    outside = f"; 0 lies outside the interval of {', '.join(clear)}" if clear else ""
-    return f"{whole.arena}: {parts}; the whole {_size(whole)}{outside}."
 
 
 def _size(row: Contribution) -> str:
