@@ -66,7 +66,11 @@ class _Module:
 
     def _use(self, name: str, value: Any, text: str) -> None:
         if isinstance(value, ModuleType):
-            self._import(name, value, text)
+            self.imports.add(f"import {value.__name__} as {name}" if name != value.__name__ else f"import {name}")
+            for node in ast.walk(ast.parse(text)):  # its submodules, which another import may have loaded
+                path = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+                if path.startswith(f"{name}.") and (full := value.__name__ + path.removeprefix(name)) in sys.modules:
+                    self.imports.add(f"import {full}")
         elif is_in_main(value):
             self.define(name, value)
         elif _is_importable(value):
@@ -75,14 +79,6 @@ class _Module:
             self.constants.append(f"{name} = {value!r}")
         else:
             raise self._refusal(f"it uses {name}, of type {type(value).__name__}, which cannot be written to a file")
-
-    def _import(self, name: str, module: ModuleType, text: str) -> None:
-        """Import a module, and its submodules that the source names, which another import may have loaded."""
-        self.imports.add(f"import {module.__name__} as {name}" if name != module.__name__ else f"import {name}")
-        for node in ast.walk(ast.parse(text)):
-            path = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
-            if path.startswith(f"{name}.") and (full := module.__name__ + path.removeprefix(name)) in sys.modules:
-                self.imports.add(f"import {full}")
 
     def _refusal(self, reason: str) -> UsageError:
         return UsageError(f"{self._subject} cannot be used in trials, which run in other processes: {reason}; {REMEDY}")

@@ -20,7 +20,6 @@ DEFAULT_SUITE = "mini"
 PROGRAM_SUITE = "program"
 PAPER_SUITE = "paper"
 """The suite of a command with --data-root and no suite, like the command of the paper's authors."""
-DEVICES = ("auto", "cpu", "cuda")
 OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
 """How an optimizer can be named."""
 OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
@@ -131,7 +130,7 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("-o", "--output-dir", type=Path, metavar="DIR", help="directory of the study (default: results/<suite>)")
     add("--data-root", type=Path, metavar="DIR", help="prepared data, for suites that need them (default: data)")
     device = "auto: that of the study so far; for a new study a GPU if there is one, else the CPU (default: auto)"
-    add("--device", choices=DEVICES, default="auto", help=device)
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help=device)
     add("--gpus", metavar="N,M,...", help="numbers of the GPUs, or all (default: 0)")
     add("--trials-per-gpu", type=whole, metavar="N", help="concurrent trials on each GPU (default: 1)")
     add("-j", "--workers", type=whole, metavar="N", help="concurrent trials on the CPU (default: its cores)")

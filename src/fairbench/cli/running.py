@@ -17,7 +17,7 @@ from fairbench.common.terminal import say
 from fairbench.data.dataset_config import configs_of
 from fairbench.runner.devices import RunOptions, device_kind, gpus_here, places
 from fairbench.study.folder import TENSORBOARD
-from fairbench.study.history import History, check_directory
+from fairbench.study.history import check_directory
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
@@ -42,7 +42,14 @@ def target(options: argparse.Namespace) -> tuple[Suite, Path, list[Place], str]:
     reason = f"{directory} has trials of the CPU" if history.plans else "torch finds no GPU here"
     chosen = _places(options, device_kind(options.device, history), reason)
     _prepare_own_data(options, suite)
-    return suite, directory, chosen, _choice(options, history, chosen) if options.device == "auto" else ""
+    if options.device != "auto":
+        return suite, directory, chosen, ""
+    count = gpus_here()
+    found = f"{plural(count, 'GPU')} here" if count else "no GPU here"
+    kept = "the device of this study; " if history.plans else ""
+    others = "; --gpus all uses all of them" if chosen[0].kind == "cuda" and count > 1 and options.gpus is None else ""
+    devices = ", ".join(dict.fromkeys(place.device for place in chosen))
+    return suite, directory, chosen, f"device: {devices} ({kept}{found}{others})"
 
 
 def _places(options: argparse.Namespace, kind: str, reason: str) -> list[Place]:
@@ -69,14 +76,6 @@ def _numbers(text: str | None) -> list[int]:
     if wrong := [word for word in words if not word.isdecimal()]:
         raise UsageError(f"--gpus takes numbers of GPUs, as in 0,1, or all; got {wrong[0]!r}")
     return [int(word) for word in dict.fromkeys(words)]
-
-
-def _choice(options: argparse.Namespace, history: History, chosen: list[Place]) -> str:
-    count = gpus_here()
-    found = f"{plural(count, 'GPU')} here" if count else "no GPU here"
-    kept = "the device of this study; " if history.plans else ""
-    others = "; --gpus all uses all of them" if chosen[0].kind == "cuda" and count > 1 and options.gpus is None else ""
-    return f"device: {', '.join(dict.fromkeys(place.device for place in chosen))} ({kept}{found}{others})"
 
 
 def run(options: argparse.Namespace) -> fb.Page:

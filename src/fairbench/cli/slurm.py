@@ -49,7 +49,10 @@ GPUS = "--gpus all"
 
 def slurm(options: argparse.Namespace) -> str:
     """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not."""
-    options.device = device_of(options)
+    gpus = any(resource.partition(":")[0] == "gpu" for resource in (options.gres or "").split(","))
+    if gpus and options.device == "cpu":
+        raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")
+    options.device = options.device or ("cuda" if gpus else "cpu")
     chosen_run_options(options)
     suite, folder, _, _ = target(options)
 
@@ -92,14 +95,6 @@ def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
         command=f"{run} {workers}{shlex.join(_run_arguments(options))}",
         to_be_continued=TO_BE_CONTINUED,
     )
-
-
-def device_of(options: argparse.Namespace) -> str:
-    """The device of a job's trials: "cuda" if the job requests GPUs, otherwise "cpu"."""
-    gpus = any(resource.partition(":")[0] == "gpu" for resource in (options.gres or "").split(","))
-    if gpus and options.device == "cpu":
-        raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")
-    return options.device or ("cuda" if gpus else "cpu")
 
 
 def _run_arguments(options: argparse.Namespace) -> list[str]:
