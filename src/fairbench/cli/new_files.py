@@ -10,7 +10,7 @@ from string import Template
 from fairbench.common.errors import UsageError
 
 NEXT = {
-    "optimizer": ("check {0}", "try {0}", "run --suite mini --add-optimizer {0}"),
+    "optimizer": ("check {0}", "try {0}", "run --suite mini --add-optimizer {0} --output-dir results/{1}"),
     "arena": ("run --arenas {0} --optimizers AdamW,PsiLogic --output-dir results/{1}",),
 }
 """The commands for the new file, by its kind."""

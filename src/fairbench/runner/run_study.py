@@ -10,6 +10,7 @@ from typing import Any
 
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
 from fairbench.data.dataset_config import configs_of
 from fairbench.optimizers.resolve import known_modules
 from fairbench.runner.code_identity import arena_libraries
@@ -24,8 +25,17 @@ from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
-from fairbench.study.history import History, check_directory, declare, write_history
+from fairbench.study.history import (
+    History,
+    changes,
+    check_directory,
+    declare,
+    promise,
+    read_history,
+    write_history,
+)
 from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
+from fairbench.study.plan import ResolvedSuite
 from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Checkpointing, Place
@@ -136,15 +146,23 @@ def preload(suite: Suite) -> list[str]:
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
     """Declare the study in its directory and announce this driver: same plan, same environment, no conflict.
 
-    Returns a warning about a different environment, if trials may run in one; otherwise an empty text.
+    Returns what is different from the plan before, and from the environment of other trials; otherwise an empty text.
     """
     with claims.holding("plan", heartbeat.beat):
         others, final_trials = heartbeat.other_drivers(), store.final_trials()
+        before = read_history(store.directory)
         history = declare(loop.study, store.directory, final_trials, names(others), EXPIRY)
         warning = "" if loop.complete else _environment_warning(loop, others, allow_mixed)
         write_history(store.directory, history)
         heartbeat.announce(loop.study.environment)
-    return warning
+    return "\n".join(filter(None, (_plan_change(before, loop.study), warning)))
+
+
+def _plan_change(before: History, study: ResolvedSuite) -> str:
+    """What the plan changes of the one before; empty for the first one, and if it changes nothing."""
+    differing = changes(promise(before.study), promise(study)) if before.plans else []
+    kept = "trials that this changes run again; their earlier records are kept"
+    return f"the plan was changed: {some([str(x) for x in differing], '; ')}; {kept}" if differing else ""
 
 
 def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_mixed: bool) -> str:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
+from fairbench.common.formatting import plural
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
 from fairbench.runner.executors.base import Ended, Executor, PausedTrial
@@ -193,8 +194,9 @@ class TrialLoop:
                 self._write(spec, record)
             elif record.unsaved:
                 self._observer.say(f"{self._label(spec)} could not be saved: {record.unsaved}")
-        files = [
-            x for trial in self._running for x in (self._store.checkpoint(trial), self._store.program_folder(trial))
-        ]
-        if saved := sum(file.exists() for file in files):
-            self._observer.say(f"{saved} running trials have a checkpoint, or a folder in which their program has one")
+        if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):
+            self._observer.say(f"{plural(saved, 'running trial')} stopped with a checkpoint")
+        if begun := sum(self._store.program_folder(trial).exists() for trial in self._running):
+            self._observer.say(
+                f"{plural(begun, 'program')} stopped; one with a checkpoint of its own continues from it"
+            )

@@ -21,6 +21,7 @@ import msgspec
 from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
+from fairbench.common.formatting import some
 from fairbench.common.processes import end_marked
 from fairbench.common.terminal import say
 from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, TrialCost, WholeRecord
@@ -57,8 +58,9 @@ def program_trial(
         ProgramFailed, WrongResults: the program ended with an error, or its results contradict themselves.
     """
     options = ProgramOptions(**spec.arena.model)
-    if code_of(options) != dict(spec.arena.code):
-        raise UsageError("the program's code was changed after this run had started: run the same command again")
+    planned, now = dict(spec.arena.code), code_of(options)
+    if changed := [file for file in {**planned, **now} if planned.get(file) != now.get(file)]:
+        raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
     with _folder(spec, checkpointing) as name:
         folder = Path(name).resolve()
         end_marked(FOLDER, str(folder))  # left over from a driver that was killed

@@ -188,7 +188,7 @@ def test_many_examples_were_found(user):
 def test_the_page_on_optimizers_is_what_its_commands_do(user):
     new, checked, tried = (user.printed(x) for x in ("new-optimizer my_rule", "check my_rule.py:MyRule", "try my_rule"))
     for command in ("check", "try", "run --suite mini --add-optimizer"):
-        assert f"    fairbench {command} my_rule.py:MyRule\n" in new
+        assert f"    fairbench {command} my_rule.py:MyRule" in new
     assert Path("my_rule.py").read_text() == block("bring-your-own-optimizer.md", "class MyRule")
     assert checked.endswith("0 fail, 0 warn, 3 note, 15 pass\n")
     assert tried.startswith("A preview, not a result: vit, accuracy (higher is better)")

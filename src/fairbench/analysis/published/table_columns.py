@@ -45,7 +45,7 @@ OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:-]+{END}", re.IGNO
 VARIED = re.compile("lr|learning_rate|weight_decay|wd|batch_size")
 SETTING = re.compile(
     rf"{VARIED.pattern}|beta\d|eps|epsilon|\w*epochs|\w*steps|(.+_)?(time|duration|runtime|timestamp|seconds|memory|params)"
-    "|created|id|index|number|rank|column_.*"
+    "|created|(.+_)?(id|idx|index)|number|rank|column_.*"
 )
 """Numbers by which no table is judged unless it is asked to."""
 SUMMARY = re.compile("mean|avg|average|std|sd|median|min|max|count")
@@ -223,7 +223,7 @@ def chosen_metric(table: str, metric: str, known: Iterable[str]) -> str:
     if metric and plain_name(metric) not in names:
         raise unknown(f"metric of {table}", metric, names.values())
     if not metric and len(names) > 1:
-        raise UsageError(f"{table}: which metric is judged? Give --metric with one of: {', '.join(names.values())}")
+        raise UsageError(f"{table}: which metric is judged? Give --metric with one of {', '.join(names.values())}")
     return names[plain_name(metric)] if metric else next(iter(names.values()))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict, judge, of_values, summarized
-from fairbench.analysis.published.table_columns import Entry, direction_of, entries_of
+from fairbench.analysis.published.table_columns import SETTING, Entry, direction_of, entries_of, plain_name
 from fairbench.analysis.published.table_numbers import decimal_sign, is_lost, pair_of, seed_of, value_of
 from fairbench.analysis.published.table_reading import read_table
 from fairbench.analysis.statistics.significance import Summary, summarize
@@ -182,6 +182,7 @@ def _repeated(before: Entry, x: Entry, what: str) -> UsageError:
     known = {*x.texts.values(), *before.texts.values()}
     cells, earlier = x.row.cells, before.row.cells
     others = [c for c in cells if cells[c] != earlier[c] and not {cells[c], earlier[c]} <= known]
+    others = [c for c in others if not (direction_of(c) or SETTING.fullmatch(plain_name(c)))] or others
     ways = f", or give --columns arena, seed or optimizer with what differs: {some(others)}" if others else ""
     return UsageError(f"{x.row.place}: {what} has a value already; keep one{ways}")
 
