@@ -138,7 +138,7 @@ def test_the_reported_length_selects():
     assert len({(row.lr, row.seed) for row in table if row.stage == "final" and row.optimizer == "PsiLogic"}) == 8
     assert len(final_table(analyses.results).rows) == 2 * 2 * 3  # of the selected settings only
     figure = drawn(the_study, Scored(the_study, near(1e-3), full))
-    assert "AdamW, rate 0.0316: 0.9885, selected." in figure.parts[0].summary
+    assert "AdamW, rate 0.0316: 0.9885, selected." in " ".join(figure.parts[0].said)
     sentences = [sentence for *_, sentence in figure.parts[0].points]
     assert "AdamW, rate 0.00316: 0.9655, 2 seeds" in sentences
     assert "PsiLogic, rate 0.001: 1.000, 3 seeds, selected" in sentences

@@ -71,8 +71,8 @@ def test_report_and_figure_have_it(known):
     assert tables["ladder_laws"].rows[0][0].text == "gpt"
     (drawing,) = draw_figures(known, name="size_trends")
     (panel,) = drawing.parts
-    assert "Lion: " in panel.summary
-    assert "shrinks" in panel.summary
+    assert "Lion: " in " ".join(panel.said)
+    assert "shrinks" in " ".join(panel.said)
     assert "With size the speed-up of Lion shrinks" in speed_up(known)
 
 
