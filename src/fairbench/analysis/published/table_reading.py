@@ -68,7 +68,7 @@ def _of_text(name: str, content: str | bytes) -> Sheet:
     lines = text.splitlines(keepends=True)
     if lines and lines[0].startswith("sep="):  # as Excel writes it
         lines[0] = "\n"
-    if any(map(MARKDOWN.fullmatch, lines)):
+    if any(map(MARKDOWN.fullmatch, lines[1:])):
         return _sheet(name, _of_markdown(name, lines), notes)
     comments = len([*takewhile(lambda line: line.startswith("#"), lines)])
     lines[:comments] = ["\n"] * comments
@@ -82,7 +82,7 @@ def _of_text(name: str, content: str | bytes) -> Sheet:
         rows = [(f"{name}, line {reader.line_num}", [*map(str.strip, cells)]) for cells in reader]
     except csv.Error as error:
         raise UsageError(f"{name}, line {reader.line_num}: no CSV: {error}") from None
-    return _sheet(name, [row for row in rows if any(row[1])], notes)
+    return _sheet(name, rows, notes)
 
 
 def _of_markdown(name: str, lines: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -154,7 +154,7 @@ def _of_values(name: str, values: Any) -> Sheet:
     elif any(isinstance(row, str) or not isinstance(row, Iterable) for row in found):
         raise UsageError(f"{name} must be a list of rows, each with its values by column, or a list for each column")
     rows = [(f"{name}, row {i}", [*map(_text, row)]) for i, row in enumerate(found)]
-    return _sheet(name, [row for row in rows if any(row[1])], ())
+    return _sheet(name, rows, ())
 
 
 def _of_mapping(values: Mapping[str, Any]) -> Any:
@@ -162,7 +162,7 @@ def _of_mapping(values: Mapping[str, Any]) -> Any:
     tables = {key: x for key, x in values.items() if isinstance(x, list) and x and isinstance(x[0], Mapping)}
     if tables:
         return [{"table": table, **row} if len(tables) > 1 else row for table, rows in tables.items() for row in rows]
-    if {"columns", "data"} <= values.keys():
+    if all(isinstance(values.get(key), list) for key in ("columns", "data")):
         return [values["columns"], *values["data"]]
     nested = [x for x in values.values() if isinstance(x, Mapping)]
     if nested and len(nested) == len(values):
@@ -192,7 +192,7 @@ def _text(value: Any) -> str:
 
 
 def _sheet(name: str, rows: Sequence[tuple[str, Sequence[str]]], notes: tuple[str, ...]) -> Sheet:
-    rows = _one_head(rows)
+    rows = _one_head([row for row in rows if any(row[1])])
     head = list(rows[0][1]) if rows else []
     longest = max((i for _, cells in rows for i, cell in enumerate(cells, 1) if cell), default=0)
     if longest > len(head):
@@ -214,7 +214,7 @@ def _one_head(rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[tuple[str, 
         return rows
     index = next((i for i, (_, cells) in enumerate(rows[1:5], 1) if cells[0] and not cells[-1]), 0)
     own = index and len([*takewhile(bool, rows[index][1])])
-    if not index or any(rows[0][1][:own]):
+    if not index or any(rows[0][1][:own]) or len({len(cells) for _, cells in rows[: index + 1]}) > 1:
         return rows
     levels = sorted((cells for _, cells in rows[:index]), key=lambda cells: not cells[0])  # those with names first
     names = ["_".join(filter(None, of)) for of in zip(*(cells[own:] for cells in levels), strict=True)]
