@@ -299,6 +299,12 @@ def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for():
         options = {"better": "lower"} if "Run 0" in layout else {"metric": "val_loss"}
         (found,) = fb.verdicts(io.StringIO(layout), **options)
         assert (found.gain, found.p, found.test) == pytest.approx((expected.gain, expected.p, "paired")), layout
+    names = f"# by my script\n#{by_seed['val_loss'].to_csv()}"  # as numpy.savetxt writes them
+    (found,), notes = (judged := fb.verdicts(io.StringIO(names), better="lower")), judged.notes
+    assert (found.optimizer, found.gain) == ("adamw", expected.gain)
+    assert "1 line of comments skipped" in notes
+    missing = '{"optimizer": {"0": "a", "1": "b", "2": "b"}, "loss": {"0": 1, "1": 2}}'
+    assert fb.verdicts(io.StringIO(missing))[0].note == "b without a value 1/2"  # row 2 is not lost
     by_name = json.dumps({o: {"val_loss": x, "lr": [0.1] * 3} for o, x in loss.items()})
     assert fb.verdicts(io.StringIO(by_name), metric="val_loss")[0].test == "welch"
     emphasized = "Method,n,Loss\nA,5,$3.31 \\pm 0.02$\nB,5,$\\mathbf{3.27} \\pm 0.01$"

@@ -152,8 +152,8 @@ def _long(sheet: Sheet, roles: Roles, role: str, columns: Mapping[str, str], not
     values = [(row, c) for row in sheet.rows for c in columns if row.cells[c]]
     if (blank := len(sheet.rows) * len(columns) - len(values)) and "step" not in roles:
         notes.append(f"{plural(blank, 'empty cell')} taken as a seed that was not run")
-    rows = [replace(row, cells={**row.cells, f"an {role}": columns[c], "value": row.cells[c]}) for row, c in values]
-    return replace(sheet, rows=rows), {**roles, role: [f"an {role}"], "value": ["value"]}
+    rows = [replace(row, cells={**row.cells, f"its {role}": columns[c], "value": row.cells[c]}) for row, c in values]
+    return replace(sheet, rows=rows), {**roles, role: [f"its {role}"], "value": ["value"]}
 
 
 def _without_ranges(sheet: Sheet) -> tuple[Sheet, list[str]]:

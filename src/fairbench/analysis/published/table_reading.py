@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import plural
 
 DELIMITERS = ",;\t|"
 MARKDOWN = re.compile(r"(?=.*\|)[\s|:-]*-[\s|:-]*")
@@ -71,7 +72,11 @@ def _of_text(name: str, content: str | bytes) -> Sheet:
     if any(map(MARKDOWN.fullmatch, lines[1:])):
         return _sheet(name, _of_markdown(name, lines), notes)
     comments = len([*takewhile(lambda line: line.startswith("#"), lines)])
+    if comments and re.search(r"(?:^|[,;\t|])\s*[-+.]?\d", "".join(lines[comments : comments + 1])):
+        comments -= 1  # the names stand in a comment, as numpy writes them, since numbers are below
+        lines[comments] = lines[comments].lstrip("# ")
     lines[:comments] = ["\n"] * comments
+    notes += (f"{plural(comments, 'line')} of comments skipped",) if comments else ()
     head = next(filter(str.strip, lines), "")
     delimiter = max(DELIMITERS, key=lambda x: len(next(csv.reader([head], delimiter=x), [])))
     if delimiter not in head and len({len(line.split()) for line in lines if line.strip()}) == 1:
@@ -169,7 +174,8 @@ def _of_mapping(values: Mapping[str, Any]) -> Any:
         if all(key.isdigit() for key in values):
             return nested
         if all(key.isdigit() and not isinstance(of, Mapping) for x in nested for key, of in x.items()):
-            return [{column: x.get(key) for column, x in values.items()} for key in nested[0]]
+            keys = dict.fromkeys(key for x in nested for key in x)
+            return [{column: x.get(key) for column, x in values.items()} for key in keys]
     flat = _flat(values)
     if all(isinstance(x, Sequence) and not isinstance(x, str) for x in flat.values()):
         return [[*flat], *zip_longest(*flat.values())]

@@ -62,10 +62,12 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     arenas: dict[str, list[Entry]] = {}
     for entry in entries:
         arenas.setdefault(entry.arena, []).append(entry)
-    if empty := [x for x, here in arenas.items() if not any(x.texts["value"] or "state" in x.texts for x in here)]:
+    empty = [x for x, here in arenas.items() if not any(x.texts["value"] or "state" in x.texts for x in here)]
+    if 0 < len(empty) < len(arenas):
         notes.append(f"{plural(len(empty), 'arena')} without a value of {metric} skipped: {some(empty)}")
+        arenas = {x: here for x, here in arenas.items() if x not in empty}
     found: list[Comparison] = []
-    for arena, here in ((x, here) for x, here in arenas.items() if x not in empty or len(empty) == len(arenas)):
+    for arena, here in arenas.items():
         direction, margin = _direction(here, asked, metric), _margin(here, asked, sign)
         arms = _arms(_at(here, asked.at, direction, sign, notes), sign, notes)
         begun = Comparison(arena, metric, direction, asked.optimizer or names[0], "", margin=margin)
