@@ -100,10 +100,13 @@ def interval(middle: float | None, low: float | None, high: float | None) -> str
     """A difference with its interval, if it has one, in one notation and the digits that half of its width supports."""
     if middle is None or low is None or high is None or not isfinite(high - low):
         return signed(middle)
-    write = _notation((high - low) / 2, max(-low, high))
-    center, *ends = (write(x, "+") for x in (middle, low, high))
+    return _with_ends(_notation((high - low) / 2, max(-low, high)), middle, low, high)
+
+
+def _with_ends(write: Callable[..., str], middle: float, low: float | None, high: float | None) -> str:
+    center, *ends = (write(x, "+") for x in (middle, low, high) if x is not None)
     center = center if center.strip("+−.0") else center[1:]  # 0 in these digits has no sign
-    return f"{center} [{', '.join(ends)}]"
+    return f"{center} [{', '.join(ends)}]" if ends else center
 
 
 def measured(mean: float | None, std: float | None) -> str:
@@ -118,46 +121,73 @@ def mean_and_deviation(mean: float | None, std: float | None) -> str:
     return f"{measured(mean, std)}{PLUS_MINUS}{_notation(std, abs(mean))(std) if std else '0'}"
 
 
-def column_of_means(pairs: Sequence[tuple[float | None, float | None]]) -> list[str]:
-    """Means with their deviations, all with the same number of decimals.
+def _with_deviation(write: Callable[..., str], mean: float, std: float | None) -> str:
+    return write(mean) if std is None else f"{write(mean)}{PLUS_MINUS}{write(std) if std else '0'}"
 
-    The decimals are those with which the median deviation has two digits, and one more where a smaller one would be 0.
-    A number that needs more, or an exponent, is written as if it were alone.
+
+def column_of_means(rows: Sequence[tuple[float | None, float | None]]) -> list[str]:
+    """Means with their deviations, all with the number of decimals that the median deviation supports."""
+    return _column(rows, [std for _, std in rows], mean_and_deviation, _with_deviation)
+
+
+def column_of_intervals(rows: Sequence[tuple[float | None, float | None, float | None]]) -> list[str]:
+    """Differences with their intervals, all with the number of decimals that the median width supports."""
+    halves = [None if low is None or high is None else (high - low) / 2 for _, low, high in rows]
+    return _column(rows, [x if x and isfinite(x) else None for x in halves], interval, _with_ends)
+
+
+def _column(
+    rows: Sequence[tuple[float | None, ...]],
+    spreads: Sequence[float | None],
+    alone: Callable[..., str],
+    together: Callable[..., str],
+) -> list[str]:
+    """The texts of a column whose numbers all have the same number of decimals.
+
+    The decimals are those with which the median spread has two digits, and one more where a smaller one would be 0.
+    A row that needs more, or an exponent, is written as if it were alone.
     """
-    means = [abs(mean) for mean, _ in pairs if mean is not None]
     from statistics import median  # here, since a command needs no numbers to start
 
-    spreads = [std for _, std in pairs if std] or [median(means) / 100 if means else 0.0]
-    if not means or not all(spreads) or not -4 <= _exponent(max(means)) < 7:
-        return [mean_and_deviation(*pair) for pair in pairs]
-    usual = min(1 + _first_decimal(median(spreads)), DIGITS - 1 - _exponent(max(means)))
-    places = max(0, usual, *(first for first in map(_first_decimal, spreads) if first <= usual + 1))
+    finite = [[abs(x) for x in row if x is not None and isfinite(x)] for row in rows]
+    largest = max((x for row in finite for x in row), default=0.0)
+    known = [x for x in spreads if x] or [median(row[0] for row in finite if row) / 100 if largest else 0.0]
+    if not all(known) or not -4 <= _exponent(largest) < 7:
+        return [alone(*row) for row in rows]
+    usual = min(1 + _first_decimal(median(known)), DIGITS - 1 - _exponent(largest))
+    places = max(0, usual, *(first for first in map(_first_decimal, known) if first <= usual + 1))
     write = _decimals(places, 0)
 
-    def text(mean: float | None, std: float | None) -> str:
-        if mean is None or (std and _first_decimal(std) > places):
-            return mean_and_deviation(mean, std)
-        return write(mean) if std is None else f"{write(mean)}{PLUS_MINUS}{write(std) if std else '0'}"
+    def fits(row: tuple[float | None, ...], spread: float | None) -> bool:
+        finite = row[0] is not None and all(x is None or isfinite(x) for x in row)
+        return finite and not (spread and _first_decimal(spread) > places)
 
-    return [text(*pair) for pair in pairs]
+    return [(together(write, *row) if fits(row, x) else alone(*row)) for row, x in zip(rows, spreads, strict=True)]
 
 
-def column_of_numbers(values: Sequence[float | None]) -> list[str]:
-    """Numbers with one number of decimals, with which the median has three digits.
+def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[str]:
+    """Numbers with one number of decimals, with which the median has these digits.
 
     A number that would be 0 so, or that needs an exponent, is written as if it were alone.
     """
     from statistics import median
 
     known = [abs(value) for value in values if value and isfinite(value)]
-    places = max(2 - _exponent(median(known)), 0) if known else 0
+    places = max(digits - 1 - _exponent(median(known)), 0) if known else 0
     write = _decimals(places, 0)
 
     def text(value: float | None) -> str:
         alone = value is None or not isfinite(value) or abs(value) >= 1e7
-        return three(value) if alone or (value and _first_decimal(abs(value)) > places) else write(value)
+        return number(value, digits) if alone or (value and _first_decimal(abs(value)) > places) else write(value)
 
     return [text(value) for value in values]
+
+
+def column_of_percents(shares: Sequence[float | None]) -> list[str]:
+    """Shares in percent with one number of decimals, with which the median has two digits; 100% is all."""
+    texts = column_of_numbers([None if share is None else 100 * share for share in shares], 2)
+    shown = zip(shares, texts, strict=True)
+    return [NONE if x is None else "over 99%" if x < 1 and text.startswith("100") else f"{text}%" for x, text in shown]
 
 
 def _first_decimal(value: float) -> int:

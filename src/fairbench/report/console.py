@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.publication import PublishedComparison
 from fairbench.common.console import text_table, whole
-from fairbench.common.formatting import NONE, duration, interval, number, p_value, percent, plain, plural
+from fairbench.common.formatting import NONE, column_of_intervals, duration, number, p_value, percent, plain, plural
 from fairbench.report.sections.verdicts import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
@@ -20,8 +20,9 @@ from fairbench.suites.stages import TESTS
 def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     """A row for each comparison; a narrow terminal leaves out the last columns."""
     sides, rows = ["arena", *naming(comparisons)], []
-    for c in comparisons:
-        gain, _, ends = interval(c.gain, c.ci_low, c.ci_high).partition(" ")
+    gains = column_of_intervals([(c.gain, c.ci_low, c.ci_high) for c in comparisons])
+    for c, gain_text in zip(comparisons, gains, strict=True):
+        gain, _, ends = gain_text.partition(" ")
         named = [getattr(c, side) for side in sides]
         rows.append([*named, verdict_text(c), gain, p_value(c.p_holm), ends or NONE])
     texts, numbers = (*sides, "verdict"), ("gain", "Holm p", "95% CI")

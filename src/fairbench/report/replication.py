@@ -11,9 +11,9 @@ from fairbench.analysis.published.publication import Entry, Publication
 from fairbench.analysis.published.replication import ValueRow, VerdictRow, gaps, value_rows, verdict_rows
 from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
-from fairbench.common.formatting import NONE, mean_and_deviation, p_value, rate, signed, some, three
+from fairbench.common.formatting import NONE, p_value, rate, some
 from fairbench.report.document import Document, Output, Section
-from fairbench.report.view import ARM, Column, answers, numbers, words
+from fairbench.report.view import ARM, Column, aligned, answers, differences, means, numbers, words
 from fairbench.study.history import changes
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
@@ -213,9 +213,9 @@ def _sections(publication: str) -> list[Section[Replication]]:
                     lambda row: " ± ".join(str(x) for x in (row.published_mean, row.published_std) if x is not None),
                     lambda row: float(row.published_mean),
                 ),
-                Column("Ours", lambda row: mean_and_deviation(row.our_mean, row.our_std), lambda row: row.our_mean),
+                means("Ours", "our_mean", "our_std"),
                 numbers("n", "n", str),
-                numbers("Difference", "difference", signed),
+                differences("Difference", "difference"),
                 answers("Inside", "inside"),
                 Column("Published rate", lambda row: str(row.published_lr or NONE), lambda row: row.published_lr),
                 numbers("Our rate", "our_lr", rate),
@@ -253,7 +253,7 @@ def _sections(publication: str) -> list[Section[Replication]]:
                 *ARM,
                 words("Baseline", "baseline"),
                 Column("Published time ratio", lambda row: str(row.published_ratio), lambda row: row.published_ratio),
-                numbers("Ours", "our_ratio", three),
+                aligned("Ours", "our_ratio"),
             ),
             kind=CostRow,
             file=f"{file}_cost",

@@ -10,11 +10,11 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, two_arms, two_verdicts
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import plural, rate, some, three
+from fairbench.common.formatting import plural, rate, some
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.sections.verdicts import ORDER, grid_column
 from fairbench.report.table import Table
-from fairbench.report.view import ARM, Column, intervals, means, numbers, words
+from fairbench.report.view import ARM, Column, aligned, intervals, means, numbers, words
 from fairbench.study.history import Change
 
 OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "p_holm")
@@ -154,7 +154,7 @@ TWO_STUDIES = (
                 (
                     *ARM,
                     *(numbers(f"Rate in {side.upper()}", f"lr_{side}", rate) for side in "ab"),
-                    *(numbers(f"Step time in {side.upper()}", f"step_ratio_{side}", three) for side in "ab"),
+                    *(aligned(f"Step time in {side.upper()}", f"step_ratio_{side}") for side in "ab"),
                 ),
                 "Selected learning rates, and the time of a training step as a multiple of that of A’s reference in "
                 "the same study, since milliseconds of two studies need not be of the same machine.",

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from fairbench.common.formatting import NONE, column_of_numbers, interval, mean_and_deviation
+from fairbench.common.formatting import (
+    NONE,
+    column_of_intervals,
+    column_of_means,
+    column_of_numbers,
+    column_of_percents,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -72,7 +79,7 @@ class Column:
         value: returns the number that the text shows; a column with it is aligned right.
         narrow: whether LaTeX and terminals have it too, which are narrower than the page.
         more: returns further numbers that the text shows, by their names; a CSV has them in full.
-        aligned: whether the text is the value, with the same number of decimals in all rows.
+        together: returns the texts for all rows, whose numbers have the same number of decimals, in place of `show`.
     """
 
     title: str
@@ -80,12 +87,12 @@ class Column:
     value: Callable[[Row], float | None] | None = None
     narrow: bool = True
     more: Mapping[str, Callable[[Row], float | None]] = field(default_factory=dict)
-    aligned: bool = False
+    together: Callable[[Sequence[Row]], Sequence[str | Emphasized]] | None = None
 
     def cells(self, rows: Sequence[Row]) -> list[Cell]:
         """The cell of each row."""
         values = [self.value(row) if self.value else None for row in rows]
-        texts = column_of_numbers(values) if self.aligned else [self.show(row) for row in rows]
+        texts = self.together(rows) if self.together else [self.show(row) for row in rows]
         more = [tuple(number(row) for number in self.more.values()) for row in rows]
         return [Cell(*parts) for parts in zip(texts, values, more, strict=True)]
 
@@ -122,9 +129,25 @@ def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
     return Column(title, lambda row: form(getattr(row, attribute)), lambda row: getattr(row, attribute))
 
 
-def aligned(title: str, attribute: str) -> Column:
+def aligned(title: str, attribute: str, form: Callable[..., Sequence[str]] = column_of_numbers) -> Column:
     """A column of an attribute that is a number or None, with the same number of decimals in all rows."""
-    return Column(title, str, attrgetter(attribute), aligned=True)
+    of = attrgetter(attribute)
+    return Column(title, str, of, together=lambda rows: form([*map(of, rows)]))
+
+
+def values(title: str, attribute: str) -> Column:
+    """A column of an attribute that is a value of a metric."""
+    return aligned(title, attribute, lambda numbers: column_of_numbers(numbers, 4))
+
+
+def differences(title: str, attribute: str) -> Column:
+    """A column of an attribute that is a difference without an interval."""
+    return aligned(title, attribute, lambda numbers: column_of_intervals([(x, None, None) for x in numbers]))
+
+
+def percents(title: str, attribute: str) -> Column:
+    """A column of an attribute that is a share."""
+    return aligned(title, attribute, column_of_percents)
 
 
 def answers(title: str, attribute: str, yes: str = "yes", no: str = "no", unknown: str = NONE) -> Column:
@@ -137,19 +160,23 @@ def integers(title: str, attribute: str) -> Column:
     return numbers(title, attribute, str)
 
 
-def intervals(
-    title: str, middle: str, low: str = "ci_low", high: str = "ci_high", form: Callable[..., str] = interval
-) -> Column:
-    """A column of an attribute with its interval, which is a difference if the form is not another one."""
-    of_row = attrgetter(middle, low, high)
-    ends = {"low": attrgetter(low), "high": attrgetter(high)}
-    return Column(f"{title} [95% CI]", lambda row: form(*of_row(row)), attrgetter(middle), more=ends)
+def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high") -> Column:
+    """A column of an attribute that is a difference, with its interval."""
+    of = attrgetter(middle, low, high)
+    more = {"low": attrgetter(low), "high": attrgetter(high)}
+    return replace(
+        aligned(f"{title} [95% CI]", middle), more=more, together=lambda rows: column_of_intervals([*map(of, rows)])
+    )
 
 
 def means(title: str, mean: str, std: str) -> Column:
-    """A column of an attribute that is a mean, with its standard deviation."""
-    of_row = attrgetter(mean, std)
-    return Column(title, lambda row: mean_and_deviation(*of_row(row)), attrgetter(mean), more={"std": attrgetter(std)})
+    """A column of an attribute that is a mean, with its standard deviation; each metric has its own decimals."""
+    of, unit = attrgetter(mean, std), attrgetter("arena", "metric")
+
+    def texts(rows: Sequence[Row]) -> list[str]:
+        return [text for _, alike in groupby(rows, unit) for text in column_of_means([*map(of, alike)])]
+
+    return Column(title, str, attrgetter(mean), more={"std": attrgetter(std)}, together=texts)
 
 
 def page_only(*columns: Column) -> tuple[Column, ...]:

@@ -21,7 +21,17 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import budgets
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.curves import Aggregate, aggregates
-from fairbench.common.formatting import column_of_means, duration, exact, interval, mean_and_deviation, percent, rate
+from fairbench.common.formatting import (
+    column_of_intervals,
+    column_of_means,
+    column_of_percents,
+    duration,
+    exact,
+    interval,
+    mean_and_deviation,
+    percent,
+    rate,
+)
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.render.latex import ESCAPED, escape, to_latex
@@ -184,11 +194,19 @@ def test_a_column_of_means_has_one_number_of_decimals(pairs, column):
     assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in column_of_means(pairs)] == column
 
 
+def test_gains_and_shares_of_a_column_have_one_number_of_decimals():
+    gains = [(0.0112, -0.0101, 0.0325), (0.1234, 0.1, 0.1468), (-0.00004, -0.0003, 0.0002), (0.01, None, None)]
+    texts = ["+0.0112 [−0.0101, +0.0325]", "+0.1234 [+0.1000, +0.1468]", "0.0000 [−0.0003, +0.0002]", "+0.0100"]
+    assert column_of_intervals(gains) == texts
+    shares = [0.0024, 0.24, 0.05, 1.0, 0.9999, None]
+    assert column_of_percents(shares) == ["0.24%", "24%", "5%", "100%", "over 99%", "–"]
+
+
 @pytest.mark.parametrize(
     ("scores", "margin", "compared"),
     [
         ([3140.0, 3120.0, 3100.0], 50.0, ["3120", "4330", "+1210 [+1111, +1309]", "50"]),
-        ([-210.0, -200.0, -190.0], 4000.0, ["−200.0", "1010.0", "+1210", "4000"]),
+        ([-210.0, -200.0, -190.0], 4000.0, ["−200", "1010", "+1210", "4000"]),
     ],
 )
 def test_metrics_on_any_scale(scores, margin, compared):

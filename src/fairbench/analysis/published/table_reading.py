@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import plural
+from fairbench.common.formatting import plural, some
 
 DELIMITERS = ",;\t|"
 MARKDOWN = re.compile(r"(?=.*\|)[\s|:-]*-[\s|:-]*")
@@ -148,8 +148,9 @@ def _of_values(name: str, values: Any) -> Sheet:
     if hasattr(values, "reset_index"):  # a data frame of pandas, in which NaN is a missing value
         values = values.reset_index(drop=not any(values.index.names))
         values = values.astype(object).where(values.notna(), None).to_dict("records")
+    left_out: tuple[str, ...] = ()
     if isinstance(values, Mapping):
-        values = _of_mapping(values)
+        values, left_out = _of_mapping(values)
     found = [*values] if isinstance(values, Iterable) else [values]
     found = [asdict(x) if is_dataclass(x) and not isinstance(x, type) else x for x in found]
     if found and all(isinstance(row, Mapping) for row in found):
@@ -159,27 +160,33 @@ def _of_values(name: str, values: Any) -> Sheet:
     elif any(isinstance(row, str) or not isinstance(row, Iterable) for row in found):
         raise UsageError(f"{name} must be a list of rows, each with its values by column, or a list for each column")
     rows = [(f"{name}, row {i}", [*map(_text, row)]) for i, row in enumerate(found)]
-    return _sheet(name, rows, ())
+    return _sheet(name, rows, (f"left out beside the rows: {some(left_out)}",) if left_out else ())
 
 
-def _of_mapping(values: Mapping[str, Any]) -> Any:
-    """The rows of a mapping: of tables by their names, of columns, or of rows by numbers, as pandas writes them."""
+def _of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The rows of a mapping, and the keys that are none of them.
+
+    The values are tables by their names, columns, or rows by numbers, as pandas writes them.
+    """
     tables = {key: x for key, x in values.items() if isinstance(x, list) and x and isinstance(x[0], Mapping)}
     if tables:
-        return [{"table": table, **row} if len(tables) > 1 else row for table, rows in tables.items() for row in rows]
+        rows = [{"table": table, **row} if len(tables) > 1 else row for table, rows in tables.items() for row in rows]
+        return rows, tuple(key for key in values if key not in tables)
     if all(isinstance(values.get(key), list) for key in ("columns", "data")):
-        return [values["columns"], *values["data"]]
+        numbered = [*range(len(values["data"]))]  # as pandas has it where the rows have no names
+        left = tuple(key for key in values if key not in ("columns", "data") and values[key] != numbered)
+        return [values["columns"], *values["data"]], left
     nested = [x for x in values.values() if isinstance(x, Mapping)]
     if nested and len(nested) == len(values):
         if all(key.isdigit() for key in values):
-            return nested
+            return nested, ()
         if all(key.isdigit() and not isinstance(of, Mapping) for x in nested for key, of in x.items()):
             keys = dict.fromkeys(key for x in nested for key in x)
-            return [{column: x.get(key) for column, x in values.items()} for key in keys]
+            return [{column: x.get(key) for column, x in values.items()} for key in keys], ()
     flat = _flat(values)
     if all(isinstance(x, Sequence) and not isinstance(x, str) for x in flat.values()):
-        return [[*flat], *zip_longest(*flat.values())]
-    return [flat]
+        return [[*flat], *zip_longest(*flat.values())], ()
+    return [flat], ()
 
 
 def _flat(row: Mapping[str, Any], before: str = "") -> dict[str, Any]:

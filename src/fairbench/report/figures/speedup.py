@@ -25,10 +25,10 @@ def speedup_text(row: Speedup) -> str:
     """A speed-up with its interval, such as "1.38 [1.21, ≥ 2.00]"; an end beyond the horizons is a bound."""
     if row.n == 0:
         return NONE
-    bounds = {"at least": f"≥ {three(row.longest)}", "at most": f"≤ {three(row.shortest)}"}
-    middle = bounds[row.beyond] if row.speedup is None else three(row.speedup)
-    low = bounds["at most"] if row.ci_low is None else three(row.ci_low)
-    high = bounds["at least"] if row.ci_high is None else three(row.ci_high)
+    bounds = {"at least": f"≥ {row.longest:.2f}", "at most": f"≤ {row.shortest:.2f}"}
+    middle = bounds[row.beyond] if row.speedup is None else f"{row.speedup:.2f}"
+    low = bounds["at most"] if row.ci_low is None else f"{row.ci_low:.2f}"
+    high = bounds["at least"] if row.ci_high is None else f"{row.ci_high:.2f}"
     return f"{middle} [{low}, {high}]"
 
 

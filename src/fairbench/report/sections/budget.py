@@ -1,12 +1,14 @@
 """Budget, treatment, time and memory of each arm, and whether all trials had the same start and data."""
 
+from collections.abc import Sequence
+
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import budgets, equality
 from fairbench.analysis.comparability import hash_checks
 from fairbench.analysis.cost import Cost, costs
 from fairbench.analysis.curves import equal_times
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning, tuning
-from fairbench.common.formatting import NONE, exact, number, percent, plural, rate, signed
+from fairbench.common.formatting import column_of_numbers, exact, percent, plural, rate
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.rows import draw_step_time
 from fairbench.report.view import (
@@ -15,10 +17,12 @@ from fairbench.report.view import (
     TableView,
     aligned,
     answers,
+    differences,
     integers,
     numbers,
     page_only,
     table_view,
+    values,
     words,
 )
 
@@ -45,7 +49,7 @@ def tuning_table(analyses: Analyses) -> TableView:
             return found.get((row.arena, row.optimizer, drawn))
 
         value, rank = (lambda row, of=of: getattr(at(row), of, None) for of in ("value", "rank"))
-        return Column(title, lambda row: _with_rank(at(row)), value, more={"rank": rank})
+        return Column(title, str, value, more={"rank": rank}, together=lambda rows: _with_ranks([*map(at, rows)]))
 
     def lost(row: Tuning) -> float:
         return found[row.arena, row.optimizer, "1"].p_diverged
@@ -61,15 +65,17 @@ def tuning_table(analyses: Analyses) -> TableView:
         reached("Best of all", ALL),
         *page_only(integers("Settings", "settings")),
         *([Column("Diverged", lambda row: percent(lost(row)), lost)] if any(map(lost, every)) else []),
-        numbers("Gain", "gain", signed),
+        differences("Gain", "gain"),
     )
     return table_view("tuning", caption, columns, every)
 
 
-def _with_rank(row: Tuning | None) -> str:
-    if row is None:
-        return NONE
-    return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({exact(row.rank)})" if row.rank else "")
+def _with_ranks(rows: Sequence[Tuning | None]) -> list[str]:
+    def text(row: Tuning | None, value: str) -> str:
+        rank = f" ({exact(row.rank)})" if row and row.rank else ""
+        return f"{'diverged' if row and row.p_diverged == 1 else value}{rank}"
+
+    return [*map(text, rows, column_of_numbers([row.value if row else None for row in rows], 4))]
 
 
 def _equal_conditions(analyses: Analyses) -> str:
@@ -207,8 +213,8 @@ COST = Section[Analyses](
                 words("Metric", "metric"),
                 aligned("Training time, s", "seconds"),
                 numbers("Steps by then", "steps", "{:.0f}".format),
-                numbers("Value then", "value", number),
-                numbers("Value at its end", "final", number),
+                values("Value then", "value"),
+                values("Value at its end", "final"),
             ),
             _at_equal_time,
         ),

@@ -6,11 +6,11 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.analysis.mechanism import Quantity, mechanisms, quantities
-from fairbench.common.formatting import SHOWN, exact, interval, percent, plural, three
+from fairbench.common.formatting import SHOWN, exact, interval, plural
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.learning_curves import draw_mechanism
 from fairbench.report.figures.rows import draw_causes, draw_shocks
-from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, page_only, words
+from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, page_only, percents, words
 
 
 def causes(analyses: Analyses) -> str:
@@ -71,7 +71,7 @@ CAUSES = Section[Analyses](
                 integers("Diverged", "diverged"),
                 aligned("Excess loss, sum", "excess"),
                 numbers("Steps to recover", "recovery", exact),
-                numbers("Shocks overcome", "recovered", percent),
+                percents("Shocks overcome", "recovered"),
                 intervals("Lost", "lost", "lost_low", "lost_high"),
                 words("Note", "note"),
             ),
@@ -114,12 +114,12 @@ MECHANISM = Section[Analyses](
             (
                 *ARM,
                 words("Quantity", "quantity"),
-                numbers("Total", "value", three),
+                aligned("Total", "value"),
                 words("Unit", "unit"),
-                numbers("Per tensor step", "per_tensor_step", three),
-                numbers("Of the path", "of_path_length", percent),
-                *page_only(words("Most in", "most_in"), numbers("Of it", "most_share", percent)),
-                numbers("Half by", "half_by", percent),
+                aligned("Per tensor step", "per_tensor_step"),
+                percents("Of the path", "of_path_length"),
+                *page_only(words("Most in", "most_in"), percents("Of it", "most_share")),
+                percents("Half by", "half_by"),
             ),
             "Totals over tensors and steps, means over the final seeds. Of the path: the distance that it moved the "
             "weights as a share of the path length of all steps; half by: the share of the training after which half "

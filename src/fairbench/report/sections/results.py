@@ -1,6 +1,6 @@
 """The results: every comparison with its statistics, ranks, schedules, and every metric."""
 
-from itertools import groupby
+from collections.abc import Sequence
 from operator import attrgetter
 
 from fairbench.analysis.analyses import Analyses
@@ -9,10 +9,22 @@ from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
-from fairbench.common.formatting import column_of_means, exact, measured, number, p_value, signed, three
+from fairbench.common.formatting import NONE, PLUS_MINUS, column_of_means, exact, p_value, three
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.verdicts import TEST_NAMES, naming, verdict_text
-from fairbench.report.view import ARM, Column, aligned, integers, intervals, numbers, page_only, words
+from fairbench.report.view import (
+    ARM,
+    Column,
+    aligned,
+    differences,
+    integers,
+    intervals,
+    means,
+    numbers,
+    page_only,
+    values,
+    words,
+)
 from fairbench.suites.stages import TESTS
 
 
@@ -23,10 +35,14 @@ def _pair_columns(analyses: Analyses) -> tuple[Column, ...]:
 
 
 def _mean(analyses: Analyses, i: int, side: str) -> Column:
-    """The mean of one side of a comparison, with the digits that its deviation supports."""
+    """The mean of one side of a comparison, with the digits that the deviations support."""
     names, of = analyses.suite.sides[i], attrgetter(f"mean_{side}", f"std_{side}")
     title = f"Mean of {names[0] if len(names) == 1 else f'the {side}'}"
-    return Column(title, lambda c: measured(*of(c)), attrgetter(f"mean_{side}"))
+
+    def together(rows: Sequence[Comparison]) -> list[str]:
+        return [text.partition(PLUS_MINUS)[0] for text in column_of_means([*map(of, rows)])]
+
+    return Column(title, str, attrgetter(f"mean_{side}"), together=together)
 
 
 def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
@@ -50,7 +66,7 @@ def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
         numbers("TOST p", "p_equivalence", p_value),
         *page_only(
             numbers(f"{other.capitalize()} p", "p_other", p_value),
-            numbers("r", "seed_correlation", lambda r: number(r, 2)),
+            numbers("r", "seed_correlation", lambda r: NONE if r is None else f"{r:.2f}".replace("-", "−")),
             numbers("Seeds needed", "seeds_needed", exact),
         ),
     )
@@ -106,15 +122,12 @@ def _state(standing: Standing) -> str:
 
 
 def _metric_columns(analyses: Analyses) -> tuple[Column, ...]:
-    arenas, texts = analyses.suite.arenas, dict[int, str]()
-    for _, alike in groupby(_by_metric(analyses), lambda a: (a.arena, a.metric)):
-        rows = [*alike]
-        texts |= zip(map(id, rows), column_of_means([(a.mean, a.std) for a in rows]), strict=True)
+    arenas = analyses.suite.arenas
     return (
         words("Arena", "arena"),
         Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
         words("Optimizer", "optimizer"),
-        Column("Mean ± std", lambda a: texts[id(a)], lambda a: a.mean, more={"std": lambda a: a.std}),
+        means("Mean ± std", "mean", "std"),
         integers("Finished", "n"),
         integers("Diverged", "diverged"),
         *page_only(integers("Failed", "failed"), integers("Missing", "missing")),
@@ -161,7 +174,7 @@ RESULTS = Section[Analyses](
                 words("Under A", "verdict_a"),
                 words("Under B", "verdict_b"),
                 words("Survives", "survives"),
-                *page_only(numbers("Gain, A", "gain_a", signed), numbers("Gain, B", "gain_b", signed)),
+                *page_only(differences("Gain, A", "gain_a"), differences("Gain, B", "gain_b")),
                 intervals("Interaction", "interaction"),
                 numbers("Holm p", "p_holm", p_value),
                 *page_only(words("Note", "note")),
@@ -177,7 +190,7 @@ RESULTS = Section[Analyses](
             lambda a: a.of(ranking),
             (
                 *ARM,
-                numbers("Mean", "mean", number),
+                values("Mean", "mean"),
                 numbers("Rank", "rank", exact),
                 numbers("At best", "rank_low", exact),
                 numbers("At worst", "rank_high", exact),

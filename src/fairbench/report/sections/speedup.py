@@ -1,14 +1,27 @@
 """The speed-up over the reference, and its trend over size."""
 
 from dataclasses import replace
+from operator import attrgetter
+from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend, ladder_laws, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, speedups
-from fairbench.common.formatting import NONE, exact, interval, p_value, percent, plural, some, three
+from fairbench.common.formatting import NONE, exact, interval, p_value, plural, some
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
-from fairbench.report.view import ARM, aligned, answers, integers, intervals, numbers, page_only, words
+from fairbench.report.view import (
+    ARM,
+    Column,
+    aligned,
+    answers,
+    integers,
+    intervals,
+    numbers,
+    page_only,
+    percents,
+    words,
+)
 
 
 def speed_up(analyses: Analyses) -> str:
@@ -43,11 +56,15 @@ def _speedup_caption(analyses: Analyses) -> str:
     )
 
 
-def _ratio(middle: float | None, *ends: float | None) -> str:
-    if middle is None:
-        return NONE
-    low, high = ("open" if end is None else three(end) for end in ends)
-    return f"{three(middle)} [{low}, {high}]"
+def _ratios(title: str, *attributes: str) -> Column:
+    """A column of an attribute that is a ratio, with its interval, of which an end can be open."""
+    of = attrgetter(*attributes)
+
+    def text(row: Any) -> str:
+        middle, low, high = ("open" if x is None else f"{x:.2f}" for x in of(row))
+        return NONE if middle == "open" else f"{middle} [{low}, {high}]"
+
+    return replace(intervals(title, *attributes), show=text, together=None)
 
 
 def _trend_caption(analyses: Analyses) -> str:
@@ -69,8 +86,8 @@ SPEEDUP = Section[Analyses](
             (
                 *ARM,
                 integers("Steps", "steps"),
-                replace(intervals("Speed-up", "speedup"), show=speedup_text),
-                intervals("In time", "time_speedup", "time_low", "time_high", _ratio),
+                replace(_ratios("Speed-up", "speedup", "ci_low", "ci_high"), show=speedup_text),
+                _ratios("In time", "time_speedup", "time_low", "time_high"),
                 words("Verdict", "verdict"),
                 answers("Faster", "claimed"),
                 *page_only(integers("Seeds", "n"), words("Note", "note")),
@@ -86,7 +103,7 @@ SPEEDUP = Section[Analyses](
             lambda a: a.of(size_trends),
             (
                 *ARM,
-                intervals("Speed-up", "speedup", form=_ratio),
+                _ratios("Speed-up", "speedup", "ci_low", "ci_high"),
                 *page_only(aligned("Smallest", "smallest"), aligned("Largest", "largest")),
                 intervals("Trend", "trend", "trend_low", "trend_high"),
                 numbers("Holm p", "p_holm", p_value),
@@ -103,14 +120,14 @@ SPEEDUP = Section[Analyses](
             lambda a: a.of(ladder_laws),
             (
                 words("Arena", "arena"),
-                *(numbers(title, name, three) for title, name in (("E", "E"), ("A", "A"), ("α", "alpha"), ("B", "B"))),
-                numbers("β", "beta", three),
+                *(aligned(title, name) for title, name in (("E", "E"), ("A", "A"), ("α", "alpha"), ("B", "B"))),
+                aligned("β", "beta"),
                 integers("Cells", "cells"),
                 integers("Seeds", "n"),
-                numbers("Seeds differ by", "spread", three),
-                numbers("Misfit", "misfit", three),
-                numbers("Error", "error", percent),
-                numbers("Left out", "left_out_error", percent),
+                aligned("Seeds differ by", "spread"),
+                aligned("Misfit", "misfit"),
+                percents("Error", "error"),
+                percents("Left out", "left_out_error"),
             ),
             "The law of a ladder: loss = E + A size^−α + B (r steps)^−β, where r is the speed-up of the optimizer. "
             "Error: mean over its cells, relative to the loss. Misfit: mean square of the residuals over what seeds "

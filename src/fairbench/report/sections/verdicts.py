@@ -11,7 +11,7 @@ from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.checks import Flag
-from fairbench.common.formatting import column_of_means, interval, p_value, plural, some
+from fairbench.common.formatting import column_of_intervals, column_of_means, p_value, plural, some
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.rows import draw_leaderboard
 from fairbench.report.table import Audit, names_of
@@ -36,9 +36,9 @@ def verdict_text(c: Comparison) -> Emphasized:
     return Emphasized(c.statement, c.is_win)
 
 
-def grid_text(c: Comparison, rank: int, mark: str = "") -> Emphasized:
+def _grid_text(gain: str, c: Comparison, rank: int, mark: str = "") -> Emphasized:
     """The verdict of a comparison and its gain, in a page in small text, of which only the verdict is bold."""
-    verdict, gain = verdict_text(c), interval(c.gain, c.ci_low, c.ci_high)
+    verdict = verdict_text(c)
     grid = Markup('<span><span aria-hidden="true">{} </span>{}</span> <small>{}</small>')
     html, style = grid.format(SIGNS.get(c.verdict, "?"), verdict, gain), f"{c.verdict.replace(' ', '-')} {mark}"
     return Emphasized(f"{verdict} {gain}", c.is_win, "better", html, rank, style.rstrip())
@@ -79,10 +79,16 @@ def _pair(c: Comparison, sides: Sequence[str]) -> str:
 
 
 def grid_column(title: str, at: Callable[[Row], tuple[Any, ...]]) -> Column:
-    """A column of a grid; `at` returns the arguments of `grid_text` for a row."""
+    """A column of a grid; `at` returns the comparison of a row, its rank, and, if it is marked, a class."""
     numbers = {"gain": "gain", "low": "ci_low", "high": "ci_high"}
     more = {name: lambda row, x=attribute: getattr(at(row)[0], x) for name, attribute in numbers.items()}
-    return Column(title, lambda row: grid_text(*at(row)), more=more)
+
+    def together(rows: Sequence[Row]) -> list[Emphasized]:
+        found = [*map(at, rows)]
+        gains = column_of_intervals([(c.gain, c.ci_low, c.ci_high) for c, *_ in found])
+        return [_grid_text(gain, *of_row) for gain, of_row in zip(gains, found, strict=True)]
+
+    return Column(title, str, more=more, together=together)
 
 
 def main_table(analyses: Analyses) -> TableView:
