@@ -24,7 +24,7 @@ from fairbench.arenas.program import ProgramOptions, command
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.run_study import preload
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 from fairbench.training.program import values
 
 ROUNDS = 40
@@ -58,9 +58,8 @@ def measured(folder: str) -> list[tuple[float, float]]:
     found = []
     spec = program_spec()
     words = command(ProgramOptions(**spec.arena.model), values(spec, Path(folder)))
-    checkpointing = Checkpointing(f"{folder}/kept", 0)
     modules = preload(load_suite("mine.toml"))
-    with ProcessExecutor([Place()], preload=modules, checkpointing=checkpointing) as executor:
+    with ProcessExecutor([Place(checkpoints=f"{folder}/kept")], preload=modules) as executor:
         executor.call(os.getpid)  # starts the server
         for seed in range(ROUNDS):
             began = time.perf_counter()

@@ -22,7 +22,7 @@ from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.records import Store
 from fairbench.training.checkpoint import Checkpoint
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 
 DEEP = "[" * 2000 + "]" * 2000
 ODD = (
@@ -61,7 +61,7 @@ def whole_study(directory):
     (directory / "drivers" / f"{STATUS['token']}.json").write_text(json.dumps(STATUS))
     (missing,) = (spec for spec in trials if records(spec) is None)
     (store.claims / missing.id).write_text(STATUS["token"])
-    checkpoint = Checkpoint(missing, Place(), Checkpointing(str(store.checkpoints), 1))
+    checkpoint = Checkpoint(missing, Place(checkpoints=str(store.checkpoints)))
     assert checkpoint._write({"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}) == ""
     (directory / "report_files.txt").write_text("cost.csv\ntables/x.tex\n")
     return made, missing, {x.relative_to(directory): x.read_bytes() for x in directory.rglob("*") if x.is_file()}
@@ -155,7 +155,7 @@ def read_everything(directory, made, missing, commands=("status", "report", "aud
         with redirect_stdout(out), redirect_stderr(out):
             codes = [main([command, str(directory)]) for command in commands]
             codes += [main(["explain", str(path)]) for path in sorted((directory / "trials").glob("*"))[:3]]
-            checkpoint = Checkpoint(missing, Place(), Checkpointing(str(directory / "checkpoints"), 1))
+            checkpoint = Checkpoint(missing, Place(checkpoints=str(directory / "checkpoints")))
             checkpoint.read()
         try:
             said = take_part(directory, made)

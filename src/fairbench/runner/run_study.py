@@ -38,7 +38,7 @@ from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 
 PRELOAD = ("fairbench.training.trial", "fairbench.runner.code_identity", "fairbench.training.resume_check")
 """Modules that every process of a trial loads."""
@@ -93,15 +93,16 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
 def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
     modules = preload(suite)
     every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
-    checkpointing = Checkpointing(str(store.checkpoints), every)
+    kept = [replace(x, checkpoints=str(store.checkpoints), checkpoint_every=every) for x in options.places]
+    options = replace(options, places=kept)
     call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
     if options.ray is None:
-        return ProcessExecutor(options.places, observer.running, modules, call_limit, checkpointing)
+        return ProcessExecutor(options.places, observer.running, modules, call_limit)
     if options.ray == "local":
         os.environ |= PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}  # Ray reads them when it is imported
     from fairbench.runner.executors.ray.executor import RayExecutor
 
-    return RayExecutor(options, observer, modules, call_limit, checkpointing)
+    return RayExecutor(options, observer, modules, call_limit)
 
 
 def plan_study(

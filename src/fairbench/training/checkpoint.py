@@ -22,7 +22,7 @@ from fairbench.common.processes import handling
 from fairbench.common.terminal import say
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.environment import environment
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 
 State = dict[str, Any]
 """Plain values and tensors, in dicts, lists and tuples."""
@@ -81,17 +81,14 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
 
 
 class Checkpoint:
-    """The checkpoint of a running trial: written at intervals, and when SIGTERM requests a pause.
+    """The checkpoint of a running trial at a place that has a folder for it: written at intervals, and for a pause.
 
-    Attributes:
-        before_write: called before each checkpoint; an exception of it ends the trial.
+    SIGTERM requests a pause. `before_write` is called before each checkpoint; an exception of it ends the trial.
     """
 
-    before_write: Callable[[], None] | None = None
-
-    def __init__(self, spec: TrialSpec, place: Place, checkpointing: Checkpointing) -> None:
-        folder = Path(checkpointing.folder)
-        self._path, self._seconds = folder / f"{spec.id}.pt", checkpointing.seconds
+    def __init__(self, spec: TrialSpec, place: Place, before_write: Callable[[], None] = lambda: None) -> None:
+        folder = Path(place.checkpoints)
+        self._path, self._seconds, self._before_write = folder / f"{spec.id}.pt", place.checkpoint_every, before_write
         self._about = {"trial": spec.id, **environment(place.device)}
         self._device = torch.device(place.device)
         self._written = time.monotonic()
@@ -124,8 +121,7 @@ class Checkpoint:
         `incomplete` returns why the state is incomplete; empty if it is complete.
         """
         if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
-            if self.before_write:
-                self.before_write()
+            self._before_write()
             if problem := incomplete():
                 self._path.unlink(missing_ok=True)
             else:

@@ -11,6 +11,8 @@ class Place:
         alone: whether the trial is the only one of the study on that GPU or CPU core.
         gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for those that it finds.
         cores: CPU cores of a trial.
+        checkpoints: the folder of the trial's checkpoint; empty for none.
+        checkpoint_every: seconds between two checkpoints; 0 for none until the trial is paused.
     """
 
     device: str = "cpu"
@@ -18,15 +20,9 @@ class Place:
     alone: bool = True
     gpus: str = ""
     cores: int = 1
+    checkpoints: str = ""
+    checkpoint_every: float = 0.0
 
     @property
     def kind(self) -> str:
         return self.device.partition(":")[0]
-
-
-@dataclass(frozen=True)
-class Checkpointing:
-    """The folder in which running trials write their checkpoints, and the seconds between two; 0: only for a pause."""
-
-    folder: str
-    seconds: float

@@ -27,7 +27,7 @@ from fairbench.common.terminal import say
 from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.environment import environment
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 from fairbench.training.program_results import Reported, WrongResults, curve, read_reported
 from fairbench.training.trainer import Progress
 
@@ -46,12 +46,10 @@ class ProgramFailed(Exception):
     """A program ended with an error; the message has the end of its output."""
 
 
-def program_trial(
-    spec: TrialSpec, place: Place, progress: Progress, checkpointing: Checkpointing | None = None
-) -> WholeRecord:
+def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRecord:
     """The record of a training program that ended with a result, or with one that is not finite.
 
-    Its folder is kept until the trial has a record; without checkpointing it is a temporary one.
+    Its folder is kept until the trial has a record; at a place without checkpoints it is a temporary one.
 
     Raises:
         Paused: this process received SIGTERM, and so did the program.
@@ -61,7 +59,7 @@ def program_trial(
     planned, now = dict(spec.arena.code), code_of(options)
     if changed := [file for file in {**planned, **now} if planned.get(file) != now.get(file)]:
         raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
-    with _folder(spec, checkpointing) as name:
+    with _folder(spec, place) as name:
         folder = Path(name).resolve()
         end_marked(FOLDER, str(folder))  # left over from a driver that was killed
         attempts = _begin_attempt(spec, folder, options, place)
@@ -80,10 +78,10 @@ def program_trial(
         return _record(spec, place, options, reported, Evidence.read(folder), seconds)
 
 
-def _folder(spec: TrialSpec, checkpointing: Checkpointing | None) -> AbstractContextManager[str]:
-    if checkpointing is None:
+def _folder(spec: TrialSpec, place: Place) -> AbstractContextManager[str]:
+    if not place.checkpoints:
         return tempfile.TemporaryDirectory(prefix="fairbench-")
-    folder = Path(checkpointing.folder) / spec.id
+    folder = Path(place.checkpoints) / spec.id
     folder.mkdir(parents=True, exist_ok=True)
     return nullcontext(str(folder))
 

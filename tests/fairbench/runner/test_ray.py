@@ -24,7 +24,7 @@ from fairbench.study.record import plain_values
 from fairbench.suites.loader import load_suite
 from fairbench.training import environment
 from fairbench.training.determinism import one_thread
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
@@ -137,8 +137,8 @@ def study(held, monkeypatch):
     (held / "slow").unlink()
 
 
-def executor_on(address, observer, checkpointing=None):
-    return RayExecutor(RunOptions([Place()], ray=address), observer, PRELOAD, checkpointing=checkpointing)
+def executor_on(address, observer, checkpoints=""):
+    return RayExecutor(RunOptions([Place(checkpoints=checkpoints)], ray=address), observer, PRELOAD)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:70000", "nonsense", "ray://127.0.0.1:10001"])
@@ -215,14 +215,14 @@ def test_the_cluster_of_one_study_is_not_reachable_from_outside_and_repeats_a_lo
 def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
     spec = trial_spec(study, "vit", "Waits", "final", 0.01, 1)
     spec = replace(spec, training=replace(spec.training, steps=150))
-    kept, observer, steps = Checkpointing(str(held / "checkpoints"), 0.0), Mock(), list[int]()
+    kept, observer, steps = str(held / "checkpoints"), Mock(), list[int]()
     observer.running = lambda spec, step, loss: steps.append(step)
     with executor_on(cluster.address, observer, kept) as executor:
         executor.submit(spec, 300.0)
         assert wait_for(lambda: executor.collect(1.0) or steps) is steps
         (record,) = executor.pause()
     assert record == PausedTrial(spec.id, "")
-    assert [path.name for path in Path(kept.folder).iterdir()] == [f"{spec.id}.pt"]
+    assert [path.name for path in Path(kept).iterdir()] == [f"{spec.id}.pt"]
     before = len(steps)
     with executor_on(cluster.address, observer, kept) as executor:
         executor.submit(spec, 300.0)

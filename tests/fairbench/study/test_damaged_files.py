@@ -28,7 +28,7 @@ from fairbench.study.plan import arms
 from fairbench.study.record import Record
 from fairbench.study.records import Store
 from fairbench.training.checkpoint import Checkpoint
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
             return open, ("imported", "w")
 
     torch.save(Harmful(), store.checkpoint(trials[0].id))
-    assert Checkpoint(trials[0], Place(), Checkpointing(str(store.checkpoints), 1)).read() is None
+    assert Checkpoint(trials[0], Place(checkpoints=str(store.checkpoints))).read() is None
     assert not CONTROL.search(capsys.readouterr().out)  # torch's message has them
     assert not Path("imported").exists()
 

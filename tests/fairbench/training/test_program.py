@@ -19,7 +19,7 @@ from fairbench.common.errors import Paused, UsageError
 from fairbench.common.processes import end_marked
 from fairbench.runner.devices import places_of_programs
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 from fairbench.training.program import ProgramFailed, program_trial
 from fairbench.training.program_results import WrongResults
 
@@ -56,8 +56,8 @@ def here(tmp_path, monkeypatch):
     return folder
 
 
-def run(spec, checkpointing=None):
-    return program_trial(spec, Place(), lambda step, loss: None, checkpointing)
+def run(spec, checkpoints=""):
+    return program_trial(spec, Place(checkpoints=str(checkpoints)), lambda step, loss: None)
 
 
 def marked(value, variable=FOLDER):
@@ -76,7 +76,7 @@ def test_a_wrong_program_fails_with_what_is_wrong_and_leaves_nothing_running(her
     rest, message = WRONG[what]
     write_program(here, rest)
     with pytest.raises((ProgramFailed, WrongResults), match=f"(?s){message}"):
-        run(program_spec(), Checkpointing(str(here / "kept"), 0))
+        run(program_spec(), here / "kept")
     assert not marked(here)
     (output,) = here.glob("kept/*/output.txt")
     if what == "much output":
@@ -144,7 +144,7 @@ def test_code_that_changes_during_a_study_is_noticed(here):
 def test_what_a_program_leaves_behind_is_ended(here):
     left = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
     write_program(here, left + RESULT)
-    run(program_spec(), Checkpointing(str(here), 0))
+    run(program_spec(), here)
     assert not marked(here)
 
 
@@ -166,12 +166,12 @@ def paused_by_sigterm():
 
 def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
     write_program(here, RESUMING.replace("0.03", "0.05"))
-    spec, checkpointing = program_spec(), Checkpointing(str(here), 0)
+    spec = program_spec()
     with paused_by_sigterm():
-        run(spec, checkpointing)
+        run(spec, here)
     assert not marked(here)
     assert (here / spec.id / "checkpoint").exists()
-    resumed, whole = run(spec, checkpointing), run(spec)
+    resumed, whole = run(spec, here), run(spec)
     assert (resumed.result, resumed.details) == (whole.result, whole.details)
 
 
@@ -179,7 +179,7 @@ def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
     monkeypatch.setattr("fairbench.training.program.GRACE", 0.2)
     write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)")
     with paused_by_sigterm():
-        run(program_spec(), Checkpointing(str(here), 0))
+        run(program_spec(), here)
     assert not marked(here)
 
 

@@ -21,7 +21,7 @@ from fairbench.suites.loader import load_suite
 from fairbench.training import checkpoint as checkpoints
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.environment import explain_out_of_memory
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("resuming")
@@ -224,7 +224,7 @@ def stopped(spec, folder, after, why="^$"):
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Paused, match=why):
-        trial(spec, Place(), terminate, Checkpoint(spec, Place(), Checkpointing(str(folder), 0)))
+        trial(spec, Place(), terminate, Checkpoint(spec, Place(checkpoints=str(folder))))
     return [*folder.iterdir()]
 
 
@@ -238,7 +238,7 @@ def paused(spec, folder, after):
 def resumed(spec, folder):
     """The record of a trial, and the steps that it reported: none before its checkpoint."""
     steps = []
-    checkpoint = Checkpoint(spec, Place(), Checkpointing(str(folder), 0))
+    checkpoint = Checkpoint(spec, Place(checkpoints=str(folder)))
     return trial(spec, Place(), lambda step, loss: steps.append(step), checkpoint), steps
 
 
@@ -374,7 +374,8 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(spec, tmp
     old = path.read_bytes()
     (tmp_path / f".{spec.id}.pt.killed.tmp").write_bytes(b"half")
     with full_disk():
-        record = trial(spec, Place(), checkpoint=Checkpoint(spec, Place(), Checkpointing(str(tmp_path), 1e-9)))
+        checkpoint = Checkpoint(spec, Place(checkpoints=str(tmp_path), checkpoint_every=1e-9))
+        record = trial(spec, Place(), checkpoint=checkpoint)
     assert_same(record, undisturbed)
     assert path.read_bytes() == old
     assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pt", ".tmp")] == [path.name]
@@ -385,7 +386,7 @@ def test_checkpoints_are_written_at_intervals(spec, tmp_path, monkeypatch):
     seconds, written = itertools.count(), list[int]()
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(seconds))  # read once in each step
     monkeypatch.setattr(checkpoints, "write_state", lambda file, about, state: written.append(state["done"]))
-    trial(spec, Place(), checkpoint=Checkpoint(spec, Place(), Checkpointing(str(tmp_path), 4)))
+    trial(spec, Place(), checkpoint=Checkpoint(spec, Place(checkpoints=str(tmp_path), checkpoint_every=4)))
     assert written == [4, 8, 12]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from fairbench.arenas.program import TASK
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 
 ReportProgress = Callable[[TrialSpec, int, float], None]
 """Called with the progress of a running trial: steps done, training loss."""
@@ -51,9 +51,7 @@ class Executor(Protocol):
         """Stop every trial with a checkpoint; a trial may end before."""
 
 
-def run_trial(
-    send: Callable[..., None], spec: TrialSpec, place: Place, checkpointing: Checkpointing | None = None
-) -> WholeRecord:
+def run_trial(send: Callable[..., None], spec: TrialSpec, place: Place) -> WholeRecord:
     """The record of a trial, which sends "progress", the number of steps done, and the training loss.
 
     Raises:
@@ -67,7 +65,7 @@ def run_trial(
     from fairbench.training.trial import trial
 
     if spec.arena.task == TASK:
-        return program_trial(spec, place, partial(send, "progress"), checkpointing)
+        return program_trial(spec, place, partial(send, "progress"))
     loaded = LoadedCode({**spec.arena.code, **spec.optimizer.code})
 
     def progress(step: int, loss: float) -> None:
@@ -75,9 +73,7 @@ def run_trial(
         send("progress", step, loss)
 
     is_timed = spec.stage == "timing"  # its steps are timed without interruption
-    checkpoint = Checkpoint(spec, place, checkpointing) if checkpointing and not is_timed else None
-    if checkpoint:
-        checkpoint.before_write = loaded.check
+    checkpoint = Checkpoint(spec, place, loaded.check) if place.checkpoints and not is_timed else None
     with explain_out_of_memory(place.device):
         record = trial(spec, place, progress, checkpoint)
     loaded.check()

@@ -23,7 +23,7 @@ from fairbench.runner.executors.starting import signals_deferred
 from fairbench.runner.executors.worker_handle import GRACE, Process
 from fairbench.study.record import WholeRecord, failed
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 
 CALL_LIMIT = 600.0
 """Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
@@ -43,11 +43,9 @@ class ProcessExecutor:
         report: ReportProgress = lambda spec, step, loss: None,
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
-        checkpointing: Checkpointing | None = None,
     ) -> None:
         self._places, self._free = places, list(reversed(places))
-        self._report, self._preload = report, preload
-        self._call_limit, self._checkpointing = call_limit, checkpointing
+        self._report, self._preload, self._call_limit = report, preload, call_limit
         self._running: dict[str, tuple[TrialSpec, Place, Process]] = {}
         self._processes: list[Process] = []
         self._started = 0
@@ -82,8 +80,8 @@ class ProcessExecutor:
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         slot = self._free.pop()
         place = replace(self._places[0], alone=True) if spec.stage == "timing" else slot
-        arguments = (spec, place, self._checkpointing if resumes else None)
-        self._running[spec.id] = spec, slot, self.process(run_trial, arguments, limit)
+        place = place if resumes else replace(place, checkpoints="")
+        self._running[spec.id] = spec, slot, self.process(run_trial, (spec, place), limit)
 
     def collect(self, patience: float = inf) -> list[Ended]:
         records: list[Ended] = []

@@ -29,7 +29,6 @@ from fairbench.runner.observers import Observer
 from fairbench.study.environments import environment_differences
 from fairbench.study.record import failed
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Checkpointing
 
 RETRIES = 3
 """How often a trial is tried again after its worker or node was lost."""
@@ -53,16 +52,15 @@ class RayExecutor:
         observer: Observer,
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
-        checkpointing: Checkpointing | None = None,
     ) -> None:
         assert options.ray is not None
         self._address, self._observer, self._call_limit = options.ray, observer, call_limit
         first = options.places[0]
         self._sharing = list(options.places).count(first)
         self._cores, self._gpus = first.cores, len(first.gpus.split(","))
-        place = replace(first, device=first.kind, gpus="")  # Ray shows a task only its own GPUs
-        kept = checkpointing and replace(checkpointing, folder=str(Path(checkpointing.folder).absolute()))
-        self._work = Work(place, tuple(preload), str(Path.cwd()), kept)
+        kept = first.checkpoints and str(Path(first.checkpoints).absolute())
+        place = replace(first, device=first.kind, gpus="", checkpoints=kept)  # Ray shows a task only its own GPUs
+        self._work = Work(place, tuple(preload), str(Path.cwd()))
         self._allow_mixed = options.allow_mixed
         self._running: dict[Future[Reply], tuple[Any, tuple[TrialSpec, float, bool]]] = {}  # reference, submission
         self._rejected: set[str] = set()
@@ -77,7 +75,8 @@ class RayExecutor:
             self._home, self._head_address = here.get_node_id(), here.gcs_address
             self._actor = ray.remote(num_cpus=0)(ProgressActor).options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
-            self._work = replace(self._work, sentinel=entered.enter_context(sentinel_file(self._work.checkpointing)))
+            sentinel = entered.enter_context(sentinel_file(self._work.place.checkpoints))
+            self._work = replace(self._work, sentinel=sentinel)
             self._work = replace(self._work, environment=self._common_environment())
             self._entered = entered.pop_all()
         return self
@@ -104,11 +103,9 @@ class RayExecutor:
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         is_timed = spec.stage == "timing"
         fit = {NODE: f"!in({','.join(self._rejected)})"} if self._rejected else {}
-        work = replace(
-            self._work,
-            place=replace(self._work.place, alone=self._work.place.alone or is_timed),
-            checkpointing=self._work.checkpointing if resumes else None,
-        )
+        here = self._work.place
+        place = replace(here, alone=here.alone or is_timed, checkpoints=here.checkpoints if resumes else "")
+        work = replace(self._work, place=place)
         # Step times are compared with each other, so all are taken on one node.
         where = {"scheduling_strategy": _on(self._home)} if is_timed else {"label_selector": fit}
         remote = self._remote(run_on_node, 1 if is_timed else self._sharing).options(**where)
@@ -213,12 +210,12 @@ class RayExecutor:
 
 
 @contextmanager
-def sentinel_file(checkpointing: Checkpointing | None) -> Iterator[str]:
+def sentinel_file(checkpoints: str) -> Iterator[str]:
     """The path of a file among the checkpoints, which shows a node that it shares their folder; empty without them."""
-    if checkpointing is None:
+    if not checkpoints:
         yield ""
         return
-    sentinel = Path(checkpointing.folder) / f".shared-{uuid.uuid4().hex}"
+    sentinel = Path(checkpoints) / f".shared-{uuid.uuid4().hex}"
     sentinel.parent.mkdir(parents=True, exist_ok=True)
     sentinel.touch()
     try:

@@ -17,7 +17,7 @@ from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.study.environments import environment_differences
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Place
 
 EXCHANGE = 1.0
 """Seconds between two exchanges of a running trial with its driver."""
@@ -38,7 +38,6 @@ class Work:
     place: Place
     preload: tuple[str, ...]
     folder: str = "."
-    checkpointing: Checkpointing | None = None
     sentinel: str = ""
     environment: Mapping[str, str] | None = None
 
@@ -104,17 +103,16 @@ def read_environment(device: str) -> dict[str, str]:
 
 
 def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Ended:
-    checkpointing = work.checkpointing
-    if checkpointing and not Path(work.sentinel).exists():
+    if work.place.checkpoints and not Path(work.sentinel).exists():
         actor.report_unshared.remote(socket.gethostname())
-        checkpointing = None
+        work = replace(work, place=replace(work.place, checkpoints=""))
 
     latest: list[tuple[int, float]] = []
 
     def report(spec: TrialSpec, step: int, loss: float) -> None:
         latest[:] = [(step, loss)]
 
-    with _processes(work, report, checkpointing) as executor:
+    with _processes(work, report) as executor:
         if answer(actor.report.remote(spec.id)):  # the driver is stopping; the task waited in the queue
             return PausedTrial(spec.id)
         executor.submit(spec, limit)
@@ -132,17 +130,14 @@ def answer(reference: Any) -> Any:
 
 
 def _processes(
-    work: Work,
-    report: ReportProgress = lambda spec, step, loss: None,
-    checkpointing: Checkpointing | None = None,
-    limit: float = CALL_LIMIT,
+    work: Work, report: ReportProgress = lambda spec, step, loss: None, limit: float = CALL_LIMIT
 ) -> ProcessExecutor:
     """The executor of this node; its process server lives as long as this Ray worker."""
     vars(sys.modules["__main__"]).pop("__file__", None)  # otherwise every process would run Ray's worker script
     if Path(work.folder).is_dir():
         os.chdir(work.folder)
     place = replace(work.place, alone=work.place.alone and not _crowded())
-    return ProcessExecutor([place], report, work.preload, limit, checkpointing=checkpointing)
+    return ProcessExecutor([place], report, work.preload, limit)
 
 
 def _crowded() -> bool:
