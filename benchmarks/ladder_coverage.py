@@ -48,7 +48,17 @@ def law_of(speed_up: float, trend: float) -> Law:
     tested, constant = (
         SpeedUp(x, TTest(math.log(speed_up)), TTest(t)) for x, t in zip(OPTIMIZERS[1:], (trend, 0.0), strict=True)
     )
-    return Law(1.7, 240.0, 0.4, 25.0, 0.35, "reference", CENTER, SIZES[-1], (tested, constant))
+    return Law(
+        reference="reference",
+        E=1.7,
+        A=240.0,
+        alpha=0.4,
+        B=25.0,
+        beta=0.35,
+        center=CENTER,
+        largest=SIZES[-1],
+        speed_ups=(tested, constant),
+    )
 
 
 def scatter(shared: str, generator: np.random.Generator) -> Array:

@@ -1,11 +1,12 @@
 """The analyses of a study, each made once; tables, figures, page and audit are functions of them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from fairbench.analysis.comparison.looks import Looks, compare_as_declared, judge_looks
-from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.comparison.looks import Looks, judge_looks
+from fairbench.analysis.comparison.verdicts import NOT_DECLARED, Comparison
 from fairbench.analysis.results import Results
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
@@ -49,17 +50,19 @@ class Analyses:
 
     @cached_property
     def comparisons(self) -> Sequence[Comparison]:
-        """The verdict table, in the order of the suite."""
-        return self._compared[0]
+        """The verdict table, in the order of the suite, with the verdicts of the first one as declared."""
+        found = self._looks.comparisons
+        if self.history.declared is None:
+            return found
+        declared = {c.pair: c.verdict for c in self.first_comparisons}
+        return [replace(c, declared=declared.get(c.pair, NOT_DECLARED)) for c in found]
 
     @cached_property
     def first_comparisons(self) -> Sequence[Comparison]:
-        """The verdict table by the plan that was declared before the first final trial."""
-        return self._compared[1]
-
-    @cached_property
-    def _compared(self) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
-        return compare_as_declared(self.history, self._looks, self.lookup)
+        """The verdict table by the plan that was declared before the first final trial, if any, without `declared`."""
+        first = self.history.declared or self.history.plans[-1]
+        looks = self._looks if first is self.history.plans[-1] else judge_looks(first.study, self.lookup)
+        return looks.comparisons
 
     def title(self, c: Comparison) -> str:
         """A comparison in words."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results, Run
+from fairbench.common.grouping import grouped
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,8 @@ class HashCheck:
 
 def hash_checks(analyses: Analyses) -> list[HashCheck]:
     """A check for each arena, stage and seed with records of at least two trials."""
-    groups: dict[tuple[str, str, int], list[Run]] = {}
-    for run in analyses.results.select(lambda run: run.result is not None):
-        groups.setdefault((run.arena, run.stage, run.seed), []).append(run)
+    ended = analyses.results.select(lambda run: run.result is not None)
+    groups = grouped(((run.arena, run.stage, run.seed), run) for run in ended)
     return [_hash_check(analyses.results, *key, runs) for key, runs in groups.items() if len(runs) > 1]
 
 
@@ -75,11 +75,9 @@ class Mixture:
 def mixtures(analyses: Analyses) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
     results = analyses.results
-    groups: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
-    for fact, several in results.environment.items():
-        if len(several) > 1:
-            groups.setdefault(_concerned(results, fact), {})[fact] = several
-    return [Mixture(facts, *concerned) for concerned, facts in groups.items() if concerned[0]]
+    several = {fact: values for fact, values in results.environment.items() if len(values) > 1}
+    groups = grouped((_concerned(results, fact), (fact, values)) for fact, values in several.items())
+    return [Mixture(dict(facts), *concerned) for concerned, facts in groups.items() if concerned[0]]
 
 
 def _concerned(results: Results, fact: str) -> tuple[Pairs, Pairs]:

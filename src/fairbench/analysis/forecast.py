@@ -1,6 +1,6 @@
 """The time, disk space and statistical power of a study before it runs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean, variance
 
@@ -48,8 +48,8 @@ class Forecast:
     disk: float
     effect: float | None
     spread: float | None
-    trend: float | None = None
-    trend_spread: float | None = None
+    trend: float | None
+    trend_spread: float | None
 
 
 def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
@@ -58,13 +58,13 @@ def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
     # it imports scipy, which `fairbench status` does not need
     from fairbench.analysis.comparison.size_trends import detectable_trends
 
-    forecasts = [_forecast(preflight, arena, results) for arena in preflight.study.suite.arenas]
     trends = detectable_trends(results)
-    known = [(x, *trends.get(x.arena, (None, None))) for x in forecasts]
-    return [replace(x, trend=trend, trend_spread=spread) for x, trend, spread in known]
+    return [_forecast(preflight, x, results, *trends.get(x, (None, None))) for x in preflight.study.suite.arenas]
 
 
-def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
+def _forecast(
+    preflight: Preflight, arena: str, results: Results, trend: float | None, trend_spread: float | None
+) -> Forecast:
     # they import scipy, which `fairbench status` does not need
     from fairbench.analysis.comparison.looks import design_of
     from fairbench.analysis.statistics.power import minimum_detectable_effect
@@ -94,6 +94,8 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
             len(suite.final.seeds), design.shares[-1] * (suite.alpha / max(family, 1)), suite.final.test
         ),
         spread=_spread(results, arena),
+        trend=trend,
+        trend_spread=trend_spread,
     )
 
 
@@ -110,7 +112,7 @@ def expected_seeds(suite: Suite) -> dict[float, float]:
 
 def _trial_bytes(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> int:
     """Bytes of a trial on disk, without what its mechanism reports: its record, and its rows in `steps.csv`."""
-    spec = typical_trial(study, arena, optimizer, stage, 0)
+    spec = typical_trial(study, arena, optimizer, stage)
     losses = ceil(spec.training.steps / spec.training.log_every)
     values = losses + spec.training.evaluations * len(study.suite.facts(arena).metrics)
     return RECORD_BYTES + len(spec.text) + VALUE_BYTES * values

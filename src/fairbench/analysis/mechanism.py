@@ -7,6 +7,7 @@ from statistics import fmean
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import percent, plain
+from fairbench.common.grouping import grouped
 from fairbench.study.record import MechanismReport, Result
 
 
@@ -72,10 +73,8 @@ def quantities(analyses: Analyses) -> list[Quantity]:
 
 def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
     """The increase of a quantity at each logged step since the one before, mean over the final seeds."""
-    by_step: dict[int, list[float]] = {}
-    for report in filter(None, (run.mechanism for run in arm.final)):
-        for step, added in report.course.points(quantity):
-            by_step.setdefault(step, []).append(added)
+    reports = filter(None, (run.mechanism for run in arm.final))
+    by_step = grouped(point for report in reports for point in report.course.points(quantity))
     return [(step, fmean(values)) for step, values in sorted(by_step.items())]
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
+from fairbench.common.grouping import grouped
 from fairbench.study.environments import environment_values
 from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, arms, timing_trials
 from fairbench.study.record import Details, Error, MechanismReport, Record, Result, Series, TrialCost, WholeRecord
@@ -188,13 +189,9 @@ class Results:
 def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
     """The results of a study, as far as its records go, with the final seeds that each arm needs; by default all."""
     needed = seeds or dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
-    timing: dict[tuple[str, str], list[TrialSpec]] = {}
-    for spec in timing_trials(study):
-        timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
-    planned = {(arm.arena, arm.optimizer): arm for arm in arms(study, lookup, needed)}
-    return Results(
-        study, [_collect_arm(study, x, needed[name], timing.get(name, []), lookup) for name, x in planned.items()]
-    )
+    timing = grouped(((spec.arena.name, spec.optimizer.name), spec) for spec in timing_trials(study))
+    planned = zip(study.suite.arms, arms(study, lookup, needed), strict=True)
+    return Results(study, [_collect_arm(study, x, needed[name], timing.get(name, []), lookup) for name, x in planned])
 
 
 def _collect_arm(

@@ -11,6 +11,7 @@ from scipy import stats
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results
+from fairbench.common.grouping import grouped
 from fairbench.optimizers.spec import WARMUP
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.search import Setting
@@ -110,11 +111,8 @@ def _scores(arm: ArmResults, metric: str, sign: float) -> Scores:
     """The scores of an arm's search; none while a trial has no result, and for an arm without a search."""
     if any(run.status in ("missing", "failed") for run in arm.sweep):
         return {}
-    values: dict[Setting, list[float]] = {}
-    for run in arm.sweep:
-        if run.setting is not None:
-            value = run.metric("val", metric)
-            values.setdefault(run.setting, []).append(math.inf if value is None else sign * value)
+    found = [(run.setting, run.metric("val", metric)) for run in arm.sweep if run.setting is not None]
+    values = grouped((setting, math.inf if value is None else sign * value) for setting, value in found)
     return {setting: fmean(of) for setting, of in values.items()}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairbench.common.errors import UsageError
+from fairbench.common.grouping import grouped
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
@@ -38,11 +39,8 @@ class Preflight:
 
     def restart_notice(self) -> str:
         """Which trials restart when they are interrupted, and why; empty if none does."""
-        arenas_of: dict[tuple[str, str], list[str]] = {}
-        for optimizer, reasons in self.restart_reasons.items():
-            for arena, reason in reasons.items():
-                if reason:
-                    arenas_of.setdefault((optimizer, reason), []).append(arena)
+        each = ((optimizer, *x) for optimizer, reasons in self.restart_reasons.items() for x in reasons.items())
+        arenas_of = grouped(((optimizer, reason), arena) for optimizer, arena, reason in each if reason)
         lines = [f"  {optimizer} ({', '.join(arenas)}): {reason}" for (optimizer, reason), arenas in arenas_of.items()]
         return "\n".join(["these trials restart when they are interrupted:", *lines]) if lines else ""
 

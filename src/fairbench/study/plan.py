@@ -25,6 +25,8 @@ Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial; None without one."""
 SeedsNeeded = Mapping[tuple[str, str], int]
 """Of each arm, by arena and optimizer, how many of the final seeds it needs, in their order."""
+More = Callable[[Scores], list[Setting]]
+"""The settings to try next, by the scores so far."""
 TIMING_TRIALS = 5
 """Timing trials of each optimizer in each arena."""
 TIMED_STEPS = 60
@@ -130,28 +132,28 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
 def arms(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> list[Arm[TrialSpec]]:
     """Every arm of the study as far as its records determine it, with all final seeds or those that are needed."""
     most = len(study.suite.final.seeds)
-    return [Trials(study, *arm).arm(lookup, seeds[arm] if seeds else most) for arm in study.suite.arms]
+    return [Trials(study, lookup, *arm).arm(seeds[arm] if seeds else most) for arm in study.suite.arms]
 
 
 class Trials:
     """The trials that one arm may need, each made once."""
 
-    def __init__(self, study: ResolvedSuite, arena: str, optimizer: str) -> None:
-        self.study, self.arena, self.optimizer = study, arena, optimizer
+    def __init__(self, study: ResolvedSuite, lookup: Lookup, arena: str, optimizer: str) -> None:
+        self.study, self.lookup, self.arena, self.optimizer = study, lookup, arena, optimizer
         tuned_on = study.suite.tuned_on(arena)
-        self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
+        self._tuning = self if tuned_on == arena else Trials(study, lookup, tuned_on, optimizer)
         self._made: dict[tuple[str, Setting], TrialSpec] = {}
 
-    def arm(self, lookup: Lookup, seeds: int) -> Arm[TrialSpec]:
+    def arm(self, seeds: int) -> Arm[TrialSpec]:
         """The arm with its first `seeds` final seeds."""
+        if self._tuning is not self:
+            return self._as_tuned_elsewhere(seeds)
         suite, search = self.study.suite, self.study.search(self.optimizer)
         arm = Arm[TrialSpec](self.arena, self.optimizer, self.study.tuned(self.optimizer))
-        if self._tuning is not self:
-            return self._as_tuned_elsewhere(arm, lookup, seeds)
         if not arm.tuned:
             (fixed,) = search.first()
             return replace(arm, located=fixed, selected=fixed, final=self._final(fixed, seeds))
-        tried, short = self._scored("sweep", search.next, suite.sweep.seeds, lookup)
+        tried, short = self._scored("sweep", search.next, suite.sweep.seeds)
         arm = replace(arm, sweep=_in_order(tried))
         if not short:
             return arm
@@ -161,35 +163,30 @@ class Trials:
         arm = replace(arm, located=located)
         if suite.final.settings == 1:
             return replace(arm, selected=located, final=self._final(located, seeds))
-        return self._with_finals(arm, partial(search.finals, suite.final, short), lookup, seeds)
+        return self._with_finals(arm, partial(search.finals, suite.final, short), seeds)
 
-    def _with_finals(
-        self, arm: Arm[TrialSpec], more: Callable[[Scores], list[Setting]], lookup: Lookup, seeds: int
-    ) -> Arm[TrialSpec]:
+    def _with_finals(self, arm: Arm[TrialSpec], more: More, seeds: int) -> Arm[TrialSpec]:
         """The arm with stage 2: after the first seeds the best two settings continue; of these the best is selected."""
         final = self.study.suite.final
-        trials, scores = self._scored("final", more, final.seeds[: min(final.halve_after, seeds)], lookup)
+        trials, scores = self._scored("final", more, final.seeds[: min(final.halve_after, seeds)])
         selected = None
         if scores:
             kept = ranked(scores)[:KEPT]
-            on, scores = self._scored("final", lambda scores: [] if scores else kept, final.seeds[:seeds], lookup)
+            on, scores = self._scored("final", lambda scores: [] if scores else kept, final.seeds[:seeds])
             trials, selected = {**trials, **on}, ranked(scores)[0] if scores else None
         others = _in_order({setting: of for setting, of in trials.items() if setting != selected})
         return replace(arm, others=others, selected=selected, final=trials[selected] if selected else ())
 
-    def _as_tuned_elsewhere(self, arm: Arm[TrialSpec], lookup: Lookup, seeds: int) -> Arm[TrialSpec]:
+    def _as_tuned_elsewhere(self, seeds: int) -> Arm[TrialSpec]:
         """The arm with what is selected in the arena that it is tuned on, which may differ from look to look."""
         looks = [look for look in self.study.suite.final.numbers if look <= seeds]
-        tuned = {look: self._tuning.arm(lookup, look) for look in looks}
+        tuned = {look: self._tuning.arm(look) for look in looks}
         trials = {x.selected: self._final(x.selected, look) for look, x in tuned.items() if x.selected}
         last = tuned[looks[-1]]
         final = trials.pop(last.selected) if last.selected else ()
-        arm = replace(arm, others=_in_order(trials), final=final, selected=last.selected)
-        return replace(arm, located=last.located, diverged=last.diverged)
+        return replace(last, arena=self.arena, sweep=(), others=_in_order(trials), final=final)
 
-    def _scored(
-        self, stage: str, more: Callable[[Scores], list[Setting]], seeds: Sequence[int], lookup: Lookup
-    ) -> tuple[dict[Setting, list[TrialSpec]], Scores]:
+    def _scored(self, stage: str, more: More, seeds: Sequence[int]) -> tuple[dict[Setting, list[TrialSpec]], Scores]:
         """The trials of the settings that `more` asks for, and the mean score of each; none while a trial has none."""
         metric, facts = self.study.suite.arenas[self.arena].metric, self.study.suite.facts(self.arena)
         trials: dict[Setting, list[TrialSpec]] = {}
@@ -197,7 +194,7 @@ class Trials:
         while new := more(scores):
             tried = {setting: self._trial(stage, setting).with_seeds(seeds) for setting in new}
             trials = _by_rate({**trials, **tried})
-            found = {setting: [lookup(spec) for spec in specs] for setting, specs in tried.items()}
+            found = {setting: [self.lookup(spec) for spec in specs] for setting, specs in tried.items()}
             records = {setting: [x for x in of if x and x.status != "failed"] for setting, of in found.items()}
             if any(len(records[setting]) < len(of) for setting, of in found.items()):
                 return trials, {}
@@ -269,13 +266,13 @@ def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
     trials: list[TrialSpec] = []
     for arena, plan in suite.arenas.items():
         if not (plan.shock or plan.curve_only):  # neither changes the cost of a step
-            of_each = [typical_trial(study, arena, name, "timing", 0) for name in suite.optimizers]
+            of_each = [typical_trial(study, arena, name, "timing") for name in suite.optimizers]
             trials += chain.from_iterable(zip(*(x.with_seeds(range(TIMING_TRIALS)) for x in of_each), strict=True))
     return trials
 
 
-def typical_trial(study: ResolvedSuite, arena: str, optimizer: str, stage: str, seed: int) -> TrialSpec:
-    """A trial with a setting from the middle of the optimizer's search, for stages that read no metric."""
+def typical_trial(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> TrialSpec:
+    """A trial with a setting from the middle of the optimizer's search and seed 0, for stages that read no metric."""
     settings = study.search(optimizer).first()
     typical = settings[len(settings) // 2]
-    return trial_spec(study, arena, optimizer, stage, typical.lr, seed, typical.extra)
+    return trial_spec(study, arena, optimizer, stage, typical.lr, 0, typical.extra)

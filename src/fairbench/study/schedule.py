@@ -38,7 +38,7 @@ class Schedule:
     ) -> None:
         self._study, self._lookup, self._seeds_needed = study, lookup, seeds_needed
         self._seeds = seeds_needed() if seeds_needed else dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
-        self._trials = {arm: Trials(study, *arm) for arm in study.suite.arms}
+        self._trials = {arm: Trials(study, lookup, *arm) for arm in study.suite.arms}
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
         steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
@@ -53,7 +53,7 @@ class Schedule:
 
     def _plan(self, pair: tuple[str, str]) -> None:
         suite, seeds = self._study.suite, self._seeds[pair]
-        arm = self._trials[pair].arm(self._lookup, seeds)
+        arm = self._trials[pair].arm(seeds)
         left = [spec for spec in arm.trials if self._lookup(spec) is None]
         for stage, waiting in self._waiting.items():
             waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
@@ -99,11 +99,10 @@ class Schedule:
 
     def outlook(self) -> Outlook:
         each = self._outlooks.values()
-        steps = dict.fromkeys(self._study.suite.arenas, 0)
+        steps = Counter(dict.fromkeys(self._study.suite.arenas, 0))
         for outlook in each:
-            for arena, left in outlook.steps_left.items():
-                steps[arena] += left
-        return Outlook(sum(x.done for x in each), sum(x.trials for x in each), steps)
+            steps.update(outlook.steps_left)
+        return Outlook(sum(x.done for x in each), sum(x.trials for x in each), dict(steps))
 
 
 def _outlook(done: int, left: Sequence[tuple[str, int]]) -> Outlook:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
+from fairbench.common.grouping import grouped
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arena_plan import ArenaPlan, Ladder
 from fairbench.suites.stages import Final, Sweep, Training
@@ -140,11 +141,8 @@ class Suite:
     @property
     def ladders(self) -> dict[str, list[str]]:
         """The arenas of each ladder; with schedules as a factor there is one for each."""
-        found: dict[str, list[str]] = {}
-        for name, plan in self.arenas.items():
-            if plan.cell and plan.cell.size:
-                found.setdefault("-".join(filter(None, (plan.cell.family, plan.schedule))), []).append(name)
-        return found
+        cells = [(name, plan.cell, plan.schedule) for name, plan in self.arenas.items() if plan.cell]
+        return grouped(("-".join(filter(None, (x.family, schedule))), name) for name, x, schedule in cells if x.size)
 
     def task(self, arena: str) -> str:
         return self.arenas[arena].task or arena

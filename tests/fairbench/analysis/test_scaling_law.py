@@ -14,7 +14,9 @@ from fairbench.common.errors import UsageError
 
 CENTER = math.sqrt(2e6 * 16e6)
 SPEED_UPS = (SpeedUp("Muon", TTest(math.log(1.4)), TTest(0.08)), SpeedUp("Lion", TTest(math.log(0.8)), TTest(-0.1)))
-LAW = Law(1.7, 400.0, 0.4, 25.0, 0.35, "AdamW", CENTER, 16e6, SPEED_UPS)
+LAW = Law(
+    reference="AdamW", E=1.7, A=400.0, alpha=0.4, B=25.0, beta=0.35, center=CENTER, largest=16e6, speed_ups=SPEED_UPS
+)
 OPTIMIZERS = ["Muon", "AdamW", "Lion"]
 
 

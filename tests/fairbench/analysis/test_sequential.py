@@ -35,7 +35,7 @@ def test_shares_are_those_of_published_spending_functions(spending, alpha, looks
 @given(DESIGNS, st.floats(1e-9, 1), st.data())
 def test_a_repeated_p_is_the_smallest_level_that_rejects(design, p, data):
     look = data.draw(st.sampled_from(range(len(design.looks))))
-    smallest = Look(design, look).repeated(p)
+    smallest = Look(design.looks[look], design.shares[look]).repeated(p)
     assert p > design.shares[look] * (smallest * (1 - 1e-9))
     assert p < design.shares[look] * (smallest * (1 + 1e-9)) or smallest == 1
     assert smallest == p or len(design.looks) > 1

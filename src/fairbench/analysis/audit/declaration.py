@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import NOT_DECLARED
 from fairbench.common.checks import check
+from fairbench.common.grouping import grouped
 from fairbench.study.history import Change, plan_digest
 from fairbench.suites.schema import RULES
 
@@ -37,10 +38,8 @@ def changed_afterwards(case: Analyses) -> str:
 
 def _changed(differing: Iterable[Change]) -> str:
     """Changes in words; a change that several entries share, such as that of a version, is written once."""
-    places: dict[tuple[str, str, str], list[str]] = {}
-    for change in differing:
-        where, _, entry = change.path.rpartition(".")
-        places.setdefault((entry, str(change.before), str(change.after)), []).append(where)
+    split = ((change, *change.path.rpartition(".")) for change in differing)
+    places = grouped(((entry, str(x.before), str(x.after)), where) for x, where, _, entry in split)
     return ", ".join(
         f"{where[0]}.{entry} from {before} to {after}" + (f" (and {len(where) - 1} more times)" if where[1:] else "")
         for (entry, before, after), where in places.items()

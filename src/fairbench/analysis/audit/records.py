@@ -9,6 +9,7 @@ from fairbench.analysis.results import Run
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.checks import check
 from fairbench.common.formatting import some
+from fairbench.common.grouping import grouped
 from fairbench.study.record import Result
 
 HIGHEST = {"accuracy": 1.0}
@@ -84,9 +85,8 @@ def duplicates(case: Analyses) -> str:
 
 def _same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]]:
     """The finished trials that fulfil a condition and ended with the same weights in an arena, two or more together."""
-    groups: dict[tuple[str, str | None], list[Run]] = {}
-    for run in case.results.select(lambda run: run.status == "finished" and keep(run)):
-        groups.setdefault((run.arena, run.hash("final_weights")), []).append(run)
+    finished = case.results.select(lambda run: run.status == "finished" and keep(run))
+    groups = grouped(((run.arena, run.hash("final_weights")), run) for run in finished)
     return [same for (_, weights), same in groups.items() if weights and len(same) > 1]
 
 

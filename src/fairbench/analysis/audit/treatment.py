@@ -11,6 +11,7 @@ from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
 from fairbench.common.checks import Severity, check
 from fairbench.common.formatting import merged, percent, some
+from fairbench.common.grouping import grouped
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, facts_of, schedule
 
 CLIPPED_ALWAYS = 0.95
@@ -62,9 +63,7 @@ def _word(value: Any) -> str:
 
 def _by_value(values: Mapping[str, str]) -> str:
     """The optimizers with each value: "0.01 (AdamW, PsiLogic), 0.1 (Lion)"."""
-    optimizers: dict[str, list[str]] = {}
-    for name, value in values.items():
-        optimizers.setdefault(value, []).append(name)
+    optimizers = grouped((value, name) for name, value in values.items())
     return ", ".join(f"{value} ({some(names)})" for value, names in optimizers.items())
 
 
@@ -75,15 +74,15 @@ def coupled_decay(case: Analyses) -> Iterator[tuple[str, str]]:
     if "weight_decay" in study.suite.sweep.extra:
         return
     for arena in study.suite.compared_arenas:
-        kinds: dict[float, dict[str, list[str]]] = {}
+        kinds = []
         for name, resolved in study.optimizers.items():
             options = {**resolved.options, **resolved.arenas.get(arena, {})}
-            if options.get("weight_decay"):
-                of_number = kinds.setdefault(options["weight_decay"], {})
-                of_number.setdefault(decay_kind(resolved.factory, options), []).append(name)
-        for number, of_number in kinds.items():
-            if {"coupled", "decoupled"} <= of_number.keys():
-                coupled, decoupled = (", ".join(of_number[kind]) for kind in ("coupled", "decoupled"))
+            if decay := options.get("weight_decay"):
+                kinds.append((decay, (decay_kind(resolved.factory, options), name)))
+        for number, of_number in grouped(kinds).items():
+            names = grouped(of_number)
+            if {"coupled", "decoupled"} <= names.keys():
+                coupled, decoupled = (", ".join(names[kind]) for kind in ("coupled", "decoupled"))
                 yield arena, f"{number:g} is coupled in {coupled} and decoupled in {decoupled}"
 
 

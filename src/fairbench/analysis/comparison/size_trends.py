@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -20,42 +20,6 @@ FARTHEST = 20.0
 """The logarithm beyond which the end of an interval is not finite."""
 UNKNOWN = "cannot be told"
 """The verdict on a trend that these trials do not determine."""
-
-
-@dataclass(frozen=True)
-class LadderLaw:
-    """The law of a ladder: loss = E + A size^-alpha + B (r steps)^-beta; r is the speed-up of the optimizer.
-
-    Attributes:
-        arena: the ladder, by the name of its arena in the suite file.
-        reference: the optimizer with r = 1.
-        E, A, alpha, B, beta: its coefficients, which all optimizers share.
-        center: geometric mean of the sizes, in parameters.
-        largest: the largest size.
-        cells: number of sizes x horizons x optimizers of the fit.
-        n: seeds of each.
-        spread: standard deviation between seeds, pooled over the cells.
-        misfit: mean square of its residuals over what the seeds explain; about 1 where the law describes the cells.
-        error: mean absolute relative error of the law in its cells.
-        left_out_error: the same at the largest size, for the law of the other sizes; None for fewer than 4 sizes.
-    """
-
-    arena: str
-    metric: str
-    reference: str
-    E: float
-    A: float
-    alpha: float
-    B: float
-    beta: float
-    center: float
-    largest: float
-    cells: int
-    n: int
-    spread: float | None
-    misfit: float | None
-    error: float | None
-    left_out_error: float | None
 
 
 @dataclass(frozen=True)
@@ -98,13 +62,12 @@ class Ladder(NamedTuple):
     """What the trials of a ladder say; without a law where they do not determine it."""
 
     law: Law | None
-    row: LadderLaw | None
     trends: list[SizeTrend]
 
 
-def ladder_laws(analyses: Analyses) -> list[LadderLaw]:
+def ladder_laws(analyses: Analyses) -> list[Law]:
     """The law of each ladder that has one, in the order of the suite."""
-    return [ladder.row for ladder in analyses.of(ladders).values() if ladder.row]
+    return [ladder.law for ladder in analyses.of(ladders).values() if ladder.law]
 
 
 def size_trends(analyses: Analyses) -> list[SizeTrend]:
@@ -145,7 +108,8 @@ def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]
 
 def _spread(design: tuple[Array, Array, list[str], int], suite: Suite, level: float) -> float | None:
     """The spread between seeds with which a design around 1 finds `trend_margin`, over what twice the steps gain."""
-    typical = Law(0.0, 1.0, EXPONENT, 1.0, EXPONENT, suite.reference, 1.0, 1.0, ())
+    own = suite.reference
+    typical = Law(reference=own, E=0.0, A=1.0, alpha=EXPONENT, B=1.0, beta=EXPONENT, center=1.0, largest=1.0)
 
     def excess(spread: float) -> float:
         return max(detectable_trend(*design, typical, spread, alpha=level).values()) - suite.trend_margin
@@ -166,8 +130,7 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
     suite = results.study.suite
     metric, reference = suite.arenas[arenas[0]].metric, suite.reference
     names = [name for name in suite.optimizers if all(results.arm(x, name).complete for x in arenas)]
-    notes = {name: "not all trials finished" for name in suite.optimizers if name not in names}
-    law, trends, table = None, list[Trend](), np.empty((0, 0))
+    law, trends, note = None, list[Trend](), f"not all trials of {reference} finished"
     if reference in names:
         cells = [(x, name) for x in arenas for name in names]
         scores = [results.arm(*cell).scores(metric) for cell in cells]
@@ -175,15 +138,12 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
         table = np.array([of_cell[:shared] for of_cell in scores])
         design = (*_design(suite, [x for x, _ in cells]), table, [name for _, name in cells])
         law, trends = judge_trends(*design, reference, alpha=alpha, margin=suite.trend_margin)
-    else:
-        notes = dict.fromkeys(suite.optimizers, f"not all trials of {reference} finished")
+        note = "not all trials finished"
     about = {trend.optimizer: trend for trend in trends}
     sizes = [plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell]
-    judged = [about.get(x) or Trend(x, UNKNOWN, note=notes[x]) for x in suite.optimizers if x != reference]
+    judged = [about.get(x) or Trend(x, UNKNOWN, note=note) for x in suite.optimizers if x != reference]
     rows = [_row(ladder, reference, metric, trend, law, sizes) for trend in judged]
-    known: dict[str, Any] = {x.name: getattr(law, x.name) for x in fields(LadderLaw) if hasattr(law, x.name)}
-    known |= dict(zip(("cells", "n"), table.shape, strict=True))
-    return Ladder(law, LadderLaw(arena=ladder, metric=metric, **known) if law else None, rows)
+    return Ladder(law and replace(law, arena=ladder, metric=metric), rows)
 
 
 def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, sizes: Sequence[int]) -> SizeTrend:

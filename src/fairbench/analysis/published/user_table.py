@@ -12,6 +12,7 @@ from fairbench.analysis.published.table_reading import read_table
 from fairbench.analysis.statistics.significance import Summary, summarize
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.formatting import plural, some
+from fairbench.common.grouping import grouped
 
 BETTER = {"min": ("lower", "min", "minimize", "false"), "max": ("higher", "max", "maximize", "true")}
 """The words for each direction in a column `better`, `direction` or `higher_is_better`."""
@@ -59,9 +60,7 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     sign = decimal_sign((x.texts[role], x.row.place) for x in entries for role in NUMBERS if role in x.texts)
     if not asked.better and "better" not in entries[0].texts and (word := direction_of(metric)):
         notes.append(f"{word} {metric} is better, by its name")
-    arenas: dict[str, list[Entry]] = {}
-    for entry in entries:
-        arenas.setdefault(entry.arena, []).append(entry)
+    arenas = grouped((entry.arena, entry) for entry in entries)
     empty = [x for x, here in arenas.items() if not any(x.texts["value"] or "state" in x.texts for x in here)]
     if 0 < len(empty) < len(arenas):
         notes.append(f"{plural(len(empty), 'arena')} without a value of {metric} skipped: {some(empty)}")

@@ -63,28 +63,47 @@ class Prediction:
     flagged: bool
 
 
-@dataclass(frozen=True)
-class Law:
-    """The law of a ladder; the reference has r = 1 and t = 0. `LadderLaw` explains what is not explained here.
+@dataclass(frozen=True, kw_only=True)
+class LadderLaw:
+    """The law of a ladder: loss = E + A size^-alpha + B (r steps)^-beta; r is the speed-up of the optimizer.
 
     Attributes:
-        speed_ups: those of the other optimizers.
-        misfit: sum(residual^2) n / (spread^2 (cells - parameters)); None without a spread.
+        arena: the ladder, by the name of its arena in the suite file.
+        reference: the optimizer with r = 1.
+        E, A, alpha, B, beta: its coefficients, which all optimizers share.
+        center: geometric mean of the sizes, in parameters.
+        largest: the largest size.
+        cells: number of sizes x horizons x optimizers of the fit.
+        n: seeds of each.
+        spread: standard deviation between seeds, pooled over the cells.
+        misfit: mean square of its residuals over what the seeds explain; about 1 where the law describes the cells.
+        error: mean absolute relative error of the law in its cells.
+        left_out_error: the same at the largest size, for the law of the other sizes; None for fewer than 4 sizes.
     """
 
+    arena: str = ""
+    metric: str = ""
+    reference: str
     E: float
     A: float
     alpha: float
     B: float
     beta: float
-    reference: str
     center: float
     largest: float
-    speed_ups: tuple[SpeedUp, ...]
+    cells: int = 0
+    n: int = 0
     spread: float | None = None
     misfit: float | None = None
     error: float | None = None
     left_out_error: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law(LadderLaw):
+    """The law of a ladder with the speed-ups of all optimizers but the reference, which has r = 1 and t = 0."""
+
+    speed_ups: tuple[SpeedUp, ...] = ()
 
     def speed_up(self, optimizer: str, size: float) -> float:
         """r_o(N) of an optimizer. Raises `UsageError` if the law has no such optimizer."""
@@ -211,14 +230,16 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
         raise ValueError("the losses do not fall with size and steps as the law does")
     spread, misfit = _misfit(cells, losses, best)
     return Law(
+        reference=reference,
         E=math.exp(best[0]),
         A=math.exp(best[1] + alpha * math.log(center)),
         alpha=alpha,
         B=math.exp(best[3] + beta * math.log(middle)),
         beta=beta,
-        reference=reference,
         center=center,
         largest=float(sizes.max()),
+        cells=losses.shape[0],
+        n=losses.shape[1],
         speed_ups=tuple(map(SpeedUp, names, tests[: len(names)], tests[len(names) :])),
         spread=spread,
         misfit=misfit,
@@ -262,7 +283,7 @@ def _jackknife(cells: Cells, losses: Array, best: Array) -> list[TTest]:
 
 
 def _misfit(cells: Cells, losses: Array, best: Array) -> tuple[float | None, float | None]:
-    """The spread of the seeds and the misfit of the law."""
+    """The spread of the seeds and the misfit of the law: sum(residual^2) n / (spread^2 (cells - parameters))."""
     n = losses.shape[1]
     if n < 2:
         return None, None

@@ -74,20 +74,15 @@ class Design:
 
 @dataclass(frozen=True)
 class Look:
-    """A look of a design, from 0."""
+    """A look of a design.
 
-    design: Design
-    number: int
+    Attributes:
+        seeds: of each arm.
+        share: of the level; at very few of the seeds it may be 0.
+    """
 
-    @property
-    def seeds(self) -> int:
-        """The number of seeds of each arm at this look."""
-        return self.design.looks[self.number]
-
-    @property
-    def share(self) -> float:
-        """The share of the level that this look has; at very few of the seeds it may be 0."""
-        return self.design.shares[self.number]
+    seeds: int
+    share: float
 
     @property
     def level(self) -> float:
@@ -105,5 +100,5 @@ class Look:
         return None if p is None else p / self.share if p < self.share else 1.0
 
 
-ONLY_LOOK = Look(Design((1,), "obrien-fleming", 0.05), 0)
+ONLY_LOOK = Look(1, 1.0)
 """The look of a design with no other one."""

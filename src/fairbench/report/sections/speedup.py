@@ -5,8 +5,9 @@ from operator import attrgetter
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend, ladder_laws, size_trends
+from fairbench.analysis.comparison.size_trends import SizeTrend, ladder_laws, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, speedups
+from fairbench.analysis.statistics.scaling_law import LadderLaw
 from fairbench.common.formatting import NONE, exact, interval, p_value, plural, some
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
