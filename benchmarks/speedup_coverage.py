@@ -30,10 +30,10 @@ def studies(horizons: tuple[float, ...], noise: float, shared: float, speedup: f
         common, own = generator.normal(size=SEEDS), generator.normal(size=(len(means), SEEDS))
         *curve, values = means[:, None] + noise * (np.sqrt(shared) * common + np.sqrt(1 - shared) * own)
         found = reach(np.array(horizons), np.array(curve), values)
-        covered.append((found.low or 0.0) <= speedup <= (found.high or np.inf))
+        covered.append((found.ci_low or 0.0) <= speedup <= (found.ci_high or np.inf))
         test = welch(summarize([*curve[horizons.index(1.0)]]), summarize([*values]))
         better = test.p is not None and test.p < 0.05 and test.difference > 0
-        claimed.append(better and found.low is not None and found.low > 1)
+        claimed.append(better and found.ci_low is not None and found.ci_low > 1)
         low, high = bootstrap(generator, np.array(horizons), np.array(curve), values)
         resampled.append(low <= speedup <= high)
     shares = {"coverage": covered, "claimed": claimed, "coverage_of_bootstrap": resampled}

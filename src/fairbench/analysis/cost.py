@@ -74,8 +74,7 @@ def _cost(arm: ArmResults) -> Cost | None:
     if not taken:
         return None
     kinds = {x.data_on for x in taken}
-    per_step = {phase: median(getattr(x.seconds, phase) / x.steps for x in taken) for phase in STEP_PHASES}
-    phases = {f"{phase}_ms": float(1000 * seconds) for phase, seconds in per_step.items()}
+    phases = {f"{x}_ms": 1000 * median(getattr(y.seconds, x) / y.steps for y in taken) for x in STEP_PHASES}
     return Cost(
         arm.arena,
         arm.optimizer,

@@ -160,10 +160,11 @@ class Results:
 
     def arm(self, arena: str, optimizer: str) -> ArmResults:
         """One arm by its names."""
-        return self._by_name[arena, optimizer]
+        return self.by_name[arena, optimizer]
 
     @cached_property
-    def _by_name(self) -> dict[tuple[str, str], ArmResults]:
+    def by_name(self) -> dict[tuple[str, str], ArmResults]:
+        """The arms by arena and optimizer."""
         return {(arm.arena, arm.optimizer): arm for arm in self.arms}
 
     def of(self, arena: str) -> list[ArmResults]:

@@ -99,8 +99,7 @@ def _in_arena(results: Results, arena: str) -> list[Tuning]:
     if worst is None:
         return []
     rows = [row for arm, scores in searched for row in _of_arm(study, arm, scores, worst)]
-    for drawn in dict.fromkeys(row.drawn for row in rows):
-        of = [i for i, row in enumerate(rows) if row.drawn == drawn]
+    for drawn, of in grouped((row.drawn, i) for i, row in enumerate(rows)).items():
         if drawn == DEFAULT or len(of) == len(searched):
             for i, rank in zip(of, stats.rankdata([rows[i].value for i in of]).tolist(), strict=True):
                 rows[i] = replace(rows[i], rank=rank, ranked=len(of))

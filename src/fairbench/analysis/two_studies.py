@@ -115,9 +115,8 @@ def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:
 
 def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
     """The arms that both studies have, in the order of A."""
-    names = {(arm.arena, arm.optimizer) for arm in b.results.arms}
-    shared = [arm for arm in a.results.arms if (arm.arena, arm.optimizer) in names]
-    return [_two_arms(a, b, arm, b.results.arm(arm.arena, arm.optimizer)) for arm in shared]
+    theirs = b.results.by_name
+    return [_two_arms(a, b, arm, theirs[name]) for name, arm in a.results.by_name.items() if name in theirs]
 
 
 def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:

@@ -194,11 +194,10 @@ class Trials:
         while new := more(scores):
             tried = {setting: self._trial(stage, setting).with_seeds(seeds) for setting in new}
             trials = _by_rate({**trials, **tried})
-            found = {setting: [self.lookup(spec) for spec in specs] for setting, specs in tried.items()}
-            records = {setting: [x for x in of if x and x.status != "failed"] for setting, of in found.items()}
-            if any(len(records[setting]) < len(of) for setting, of in found.items()):
+            records = {setting: [self.lookup(spec) for spec in specs] for setting, specs in tried.items()}
+            if not all(record and record.status != "failed" for of in records.values() for record in of):
                 return trials, {}
-            means = {x: _mean([score(record, metric, facts) for record in of]) for x, of in records.items()}
+            means = {x: _mean([score(y, metric, facts) for y in of if y]) for x, of in records.items()}
             scores = _by_rate({**scores, **means})
         return trials, scores
 

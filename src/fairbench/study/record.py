@@ -195,21 +195,11 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """The metrics at the end on a split; empty without them."""
         return ((self.result and self.result.final) or {}).get(split, {})
 
-    @property
-    def measured(self) -> list[Mapping[str, Any]]:
-        return [*(self.result.final or {}).values()] if self.result else []
-
 
 class WholeRecord(Record, frozen=True, gc=False, kw_only=True):
     """A record with its long parts; a failed one has none."""
 
     details: Details | None = None
-
-    @property
-    def measured(self) -> list[Mapping[str, Any]]:
-        """The metrics of every evaluation and at the end."""
-        evaluated = [self.details.evaluations.values] if self.details and self.details.evaluations.steps else []
-        return [*super().measured, *evaluated]
 
 
 def failed(spec: TrialSpec, kind: str, message: str, traceback: str) -> WholeRecord:
@@ -242,7 +232,10 @@ def decode(content: bytes, kind: type[RecordT], metrics: Collection[str] | None)
         raise
     except (ValueError, RecursionError):  # a lone surrogate in a path, which JSON allows, or a list in a list in a ...
         record = msgspec.convert(parse_json(line), kind)
-    for measured in record.measured:
+    final = (record.result and record.result.final) or {}
+    details = record.details if isinstance(record, WholeRecord) else None
+    evaluated = [details.evaluations.values] if details and details.evaluations.steps else []
+    for measured in (*final.values(), *evaluated):
         if metrics is not None and measured.keys() != set(metrics):
             raise ValueError(f"its metrics are {', '.join(measured)}, and not {', '.join(metrics)}")
     return record

@@ -1,10 +1,8 @@
 """Suites from TOML: read, changed by the options of a command, and checked before anything starts."""
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +14,14 @@ from fairbench.suites.expansion import completed, expanded
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite, SuiteFile
 
-if sys.version_info >= (3, 11):
-    from importlib.resources.abc import Traversable
-else:
-    from importlib.abc import Traversable
-
 UNCHANGED = Overrides()
-
-
-def _suites() -> Traversable:
-    return resources.files("fairbench") / "suites"
+SUITES = Path(__file__).parent
+"""The folder of the suites that fairbench includes."""
 
 
 def suite_names() -> list[str]:
     """Names of the suites that fairbench includes."""
-    return sorted(file.name.removesuffix(".toml") for file in _suites().iterdir() if file.name.endswith(".toml"))
+    return sorted(file.stem for file in SUITES.glob("*.toml"))
 
 
 def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
@@ -64,7 +55,7 @@ def suite_text(name_or_path: str) -> str:
     return _read(name_or_path)[1]
 
 
-def _read(name_or_path: str) -> tuple[Traversable, str]:
+def _read(name_or_path: str) -> tuple[Path, str]:
     file = _suite_file(name_or_path)
     try:
         return file, file.read_bytes().decode("utf-8-sig")
@@ -72,11 +63,11 @@ def _read(name_or_path: str) -> tuple[Traversable, str]:
         raise UsageError(f"{name_or_path} cannot be read: {error}; give a suite file in UTF-8") from error
 
 
-def _suite_file(name_or_path: str) -> Traversable:
+def _suite_file(name_or_path: str) -> Path:
     file = Path(name_or_path)
     if not name_or_path.endswith(".toml"):
         if name_or_path in suite_names():
-            return _suites() / f"{name_or_path}.toml"
+            return SUITES / f"{name_or_path}.toml"
         if file.is_dir():
             advice = "give it as --output-dir, or read it with `fairbench status`; a suite is a name or a TOML file"
             raise UsageError(f"{name_or_path} is a directory, not a suite; {advice}")
@@ -84,7 +75,7 @@ def _suite_file(name_or_path: str) -> Traversable:
     if not file.is_file():
         names = ", ".join(suite_names())
         raise UsageError(f"there is no suite file {name_or_path!r} in {Path.cwd()}; give its path, or one of: {names}")
-    if file.name.removesuffix(".toml") in suite_names():
+    if file.stem in suite_names():
         raise UsageError(f"{name_or_path}: fairbench includes a suite of that name; rename the file")
     return file
 

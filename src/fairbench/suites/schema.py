@@ -1,5 +1,6 @@
 """The schema of a suite: arenas x optimizers, and how they are tuned, trained and compared."""
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import comb
@@ -143,6 +144,15 @@ class Suite:
         """The arenas of each ladder; with schedules as a factor there is one for each."""
         cells = [(name, plan.cell, plan.schedule) for name, plan in self.arenas.items() if plan.cell]
         return grouped(("-".join(filter(None, (x.family, schedule))), name) for name, x, schedule in cells if x.size)
+
+    def alike(self, arenas: Iterable[str], *but: str) -> list[list[str]]:
+        """Some arenas in groups whose plans have the same task and differ in these fields alone."""
+
+        def rest(name: str) -> str:
+            plan = {**asdict(self.arenas[name]), "task": self.task(name)}
+            return json.dumps({key: value for key, value in plan.items() if key not in but}, sort_keys=True)
+
+        return [*grouped((rest(name), name) for name in arenas).values()]
 
     def task(self, arena: str) -> str:
         return self.arenas[arena].task or arena

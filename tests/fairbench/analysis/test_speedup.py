@@ -42,14 +42,14 @@ def test_a_known_law_gives_its_speedup(speedup):
     """Between horizons that are a factor of 1.41 apart, the interpolation is off by less than 0.3%."""
     exact = np.tile(law(HORIZONS)[:, None], 3) + np.array([-1e-6, 0.0, 1e-6])
     found = reach(HORIZONS, exact, law(speedup) + np.array([1e-6, 0.0, -1e-6]))
-    assert found.horizon == pytest.approx(speedup, rel=3e-3)
+    assert found.speedup == pytest.approx(speedup, rel=3e-3)
 
 
 def test_the_ends_of_the_interval_are_where_the_paired_t_test_has_p_005():
     curve, values = noisy(np.random.default_rng(1), 1.2)
     found, of_seeds = reach(HORIZONS, curve, values), PchipInterpolator(np.log(HORIZONS), curve, axis=0)
-    assert found.low < 1.2 < found.high
-    for end, alternative in ((found.low, 1), (found.high, -1)):
+    assert found.ci_low < 1.2 < found.ci_high
+    for end, alternative in ((found.ci_low, 1), (found.ci_high, -1)):
         test = stats.ttest_rel(of_seeds(np.log(end)), values)
         assert test.pvalue == pytest.approx(0.05, rel=1e-3)
         assert test.statistic * alternative > 0
@@ -62,17 +62,17 @@ def test_what_lies_beyond_the_horizons_is_a_bound():
         "at most",
     )
     better, worse = reach(HORIZONS, curve, values - 1), reach(HORIZONS, curve, values + 1)
-    assert (better.horizon, better.low, better.high) == (None, 2.0, None)
-    assert (worse.horizon, worse.low, worse.high) == (None, None, 0.5)
+    assert (better.speedup, better.ci_low, better.ci_high) == (None, 2.0, None)
+    assert (worse.speedup, worse.ci_low, worse.ci_high) == (None, None, 0.5)
     near = reach(HORIZONS, curve, values - (law(1.0) - law(1.98)))
-    assert near.high is None
-    assert near.low > 1
+    assert near.ci_high is None
+    assert near.ci_low > 1
 
 
 def test_a_curve_that_is_not_monotone_is_read_at_its_first_descent():
     bumpy = np.array([[3.0], [2.0], [2.2], [1.8], [1.0]]) + np.array([-0.01, 0.0, 0.01])
-    assert 0.5 < reach(HORIZONS, bumpy, np.array([2.49, 2.5, 2.51])).horizon < 0.71
-    assert 0.71 <= reach(HORIZONS, bumpy, np.array([2.09, 2.1, 2.11])).horizon <= 1.001  # the mean of 2.0 and 2.2
+    assert 0.5 < reach(HORIZONS, bumpy, np.array([2.49, 2.5, 2.51])).speedup < 0.71
+    assert 0.71 <= reach(HORIZONS, bumpy, np.array([2.09, 2.1, 2.11])).speedup <= 1.001  # the mean of 2.0 and 2.2
 
 
 def test_the_interval_covers_and_rarely_claims_what_is_not_there():
@@ -80,8 +80,8 @@ def test_the_interval_covers_and_rarely_claims_what_is_not_there():
     rng, covered, claimed = np.random.default_rng(0), [], []
     for _ in range(400):
         found = reach(HORIZONS, *noisy(rng, 1.0))
-        covered.append((found.low or 0) <= 1.0 <= (found.high or np.inf))
-        claimed.append(found.low is not None and found.low > 1)
+        covered.append((found.ci_low or 0) <= 1.0 <= (found.ci_high or np.inf))
+        claimed.append(found.ci_low is not None and found.ci_low > 1)
     assert 0.925 <= np.mean(covered) <= 0.975
     assert np.mean(claimed) <= 0.05
 

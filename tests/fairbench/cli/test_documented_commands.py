@@ -161,7 +161,7 @@ def user(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         run_here(patch, folder)
         patch.setenv("COLUMNS", "120")
-        patch.setattr("fairbench.suites.loader._suites", lambda: suites)
+        patch.setattr("fairbench.suites.loader.SUITES", suites)
         patch.setattr("fairbench.suites.loader.overridden", shortened)
         patch.setattr(report, "draw_figures", drawn_once(report.draw_figures))
         patch.setattr(webbrowser, "open", lambda address: Path(address.removeprefix("file://")).is_file())

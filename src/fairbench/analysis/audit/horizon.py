@@ -1,8 +1,6 @@
 """Checks of whether the result depends on the length of training; differences within the margin never count."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import pairwise
 from statistics import fmean
 
@@ -17,8 +15,8 @@ from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""
-LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on", "cell")
-"""Fields of an arena's plan that may differ between two horizons; without `task`, the arena's name is the task."""
+LENGTH = ("steps", "sweep_steps", "margin", "tuned_on", "cell")
+"""Fields of an arena's plan that may differ between two horizons."""
 MISFIT = 4.0
 """The misfit of a law from which its residuals are twice what seeds explain."""
 SeedCurves = dict[int, dict[int, float]]
@@ -43,12 +41,9 @@ def flips_between_horizons(case: Analyses) -> Iterator[str]:
 
 def _last_horizons(suite: Suite) -> dict[str, str]:
     """The arena with the last horizon of a task, by the one with the horizon before it."""
-    horizons: dict[str, dict[int, str]] = {}
-    for name, plan in sorted(suite.arenas.items(), key=lambda item: item[1].steps):
-        same = {key: value for key, value in asdict(plan).items() if key not in LENGTH}
-        horizons.setdefault(json.dumps([suite.task(name), same], sort_keys=True), {})[plan.steps] = name
-    several = [list(names.values()) for names in horizons.values() if len(names) > 1]
-    return {names[-2]: names[-1] for names in several}
+    rising = sorted(suite.arenas, key=lambda name: suite.arenas[name].steps)
+    horizons = [[*{suite.arenas[x].steps: x for x in names}.values()] for names in suite.alike(rising, *LENGTH)]
+    return {names[-2]: names[-1] for names in horizons if len(names) > 1}
 
 
 def _flip(before: float | None, after: float | None, margin: float) -> bool:

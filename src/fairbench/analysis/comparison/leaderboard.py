@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.ranking import ranks
+from fairbench.analysis.comparison.ranking import Rank, ranks
 from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.cost import Cost, costs
@@ -61,34 +61,32 @@ def leaderboard(analyses: Analyses) -> list[Standing]:
 
     Source of the groups: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006.
     """
-    suite, results = analyses.suite, analyses.results
+    suite = analyses.suite
     if len(suite.optimizers) < 3 or len(suite.compared_arenas) < 2:
         return []
     overall = {rank.optimizer: rank for rank in analyses.of(ranks) if rank.arena == ALL_ARENAS}
-    tuned = {arm.optimizer: arm.tuned for arm in results.arms}
-    standings = []
-    for name in [*overall, *(name for name in suite.optimizers if name not in overall)]:
-        facts = facts_of(results.study.optimizers[name].factory)
-        rank, counts = overall.get(name), _verdicts(analyses.comparisons, suite.reference, name)
-        step_ratio, train_ratio = _ratios(analyses.of(costs), suite.reference, name)
-        faster = [row for row in analyses.of(speedups) if row.optimizer == name]
-        standings.append(
-            Standing(
-                optimizer=name,
-                mean_rank=rank.rank if rank else None,
-                groups=rank.groups if rank else "",
-                critical_difference=rank.critical_difference if rank else None,
-                **counts,
-                step_ratio=step_ratio,
-                train_ratio=train_ratio,
-                speedup=_median(faster),
-                faster=sum(row.claimed for row in faster) if faster else None,
-                state=facts.state if facts else None,
-                further_state=facts.factors if facts else "",
-                tuned=tuned[name],
-            )
-        )
-    return standings
+    return [_standing(analyses, name, overall.get(name)) for name in dict.fromkeys([*overall, *suite.optimizers])]
+
+
+def _standing(analyses: Analyses, name: str, rank: Rank | None) -> Standing:
+    reference, study = analyses.suite.reference, analyses.results.study
+    facts = facts_of(study.optimizers[name].factory)
+    step_ratio, train_ratio = _ratios(analyses.of(costs), reference, name)
+    faster = [row for row in analyses.of(speedups) if row.optimizer == name]
+    return Standing(
+        optimizer=name,
+        mean_rank=rank.rank if rank else None,
+        groups=rank.groups if rank else "",
+        critical_difference=rank.critical_difference if rank else None,
+        **_verdicts(analyses.comparisons, reference, name),
+        step_ratio=step_ratio,
+        train_ratio=train_ratio,
+        speedup=_median(faster),
+        faster=sum(row.claimed for row in faster) if faster else None,
+        state=facts.state if facts else None,
+        further_state=facts.factors if facts else "",
+        tuned=study.tuned(name),
+    )
 
 
 def _median(rows: Sequence[Speedup]) -> float | None:

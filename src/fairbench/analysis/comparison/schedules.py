@@ -1,7 +1,6 @@
 """Whether a gain depends on the learning-rate schedule: optimizers x schedules, two of each at a time."""
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import hypot, sqrt
 
@@ -73,15 +72,12 @@ def interactions(analyses: Analyses) -> list[Interaction]:
 
 def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
     """The arenas that are made of one and differ in the schedule alone: their common name, and each by its schedule."""
-    alike: dict[str, dict[str, str]] = {}
-    for name in suite.compared_arenas:
-        plan = suite.arenas[name]
-        if plan.cell and plan.schedule:
-            rest = json.dumps(asdict(replace(plan, schedule="", tuned_on="")), sort_keys=True)
-            alike.setdefault(rest, {})[plan.schedule] = name
-    firsts = [next(iter(arenas.items())) for arenas in alike.values()]
-    names = ["".join(name.rsplit(f"-{schedule}", 1)) for schedule, name in firsts]
-    return list(zip(names, alike.values(), strict=True))
+    scheduled = [x for x in suite.compared_arenas if suite.arenas[x].cell and suite.arenas[x].schedule]
+    families = []
+    for names in suite.alike(scheduled, "schedule", "tuned_on"):
+        arenas = {suite.arenas[x].schedule: x for x in names}
+        families.append(("".join(names[0].rsplit(f"-{next(iter(arenas))}", 1)), arenas))
+    return families
 
 
 def _interaction(arena: str, schedules: tuple[str, str], a: Comparison, b: Comparison) -> Interaction:

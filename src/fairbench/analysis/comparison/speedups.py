@@ -100,15 +100,8 @@ def _speedup(results: Results, arm: ArmResults, curve: Sequence[ArmResults], ver
         return replace(unknown, note="fewer than 2 seeds" if len(seeds) < 2 else "not all trials finished")
     own, *others = -suite.sign(arm.arena) * np.array(table, dtype=float)  # lower is better
     found = reach(np.array(horizons), np.array(others), own)
-    known = replace(
-        unknown,
-        speedup=found.horizon,
-        beyond=found.beyond,
-        ci_low=found.low,
-        ci_high=found.high,
-        claimed=verdict == "better" and found.low is not None and found.low > 1,
-        n=len(seeds),
-    )
+    claimed = verdict == "better" and found.ci_low is not None and found.ci_low > 1
+    known = replace(unknown, **found._asdict(), claimed=claimed, n=len(seeds))
     return _with_time(known, arm, results.arm(arm.arena, suite.reference))
 
 

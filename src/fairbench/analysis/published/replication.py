@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import Entry, Publication
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.significance import TTest, summarize, welch
 from fairbench.arenas.registry import ARENAS
 
@@ -107,7 +107,8 @@ def _value_row(publication: Publication, entry: Entry, results: Results) -> Valu
     # the printed spread is that of the mean over seeds, not of one seed
     std = publication.number("std", metric=entry.metric, **about) if entry.statistic == "mean" else None
     lr = publication.number("lr", **about)
-    arm, by_seed = _arm(results, **about), our_scores(results, entry.arena, entry.metric, entry.optimizer)
+    arm = results.by_name.get((entry.arena, entry.optimizer))
+    by_seed = our_scores(results, entry.arena, entry.metric, entry.optimizer)
     ours = [value for seed, value in by_seed.items() if entry.seed in ("", str(seed))]
     mean, our_lr = fmean(ours) if ours else None, arm.selected.lr if arm and arm.selected else None
     return ValueRow(
@@ -133,16 +134,12 @@ def is_inside(value: float, mean: Decimal, std: Decimal) -> bool:
     return abs(Decimal(repr(value)) - mean) <= std
 
 
-def _arm(results: Results, arena: str, optimizer: str) -> ArmResults | None:
-    return next((arm for arm in results.of(arena) if arm.optimizer == optimizer), None)
-
-
 def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dict[int, float]:
     """A metric of the finished final trials on the test split, by seed; empty without such an arm.
 
     The perplexity of a seed is exp of its loss.
     """
-    arm = _arm(results, arena, optimizer)
+    arm = results.by_name.get((arena, optimizer))
     measured = "loss" if metric == "perplexity" else metric
     runs = arm.final if arm else []
     scores = {run.seed: value for run in runs if (value := run.metric("test", measured)) is not None}
@@ -192,7 +189,7 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
     planned, notes = len(results.study.suite.final.seeds), []
     scores = {name: [*our_scores(results, arena, metric, name).values()] for name in (optimizer, baseline)}
     for name, finished in scores.items():
-        if _arm(results, arena, name) is None:
+        if (arena, name) not in results.by_name:
             notes.append(f"no {name} in the study")
         elif len(finished) < planned:
             notes.append(f"{name} finished {len(finished)} of {planned} seeds")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from scipy import optimize, special, stats
 
-from fairbench.analysis.statistics.significance import Summary, critical_t, degrees_of_freedom, standard_error
+from fairbench.analysis.statistics.significance import Summary, critical_t, error_and_freedom
 
 POWER = 0.8
 """The probability with which a difference is to be detected."""
@@ -78,7 +78,7 @@ def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int 
 
     def error(n: int) -> tuple[float, float]:
         a, b = Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)
-        return standard_error(a, b), degrees_of_freedom(a, b)
+        return error_and_freedom(a, b)
 
     return _fewest(margin, alpha, error)
 

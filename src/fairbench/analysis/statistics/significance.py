@@ -98,23 +98,18 @@ def welch(a: Summary, b: Summary, *, level: float = 0.05) -> TTest:
     difference = a.mean - b.mean
     if reason := no_test_reason(a, b):
         return TTest(difference, p=1.0 if reason == "all values are equal" else None, reason=reason)
-    return t_test(difference, standard_error(a, b), degrees_of_freedom(a, b), level=level)
+    return t_test(difference, *error_and_freedom(a, b), level=level)
 
 
-def standard_error(a: Summary, b: Summary) -> float:
-    """The standard error of the difference of two means: sqrt(var(a)/n + var(b)/m)."""
-    unit = binary_unit(a.std, b.std)
-    return unit * math.sqrt((a.std / unit) ** 2 / a.n + (b.std / unit) ** 2 / b.n)
+def error_and_freedom(a: Summary, b: Summary) -> tuple[float, float]:
+    """The standard error of the difference of two means, and its degrees of freedom, by Welch and Satterthwaite.
 
-
-def degrees_of_freedom(a: Summary, b: Summary) -> float:
-    """The degrees of freedom of Welch's test, by Welch and Satterthwaite.
-
-    (var(a)/n + var(b)/m)^2 / ((var(a)/n)^2 / (n - 1) + (var(b)/m)^2 / (m - 1))
+    sqrt(var(a)/n + var(b)/m),    (var(a)/n + var(b)/m)^2 / ((var(a)/n)^2 / (n - 1) + (var(b)/m)^2 / (m - 1))
     """
     unit = binary_unit(a.std, b.std)
-    first, second = (a.std / unit) ** 2 / a.n, (b.std / unit) ** 2 / b.n
-    return (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
+    first, second = ((x.std / unit) ** 2 / x.n for x in (a, b))
+    freedom = (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
+    return unit * math.sqrt(first + second), freedom
 
 
 def equivalence(test: TTest, margin: float) -> float | None:

@@ -1,4 +1,4 @@
-"""How much longer a reference must be trained to reach a value, with a confidence interval over seeds."""
+"""How much longer a reference must be trained to reach a value, with a 95% confidence interval over seeds."""
 
 import math
 from itertools import pairwise
@@ -16,21 +16,21 @@ POINTS = 64
 
 
 class Reach(NamedTuple):
-    """The shortest horizon with which a reference's mean is as good as a value, see `Speedup` on the others."""
+    """The shortest horizon with which a reference's mean is as good as a value; `Speedup` explains the fields."""
 
-    horizon: float | None
-    low: float | None
-    high: float | None
+    speedup: float | None
+    ci_low: float | None
+    ci_high: float | None
     beyond: str
 
 
-def reach(horizons: Array, curve: Array, values: Array, *, level: float = 0.05) -> Reach:
+def reach(horizons: Array, curve: Array, values: Array) -> Reach:
     """Invert a reference's curve over horizons at the mean of some values; lower values are better.
 
     The curve of each seed is interpolated monotonically over the logarithm of the horizon. With d_i(h) = R_i(h) - a_i,
     its difference from the value of the same seed, the interval has every horizon that no t-test rules out:
 
-        |mean(d(h))| <= t_(1-level/2, n-1) std(d(h)) / sqrt(n)
+        |mean(d(h))| <= t_(0.975, n-1) std(d(h)) / sqrt(n)
 
     So it is right however the seeds of several horizons correlate, wide where the curve is flat, and open at an end of
     the curve that is not ruled out. The horizon itself is that of the isotonic means.
@@ -39,7 +39,6 @@ def reach(horizons: Array, curve: Array, values: Array, *, level: float = 0.05) 
         horizons: those that were trained, rising, shape (K,), K at least 2.
         curve: final values of the reference, shape (K, n): a row for each horizon, a column for each seed.
         values: the values to reach, one for each of the same seeds, shape (n,), n at least 2.
-        level: the interval covers with 1 - level.
 
     Source: Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 1954, on intervals that are inverted
     tests; Fritsch and Carlson, "Monotone piecewise cubic interpolation", SIAM J. Numer. Anal. 1980.
@@ -48,7 +47,7 @@ def reach(horizons: Array, curve: Array, values: Array, *, level: float = 0.05) 
     at = np.concatenate([ends[:1], *(np.linspace(a, b, POINTS + 1)[1:] for a, b in pairwise(ends))])
     differences = PchipInterpolator(ends, curve, axis=0)(at) - values
     mean, error = differences.mean(axis=1), differences.std(axis=1, ddof=1) / math.sqrt(n)
-    half = critical_t(level / 2, n - 1) * error
+    half = critical_t(0.025, n - 1) * error
     falling = isotonic_regression(curve.mean(axis=1), increasing=False).x
     found = _crossing(at, PchipInterpolator(ends, falling)(at) - values.mean())
     low = _crossing(at, mean - half)
