@@ -29,8 +29,7 @@ from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trials import Trial
 from fairbench.report.table import Field, fields_of, purpose
 from fairbench.study.record import WholeRecord
-from fairbench.suites.arena_plan import ArenaPlan, Ladder
-from fairbench.suites.schema import Compare, Suite
+from fairbench.suites.schema import ArenaPlan, Compare, Ladder, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT

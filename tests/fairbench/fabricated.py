@@ -22,9 +22,8 @@ from fairbench.study.record import (
     failed,
 )
 from fairbench.study.records import Store
-from fairbench.suites.arena_plan import ArenaPlan, Cell
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Compare, Suite
+from fairbench.suites.schema import ArenaPlan, Cell, Compare, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}

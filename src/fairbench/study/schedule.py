@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairbench.common.grouping import grouped
 from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded, Trials, timing_trials
 from fairbench.study.trial_spec import TrialSpec
 
@@ -17,7 +18,7 @@ class Outlook:
     steps_left: Mapping[str, int]
 
     def after(self, spec: TrialSpec) -> "Outlook":
-        left = self.steps_left[spec.arena.name] - spec.training.steps
+        left = self.steps_left.get(spec.arena.name, 0) - spec.training.steps
         return Outlook(self.done + 1, self.trials, {**self.steps_left, spec.arena.name: left})
 
 
@@ -42,11 +43,10 @@ class Schedule:
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
         steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
-        self._timing_runs = False
         self._given: set[str] = set()
         self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
-        self._unfinished: dict[tuple[str, str], set[str]] = {}
         # Of each arm, and of all timing trials under the key None.
+        self._unfinished: dict[tuple[str, str] | None, set[str]] = {None: set()}
         self._outlooks: dict[tuple[str, str] | None, Outlook] = {None: _outlook(len(timed) - len(self._untimed), steps)}
         for pair in self._trials:
             self._plan(pair)
@@ -74,25 +74,22 @@ class Schedule:
                 if waiting:
                     self._given.add(waiting[-1].id)
                     return waiting.pop()
-        if not self._untimed or self._timing_runs or any(self._unfinished.values()):
+        if not self._untimed or any(self._unfinished.values()):
             return None
-        self._timing_runs = True
-        return self._untimed.pop()
+        spec = self._untimed.pop()
+        self._unfinished[None] = {spec.id}
+        return spec
 
     def ended(self, spec: TrialSpec) -> None:
-        suite, arena, optimizer = self._study.suite, spec.arena.name, spec.optimizer.name
-        arm = None if spec.stage == "timing" else (arena, optimizer)
+        suite = self._study.suite
+        arm = None if spec.stage == "timing" else (spec.arena.name, spec.optimizer.name)
         self._outlooks[arm] = self._outlooks[arm].after(spec)
-        if arm is None:
-            self._timing_runs = False
-            return
-        unfinished = self._unfinished[arm]
-        unfinished.discard(spec.id)
-        if not unfinished:
+        self._unfinished[arm].discard(spec.id)
+        if not self._unfinished[arm]:
             for tuned, name in self._trials:
-                if (suite.tuned_on(tuned), name) == (arena, optimizer):
+                if (suite.tuned_on(tuned), name) == arm:
                     self._plan((tuned, name))
-        if suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
+        if arm and suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
             self._seeds = self._seeds_needed()
             for pair in self._trials:
                 self._plan(pair)
@@ -107,7 +104,4 @@ class Schedule:
 
 def _outlook(done: int, left: Sequence[tuple[str, int]]) -> Outlook:
     """The progress of trials: how many have a record, then arena and steps of each that has none."""
-    steps: Counter[str] = Counter()
-    for arena, steps_of_trial in left:
-        steps[arena] += steps_of_trial
-    return Outlook(done, done + len(left), steps)
+    return Outlook(done, done + len(left), {arena: sum(steps) for arena, steps in grouped(left).items()})

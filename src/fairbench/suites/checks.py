@@ -12,9 +12,8 @@ from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.data.datasets.registry import DATASETS, READING
 from fairbench.optimizers.resolve import SCHEDULES, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
-from fairbench.suites.arena_plan import ArenaPlan
 from fairbench.suites.key_checks import POSITIVE, check_known, check_name, check_rising, check_values
-from fairbench.suites.schema import ALL, ALL_ARENAS, Suite, SuiteFile
+from fairbench.suites.schema import ALL, ALL_ARENAS, ArenaPlan, Suite, SuiteFile
 from fairbench.suites.search import Search, canonical
 from fairbench.suites.stages import Sweep
 

@@ -18,8 +18,7 @@ from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.arenas.sizes import SIZED
 from fairbench.common.coercion import KeyPath, Wrong, build, is_json
 from fairbench.common.errors import UsageError, unknown
-from fairbench.suites.arena_plan import ArenaPlan, Cell, Ladder
-from fairbench.suites.schema import Suite, SuiteFile
+from fairbench.suites.schema import ArenaPlan, Cell, Ladder, Suite, SuiteFile
 
 NEEDED = ("build_model", "loss", "scores")
 """The methods that a subclass of `Arena` must define."""

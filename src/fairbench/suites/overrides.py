@@ -12,9 +12,8 @@ from fairbench.common.imports import module_and_name
 from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, WARMUP, OptimizerPlan
-from fairbench.suites.arena_plan import ArenaPlan
 from fairbench.suites.expansion import completed
-from fairbench.suites.schema import ALL, Compare, Suite
+from fairbench.suites.schema import ALL, ArenaPlan, Compare, Suite
 from fairbench.suites.settings import with_settings
 from fairbench.suites.stages import Sweep
 

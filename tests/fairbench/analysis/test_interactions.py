@@ -14,7 +14,7 @@ from fairbench.analysis.comparison.verdicts import Comparison, summarized
 from fairbench.analysis.statistics.significance import holm, summarize
 from fairbench.report.study import study_report
 from fairbench.report.table import fields_of
-from fairbench.suites.arena_plan import Cell
+from fairbench.suites.schema import Cell
 
 SEEDS = (1, 2, 3, 4, 5)
 HIGH = [0.90, 0.91, 0.92, 0.90, 0.91]

@@ -63,11 +63,9 @@ def depends_on_setting(case: Analyses) -> Iterator[str]:
     alpha = case.suite.alpha
     for c in case.comparisons:
         if c.verdict in ("better", "worse"):
-            ours, theirs = (case.results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
-            metric, sign = case.suite.arenas[c.arena].metric, case.suite.sign(c.arena)
-            both = (alternatives(arm, metric, c.seeds, alpha) for arm in (ours, theirs))
-            settings = [*product(*both)]
-            if len(settings) > 1 and not all(_holds(c, a, b, metric, sign, alpha) for a, b in settings):
+            arms = (case.results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
+            settings = [*product(*(alternatives(arm, c.metric, c.seeds, alpha) for arm in arms))]
+            if len(settings) > 1 and not all(_holds(c, a, b, alpha) for a, b in settings):
                 yield case.title(c)
 
 
@@ -87,9 +85,9 @@ def _scores(runs: list[Run], split: str, metric: str) -> list[float]:
     return [run.record.final(split)[metric] for run in runs if run.record]
 
 
-def _holds(c: Comparison, ours: list[Run], theirs: list[Run], metric: str, sign: float, alpha: float) -> bool:
+def _holds(c: Comparison, ours: list[Run], theirs: list[Run], alpha: float) -> bool:
     """Whether a verdict is the same with these trials, at the step of Holm's correction that decided it."""
-    a, b = ([sign * value for value in _scores(runs, "test", metric)] for runs in (ours, theirs))
+    a, b = ([c.sign * value for value in _scores(runs, "test", c.metric)] for runs in (ours, theirs))
     test, strictness = paired_t(a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
     same = (test.difference > 0) == (c.verdict == "better")
     return same and test.p is not None and test.p * strictness < alpha

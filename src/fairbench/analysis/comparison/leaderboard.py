@@ -106,8 +106,8 @@ def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> d
 def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:
     """The times of the optimizer's part of a step and of a whole step over the reference's; medians over arenas."""
     by_arm = {(cost.arena, cost.optimizer): cost for cost in costs}
-    arenas = [arena for arena, optimizer in by_arm if optimizer == name and (arena, reference) in by_arm]
-    if not arenas:
+    pairs = [(x, by_arm.get((x.arena, reference))) for x in costs if x.optimizer == name]
+    known = [(a, b) for a, b in pairs if b]
+    if not known:
         return None, None
-    pairs = [(by_arm[arena, name], by_arm[arena, reference]) for arena in arenas]
-    return median(a.step_ms / b.step_ms for a, b in pairs), median(a.train_ms / b.train_ms for a, b in pairs)
+    return median(a.step_ms / b.step_ms for a, b in known), median(a.train_ms / b.train_ms for a, b in known)

@@ -112,6 +112,11 @@ class Comparison:
         return self.arena, self.optimizer, self.baseline
 
     @property
+    def sign(self) -> float:
+        """The factor that makes higher values of the metric better."""
+        return -1.0 if self.direction == "min" else 1.0
+
+    @property
     def exchanged(self) -> "Comparison":
         """The comparison of the baseline with the optimizer."""
         values, other = vars(self), {"optimizer": "baseline", "baseline": "optimizer"}
@@ -181,15 +186,13 @@ def compare(results: Results, look: Look, arena: str, optimizer: str, baseline: 
 
 def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
     """Fill in the statistics of two complete arms of which only n, mean and standard deviation are known."""
-    sign = _sign(begun)
-    test = welch(*(replace(arm, mean=sign * arm.mean) for arm in (ours, theirs)))
+    test = welch(*(replace(arm, mean=begun.sign * arm.mean) for arm in (ours, theirs)))
     return _filled(replace(begun, test="welch"), ours, theirs, test, ONLY_LOOK)
 
 
 def of_values(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK) -> Comparison:
     """Fill in the statistics of two complete arms by the values of every seed, in the same order in both."""
-    sign = _sign(begun)
-    arms = [sign * x for x in a], [sign * x for x in b]
+    arms = [begun.sign * x for x in a], [begun.sign * x for x in b]
     tests = {test: difference_test(test, *arms, level=look.level) for test in TESTS}
     decides = tests.pop(begun.test)
     (other,) = tests.values()
@@ -214,7 +217,7 @@ def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look
         gain=test.difference,
         ci_low=_finite(test.ci_low),
         ci_high=_finite(test.ci_high),
-        hedges_g=None if effect is None else _sign(begun) * effect,
+        hedges_g=None if effect is None else begun.sign * effect,
         t=test.t,
         df=test.df,
         p=look.repeated(test.p),
@@ -227,11 +230,6 @@ def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look
 def _finite(value: float | None) -> float | None:
     """A value, None where it exceeds the largest float."""
     return value if value is not None and isfinite(value) else None
-
-
-def _sign(comparison: Comparison) -> float:
-    """The factor that makes higher values of the metric better."""
-    return -1.0 if comparison.direction == "min" else 1.0
 
 
 def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
