@@ -12,7 +12,6 @@ import pytest
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.statistics.trend import detectable_trend
 from fairbench.arenas.registry import known_arenas
-from fairbench.cli.main import main
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
 
@@ -69,9 +68,6 @@ def test_every_benchmark_can_be_imported_and_none_replaces_a_module_of_python(mo
         importlib.import_module(name)
 
 
-VERDICT_PAGE, TABLE_PAGE = ROOT / "docs/verdicts.md", ROOT / "docs/tables-from-elsewhere.md"
-
-
 def test_the_sizes_of_an_installation_are_the_benchmarks():
     table = re.findall(
         r"^\| `?(\w*)`? \| (.+) \| .* \| (\d*) \| (\d+) \|$", (ROOT / "docs/install.md").read_text(), re.MULTILINE
@@ -112,7 +108,7 @@ def test_pages_that_the_source_names_exist():
 
 
 def test_every_verdict_and_every_column_of_significance_is_explained():
-    table = VERDICT_PAGE.read_text().partition("## significance.csv")
+    table = (ROOT / "docs/verdicts.md").read_text().partition("## significance.csv")
     assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)
     described = table[2].partition("\n\n## ")[0]
     names = [name for row in re.findall(r"^\| (`.*?) \|", described, flags=re.MULTILINE) for name in row.split(", ")]
@@ -136,14 +132,6 @@ def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes():
         assert all(minutes(other) == pytest.approx(minutes(time), rel=0.25) for other in others), (suite, others)
         described = minutes(load_suite(suite).description)  # some only say "minutes"
         assert described in (0, pytest.approx(minutes(time), rel=0.25)), (suite, described)
-
-
-@pytest.mark.parametrize("words", [["paper", "--baselines", "AdamW"], ["paper"]])
-def test_the_papers_verdicts_are_those_of_the_command(words, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "120")
-    assert main(["verdicts", *words]) == 0
-    shown = [f"    {line.rstrip()}" for line in capsys.readouterr().out.splitlines()]
-    assert "\n".join([f"    $ fairbench verdicts {' '.join(words)}", *shown]) + "\n\n" in TABLE_PAGE.read_text()
 
 
 def test_texts_use_the_words_of_the_field():

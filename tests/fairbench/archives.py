@@ -17,8 +17,6 @@ from PIL import Image
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation import hub
 
-Labelled = list[tuple[np.ndarray, int]]
-"""Pixels of shape (H, W, 3) and their labels."""
 END = "<|endoftext|>"
 CLASSES = ["apple", "bee", "can"]
 """Of the small CIFAR-100."""

@@ -42,35 +42,7 @@ for step in range(done + 1, steps + 1):
     checkpoint.with_suffix(".new").replace(checkpoint)
 report(step=steps, val_loss=loss_after(steps), test_loss=loss_after(steps) + 0.001)
 """
-SUITE = """
-description = "a training program"
-reference = "AdamW"
-alpha = 0.05
-[sweep]
-lr_min = 1e-3
-lr_max = 1e-2
-points = 3
-seeds = [0]
-evaluations = 1
-[final]
-seeds = [1, 2, 3, 4]
-settings = 1
-evaluations = 1
-[training]
-clip_norm = 0
-warmup_steps = 0
-log_every = 1
-[arenas.mine]
-program = '''COMMAND'''
-code = ["*.py"]
-metric = "loss"
-metrics = { loss = "min" }
-margin = 0.001
-steps = 20
-sweep_steps = 10
-[optimizers.AdamW]
-[optimizers.PsiLogic]
-"""
+SUITE = Path(__file__).with_name("program.toml").read_text()
 
 
 def write_program(folder, rest=PLAIN, command=COMMAND, keys=""):

@@ -17,7 +17,8 @@ data = { source = "digits" }
 model = { hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }
 """
 COMPARED = 'compare = { optimizers = ["PsiLogic"], baselines = ["all"] }'
-SMALL = f"""{COMPARED}{TINY.partition("[training]")[0].replace("budget = 3", "")}
+SMALL = f"""{COMPARED}
+{TINY.partition("[training]")[0].replace("budget = 3", "")}
 [training]
 clip_norm = 1.0
 warmup_steps = 0

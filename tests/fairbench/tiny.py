@@ -14,43 +14,7 @@ from fairbench.training.place import Place
 OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
 """For processes whose files are compared: a commit may come while they run."""
 
-TINY = """
-description = "a study in seconds"
-reference = "AdamW"
-alpha = 0.05
-
-[sweep]
-lr_min = 1e-3
-lr_max = 1e-2
-points = 2
-budget = 3
-seeds = [0]
-evaluations = 1
-
-[final]
-seeds = [1, 2]
-evaluations = 2
-settings = 1
-[training]
-clip_norm = 1.0
-warmup_steps = 2
-log_every = 5
-
-[arenas.vit]
-metric = "accuracy"
-margin = 0.02
-sweep_steps = 10
-steps = 40
-batch_size = 16
-data = { source = "digits" }
-model = { hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }
-
-[optimizers.AdamW]
-options = { weight_decay = 0.01 }
-
-[optimizers.PsiLogic]
-options = { weight_decay = 0.01, chaos_warmup = 0 }
-"""
+TINY = Path(__file__).with_name("tiny.toml").read_text()
 
 OWN_OPTIMIZERS = """
 import os, signal, torch

@@ -2,13 +2,13 @@
 
 import math
 import random
+from importlib import import_module
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, strategies
 from samples import AFFINE, ARMS, SLEEP_1, SLEEP_2
 from scipy import stats
-from statsmodels.stats.weightstats import CompareMeans, ttost_ind, ttost_paired
 
 from fairbench.analysis.statistics.significance import (
     difference_test,
@@ -20,6 +20,12 @@ from fairbench.analysis.statistics.significance import (
     summarize,
     welch,
 )
+
+
+@pytest.fixture
+def weightstats():
+    """The tests of statsmodels, which takes a second to load."""
+    return import_module("statsmodels.stats.weightstats")
 
 
 def both(a, b):
@@ -62,11 +68,11 @@ def test_welch_is_r_t_test_on_the_sleep_data():
     assert (test.difference, test.reason) == (pytest.approx(0.75 - 2.33), "")
 
 
-def test_welch_of_a_summary_is_scipys_and_statsmodels():
+def test_welch_of_a_summary_is_scipys_and_statsmodels(weightstats):
     a, b = both(SLEEP_1, SLEEP_2)
     test, reference = welch(a, b), stats.ttest_ind_from_stats(a.mean, a.std, 10, b.mean, b.std, 10, equal_var=False)
     assert (test.t, test.p) == pytest.approx((reference.statistic, reference.pvalue), rel=1e-12)
-    interval = CompareMeans.from_data(SLEEP_1, SLEEP_2).tconfint_diff(usevar="unequal")
+    interval = weightstats.CompareMeans.from_data(SLEEP_1, SLEEP_2).tconfint_diff(usevar="unequal")
     assert (test.ci_low, test.ci_high) == pytest.approx(interval, rel=1e-12)
 
 
@@ -98,14 +104,14 @@ def test_hedges_g_by_hand():
 
 
 @pytest.mark.parametrize("margin", [0.5, 1.58, 5.0])
-def test_equivalence_is_the_larger_of_two_one_sided_tests(margin):
+def test_equivalence_is_the_larger_of_two_one_sided_tests(margin, weightstats):
     test = welch(*both(SLEEP_1, SLEEP_2))
     se = test.difference / test.t
     by_hand = max(
         stats.t.sf((test.difference + margin) / se, test.df), stats.t.cdf((test.difference - margin) / se, test.df)
     )
     assert equivalence(test, margin) == pytest.approx(by_hand)
-    assert by_hand == pytest.approx(ttost_ind(SLEEP_1, SLEEP_2, -margin, margin, usevar="unequal")[0])
+    assert by_hand == pytest.approx(weightstats.ttost_ind(SLEEP_1, SLEEP_2, -margin, margin, usevar="unequal")[0])
     paired = equivalence(paired_t(SLEEP_1, SLEEP_2), margin)
     sides = (stats.ttest_rel(SLEEP_1, [x + sign * margin for x in SLEEP_2]) for sign in (-1, 1))
     assert paired == pytest.approx(
@@ -113,7 +119,7 @@ def test_equivalence_is_the_larger_of_two_one_sided_tests(margin):
             x.pvalue / 2 if x.statistic * sign > 0 else 1 - x.pvalue / 2 for x, sign in zip(sides, (1, -1), strict=True)
         )
     )
-    assert paired == pytest.approx(ttost_paired(np.array(SLEEP_1), np.array(SLEEP_2), -margin, margin)[0])
+    assert paired == pytest.approx(weightstats.ttost_paired(np.array(SLEEP_1), np.array(SLEEP_2), -margin, margin)[0])
 
 
 def test_the_paired_test_is_r_t_test_on_the_sleep_data():

@@ -5,12 +5,11 @@ import csv
 import io
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
-import pandas
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 import fairbench as fb
 from fairbench.cli.main import main
@@ -27,6 +26,12 @@ VALUES = {
     ("vit", "+Lion"): (0.64, 0.60, 0.66, 0.61),
 }
 BETTER = {"gpt": "lower", "vit": "higher"}
+
+
+@pytest.fixture
+def pandas():
+    """It takes a second to load."""
+    return import_module("pandas")
 
 
 @pytest.fixture
@@ -51,12 +56,20 @@ def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed):
     assert_judged_by(judged, tests, [True, False, False, False])
 
 
+def holm(ps):
+    """The corrected values of statsmodels, which takes a second to load, and whether each is significant."""
+    from statsmodels.stats.multitest import multipletests
+
+    rejected, corrected, *_ = multipletests(ps, method="holm")
+    return [*rejected], corrected
+
+
 def assert_judged_by(judged, tests, won):
     """The comparisons are those of scipy's tests, with the correction of statsmodels."""
     assert [c.p for c in judged] == pytest.approx([test.pvalue for test in tests])
-    rejected, corrected, *_ = multipletests([test.pvalue for test in tests], method="holm")
+    rejected, corrected = holm([test.pvalue for test in tests])
     assert [c.p_holm for c in judged] == pytest.approx(corrected)
-    assert [c.verdict == "better" for c in judged] == [*rejected] == won
+    assert [c.verdict == "better" for c in judged] == rejected == won
     sign = [-1 if BETTER[c.arena] == "lower" else 1 for c in judged]
     ends = [sorted(s * x for x in test.confidence_interval()) for s, test in zip(sign, tests, strict=True)]
     assert [x for c in judged for x in (c.ci_low, c.ci_high)] == pytest.approx([x for pair in ends for x in pair])
@@ -80,7 +93,7 @@ def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed, tmp_pa
 def test_a_smaller_family_another_reference_and_direction(by_seed):
     gpt, vit = fb.verdicts(by_seed, "AdamW", "higher", baselines="Mine")
     assert (gpt.verdict, gpt.baseline, vit.baseline) == ("better", "Mine", "Mine")
-    assert [gpt.p_holm, vit.p_holm] == pytest.approx(multipletests([gpt.p, vit.p], method="holm")[1])
+    assert [gpt.p_holm, vit.p_holm] == pytest.approx(holm([gpt.p, vit.p])[1])
 
 
 def test_each_pair_is_judged_by_what_it_has(tmp_path, capsys, monkeypatch):
@@ -262,7 +275,7 @@ def test_exports_of_five_makers_with_eight_oddities(maker, oddity):
         assert (c.gain, c.p) == pytest.approx((test.statistic * test._standard_error, test.pvalue))
 
 
-def test_rows_in_memory_and_standard_input(by_seed, monkeypatch, capsys):
+def test_rows_in_memory_and_standard_input(by_seed, pandas, monkeypatch, capsys):
     rows = list(csv.DictReader(by_seed.read_text(encoding="utf-8-sig").splitlines()))
     expected = fb.verdicts(by_seed).to_dicts()
     lists = {name: [row[name] for row in rows] for name in rows[0]}
@@ -274,7 +287,7 @@ def test_rows_in_memory_and_standard_input(by_seed, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["comparisons"] == json.loads(json.dumps(expected))
 
 
-def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for():
+def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for(pandas):
     loss = {"adamw": (3.1, 3.35, 3.2), "muon": (3.0, 3.1, 3.05)}
     rows = [{"optimizer": o, "seed": i, "val_loss": x, "lr": 0.1} for o in loss for i, x in enumerate(loss[o])]
     frame = pandas.DataFrame(rows)
@@ -314,7 +327,7 @@ def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for():
 
 
 @pytest.mark.parametrize("keys", [["optimizer"], ["task", "optimizer"]])
-def test_levels_of_names_as_pandas_writes_them(keys):
+def test_levels_of_names_as_pandas_writes_them(keys, pandas):
     rows = [("a", "adamw", 3.1, 50), ("a", "adamw", 3.3, 52), ("a", "muon", 3.0, 54), ("a", "muon", 3.1, 55)]
     frame = pandas.DataFrame(rows, columns=["task", "optimizer", "val_loss", "top1"])
     means = frame.groupby(keys)[["val_loss", "top1"]].agg(["mean", "std", "count"])

@@ -3,10 +3,7 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell
 
 pytestmark = pytest.mark.xdist_group("servers")
 
@@ -41,7 +38,11 @@ except fb.UsageError as error:
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory):
-    """The cells of the example and of the tests, executed."""
+    """The cells of the example and of the tests, executed; only one worker needs these libraries."""
+    import nbformat
+    from nbclient import NotebookClient
+    from nbformat.v4 import new_code_cell
+
     notebook = nbformat.read(EXAMPLE, as_version=4)
     notebook.cells.insert(0, new_code_cell(QUICK))  # the kernel has no fixtures
     notebook.cells += [new_code_cell(EDITED), new_code_cell(REFUSED)]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -27,13 +28,8 @@ from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
-import psutil
-from ray.cluster_utils import Cluster
-
-from fairbench.runner.executors.ray.executor import RayExecutor
-
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+MISSING = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: pip install '.[ray]'")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), MISSING]  # only the worker of this group imports Ray
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 ALONE = {"GIT_DIR": os.devnull, "RAY_AUTH_MODE": "disabled"}  # the executor sets Ray's other variables
 
@@ -56,13 +52,20 @@ class Waits(torch.optim.SGD):
 """
 
 
+def begun():
+    """A cluster of its head alone."""
+    from ray.cluster_utils import Cluster
+
+    return Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """Two nodes of one core."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ALONE.items():
             patch.setenv(name, value)
-        cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        cluster = begun()
         cluster.add_node(**NODE)
         yield cluster
         cluster.shutdown()
@@ -70,6 +73,8 @@ def cluster():
 
 def trials_of(node):
     """The processes of trials on a node: those that its process servers have forked."""
+    import psutil
+
     (raylet,) = node.all_processes["raylet"]
     workers = psutil.Process(raylet.process.pid).children()
     return [trial for worker in workers for server in worker.children() for trial in server.children()]
@@ -138,6 +143,8 @@ def study(held, monkeypatch):
 
 
 def executor_on(address, observer, checkpoints=""):
+    from fairbench.runner.executors.ray.executor import RayExecutor
+
     return RayExecutor(RunOptions([Place(checkpoints=checkpoints)], ray=address), observer, PRELOAD)
 
 
@@ -252,7 +259,7 @@ def test_timing_trials_run_on_one_node(cluster, study):
 def test_a_lost_head_ends_the_driver_and_loses_no_record(cluster, held, stopped):
     """Also if the driver is asked to stop meanwhile, and cannot reach its trials."""
     lost = f"lost-{stopped}"
-    other = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    other = begun()
     (held / "slow").touch()
     driver = run(held, "--output-dir", lost, "--ray", other.address)
     wait_for(lambda: driver.poll() is not None or list(held.glob(f"{lost}/trials/*.json")))

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import sklearn.datasets
 
 ROOT = Path(__file__).parents[3]
 GROUPS = {"accelerate_loop": "accelerate", "transformers_trainer": "trainer", "lightning_module": "lightning"}
@@ -31,6 +30,8 @@ def settings():
 @pytest.fixture
 def fewer_digits(monkeypatch):
     """A quarter of the images: whether a script runs does not depend on their number, and bfloat16 is slow here."""
+    import sklearn.datasets
+
     digits = sklearn.datasets.load_digits()
     fewer = type(digits)(images=digits.images[::4], target=digits.target[::4])
     monkeypatch.setattr(sklearn.datasets, "load_digits", lambda: fewer)

@@ -79,16 +79,6 @@ def test_values_of_a_group_have_priority(preset):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_wrong_arguments_are_named(preset):
-    with pytest.raises(ValueError, match="gamma"):
-        preset(module(), gamma=-1.0)
-    with pytest.raises(TypeError, match="gama"):
-        preset(module(), gama=0.1)
-    with pytest.raises(ValueError, match="empty parameter list"):
-        preset(nn.Identity())
-
-
-@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
 def test_steps_are_those_of_psilogic_with_the_same_groups_also_after_a_copy(preset, copied):
     left, right = copy.deepcopy(module()), copy.deepcopy(module())

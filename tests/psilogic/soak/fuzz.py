@@ -304,7 +304,7 @@ def attempt(trial: Trial, counts: Counter) -> list:
         except Exception:
             failed("the training")
             return [str(trial), *failures]
-    count(trial, run, counts)
+    counts += Counter(trials=1, steps=len(trial.script), **run.executed)
     for check in CHECKS:
         try:
             with setting(trial):
@@ -316,23 +316,6 @@ def attempt(trial: Trial, counts: Counter) -> list:
             if g is not None and not torch.equal(g.nan_to_num(), x.nan_to_num()):
                 failures.append("a gradient was changed")
     return [str(trial), *failures] if failures else []
-
-
-def count(trial, run, counts):
-    """What the trial has tested."""
-    counts["trials"] += 1
-    counts["steps"] += len(trial.script)
-    for name, number in run.executed.items():
-        counts[f"tensors x steps executed by {name}"] += number
-    for dtype in trial.dtypes:
-        counts[f"with {dtype}".replace("torch.", "")] += 1
-    decided = [(d, i) for step in run.decisions for d, i in filter(None, step)]
-    counts["with a gate that fired"] += any(bool(d.gate[i]) for d, i in decided)
-    counts["with a cancellation"] += any(bool(d.cancellation[i] > 0) for d, i in decided)
-    counts["with quantum decay"] += any(d.quantum_rate is not None and bool(d.quantum_rate[i] > 0) for d, i in decided)
-    counts["with a gn that is not finite"] += any(not d.gn[i].isfinite() for d, i in decided)
-    counts["with gaps or transposed"] += any(not x.is_contiguous() for x in trial.initial)
-    counts["with shared memory"] += any(i is not None for i in trial.shared)
 
 
 def main(arguments=None) -> int:

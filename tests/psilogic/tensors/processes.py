@@ -68,8 +68,8 @@ class Processes:
         if len(answers) < world:
             failures |= {rank: "no answer" for rank in range(world) if rank not in answers}
             output = self.close()
-            failures |= {"output of the processes": output}
-        raise Failed("\n".join(f"--- {who} of {world}:\n{text}" for who, text in _distinct(failures).items()))
+            failures |= {"output": output}
+        raise Failed("\n".join(f"--- {who} of {world}:\n{text}" for who, text in failures.items()))
 
     def close(self) -> str:
         """End the processes; returns the last part of their stderr."""
@@ -120,14 +120,6 @@ class Processes:
                 if not answers[rank][0]:
                     deadline = min(deadline, time.monotonic() + GRACE)
         return answers
-
-
-def _distinct(failures):
-    """Equal texts once: most failures are the same in every process."""
-    ranks = {}
-    for who, text in failures.items():
-        ranks.setdefault(text, []).append(str(who))
-    return {"rank " + ", ".join(who) if who[0].isdigit() else who[0]: text for text, who in ranks.items()}
 
 
 # What follows runs in the processes.

@@ -205,10 +205,6 @@ def tp_and_fsdp2(model):
     return fully_shard(tensor_parallel(mesh["tp"])(model), mesh=mesh["dp"])
 
 
-def _plain(wholes):
-    return [nn.Parameter(w) for w in wholes], None
-
-
 SCHEMES = {
     "Shard(0) on 2": Scheme(2, _placed((2,), Shard(0)), WITH_SCALAR),
     "Shard(0) on 4": Scheme(4, _placed((4,), Shard(0)), WITH_SCALAR),
