@@ -15,7 +15,7 @@ from fairbench.common.console import whole
 from fairbench.common.processes import cores
 from fairbench.report.console import plan_view
 from fairbench.report.table import Table, table_of
-from fairbench.runner.devices import places_of_programs
+from fairbench.runner.devices import places_of_trials
 from fairbench.runner.run_study import plan_study
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
@@ -107,7 +107,7 @@ def planned(
     say: Callable[[str], None] = lambda text: None,
 ) -> Estimate:
     """The plan of a suite in a directory; the arguments are those of `plan_study`."""
-    places = places_of_programs(suite, places)
+    places = places_of_trials(suite, places)
     preflight, history = plan_study(suite, directory, places[0], freeze, say)
     workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
     records = Snapshot(directory, preflight.study.suite.metrics, Record)

@@ -64,6 +64,16 @@ class Program(Arena):
         return {**model, "size": size}, known[str(size)]
 
 
+def names_program(table: Mapping[str, Any]) -> bool:
+    """Whether the table of an arena names a training program."""
+    return "program" in table or table.get("task") == TASK
+
+
+def cores_and_gpus(task: str, model: Mapping[str, Any]) -> tuple[int, int]:
+    """The CPU cores and the GPUs that a trial asks for: without a program one core, and what the study has."""
+    return (model["cores"], model["gpus"]) if task == TASK else (1, 0)
+
+
 def program_table(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     """The table of an arena with a program, completed to that of any other arena."""
     path: KeyPath = ("arenas", name)

@@ -6,23 +6,32 @@ import argparse
 import gc
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 from fairbench.cli.options import refuse_empty
 from fairbench.cli.parser import command_names, parser
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.common.installation import check_installation, missing_extra
+from fairbench.common.processes import handling
 from fairbench.common.terminal import say
-from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 
 READERS = ("status", "audit", "report", "compare")
 """Commands that read the records of a study once, and end."""
 SCHEMA = 1
 """Of what `--json` prints; rises when a key is removed or changes its meaning, and keys may be added at any time."""
 KEPT = "finished {} are kept, the same command resumes"
+SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # not all on Windows
+"""Signals that stop a driver as Ctrl-C does, see `fairbench.runner.trial_loop`."""
+TO_BE_CONTINUED = 75
+"""Exit code of a driver that a signal stopped; EX_TEMPFAIL of BSD's sysexits.h."""
+ECHO = 1.0
+"""Seconds in which a second signal counts as the first: a job system may signal both a step and its script."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,6 +81,21 @@ def _run(words: Sequence[str]) -> int:
         gc.disable()  # everything that is read is needed until the end
     with preemptible() if options.command == "run" else nullcontext():
         return _show(options.do(options), options)
+
+
+@contextmanager
+def preemptible() -> Iterator[None]:
+    """The signals raise Preempted in the block; a second one also interrupts the handling of the first."""
+    last = float("-inf")
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= ECHO:
+            last = time.monotonic()
+            raise Preempted(signal.Signals(number).name)
+
+    with handling(SIGNALS, stop):
+        yield
 
 
 def _show(shown: Any, options: argparse.Namespace) -> int:

@@ -97,6 +97,17 @@ def columns(text: str) -> dict[str, str]:
     return {role: name.strip('"') for role, name in found}
 
 
+def learning_rates(text: str) -> list[float]:
+    """The learning rates of a text such as 3e-4,1e-3, each positive and there once."""
+    try:
+        values = [float(word) for word in text.split(",") if word.strip()]
+    except ValueError:
+        raise UsageError(f"--lr must be learning rates, as 3e-4,1e-3; got {text!r}") from None
+    if not all(0 < lr < float("inf") for lr in values) or len(set(values)) < len(values):
+        raise UsageError(f"--lr must be positive and finite, each once; got {text!r}")
+    return values
+
+
 def add_suite_options(command: argparse.ArgumentParser) -> None:
     """The options that select and change a suite, and say where its study is."""
     add = command.add_argument_group("what is compared").add_argument

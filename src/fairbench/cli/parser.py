@@ -20,6 +20,7 @@ from fairbench.cli.options import (
     add_setting,
     add_suite_options,
     columns,
+    learning_rates,
     names,
     number,
     settings,
@@ -91,8 +92,10 @@ def _add_running(commands: Commands[Parser]) -> None:
 
 def _add_reading(commands: Commands[Parser]) -> None:
     text = "show the progress of a study, also while it runs"
-    codes = f"{DONE}; with --exit-code, 1 if the study is not complete"
-    status = _add_of_study(commands, "status", text, _in("studies:status"), codes=codes, json=True)
+    codes, watch = f"{DONE}; with --exit-code, 1 if the study is not complete", "fairbench.runner.progress.watch"
+    status = _add_of_study(
+        commands, "status", text, lambda o: import_module(watch).Watcher(o.directory).status(), codes=codes, json=True
+    )
     code = "return 0 if the study is complete, otherwise 1"
     status.add_argument("--exit-code", dest="required", action="store_const", const="complete", default="", help=code)
     text = "show the progress live, from any terminal, until the study is complete"
@@ -194,7 +197,8 @@ def _add_own_code(commands: Commands[Parser]) -> None:
     suite = f"name or TOML file of the suite with the arena (default: {DEFAULT_SUITE})"
     preview.add_argument("--suite", default=DEFAULT_SUITE, metavar="S", help=suite)
     preview.add_argument("--arena", metavar="A", help="name, or file.py:Class (default: the first of the suite)")
-    preview.add_argument("--lr", default="", metavar="X,Y,...", help="learning rates (default: three of the suite's)")
+    text = "learning rates (default: three of the suite's)"
+    preview.add_argument("--lr", type=learning_rates, default=(), metavar="X,Y,...", help=text)
     for command in (check, preview):
         add_setting(command.add_argument)
     for kind in ("optimizer", "arena"):

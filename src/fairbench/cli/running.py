@@ -161,15 +161,12 @@ def plan(options: argparse.Namespace) -> fb.Estimate:
 def preview(options: argparse.Namespace) -> Previewed:
     """Preview an optimizer, with the command for a study of it."""
     others = names("--against", options.against) or [x for x in (AGAINST,) if x != options.optimizer]
-
-    from fairbench.runner.preview import read_rates
-
     previewed = fb.preview(
         options.optimizer,
         others,
         options.suite,
         options.arena,
-        read_rates(options.lr),
+        options.lr,
         settings=settings(options),
         progress=True,
     )

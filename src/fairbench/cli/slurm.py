@@ -5,10 +5,10 @@ import shlex
 import sys
 from pathlib import Path
 
+from fairbench.cli.main import TO_BE_CONTINUED
 from fairbench.cli.parser import parser
 from fairbench.cli.running import chosen_run_options, target
 from fairbench.common.errors import UsageError
-from fairbench.runner.preemption import TO_BE_CONTINUED
 from fairbench.study.folder import LOGS
 
 WARNING = 180
@@ -43,8 +43,6 @@ CORES = '${SLURM_CPUS_PER_TASK:+--workers "$SLURM_CPUS_PER_TASK"}'
 """Concurrent trials: the cores of the job, if it requests a number."""
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"'})
 """What a quoted value in a line of #SBATCH has in place of these characters."""
-GPUS = "--gpus all"
-"""The GPUs that Slurm shows to the job."""
 
 
 def slurm(options: argparse.Namespace) -> str:
@@ -86,8 +84,8 @@ def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
         "signal": f"B:USR1@{WARNING}",
     }
     lines = [f'--{option}="{x.translate(ESCAPED)}"' for option, x in directives.items() if x is not None]
-    # The user's options come later and override these.
-    workers = "" if options.ray else f"{GPUS if options.device == 'cuda' else CORES} "
+    # The GPUs that Slurm shows to the job, or its cores; the user's options come later and override these.
+    workers = "" if options.ray else f"{'--gpus all' if options.device == 'cuda' else CORES} "
     run = shlex.join([sys.executable, "-m", "fairbench", "run"])
     return SCRIPT.format(
         options="\n".join(f"#SBATCH {line}" for line in [*lines, "--requeue", *options.sbatch]),

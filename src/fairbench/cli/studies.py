@@ -9,13 +9,8 @@ from typing import Any
 import fairbench as fb
 from fairbench.common.console import Terminal
 from fairbench.common.terminal import say
-from fairbench.runner.progress.watch import Preparation, StudyStatus, Watcher, watch_study
+from fairbench.runner.progress.watch import watch_study
 from fairbench.study.folder import PAGE
-
-
-def status(options: argparse.Namespace) -> StudyStatus | Preparation:
-    """The progress of a study, without the libraries that `fb.open` loads."""
-    return Watcher(options.directory).status()
 
 
 def watch(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairbench.arenas.program import TASK
+from fairbench.arenas.program import cores_and_gpus
 from fairbench.common.errors import UsageError
 from fairbench.common.processes import cores
 from fairbench.study.history import History
@@ -70,16 +70,14 @@ def places(device: str, workers: int | None, data_root: str, gpus: Sequence[int]
     return [Place(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in gpus or [int(number or 0)]] * count
 
 
-def places_of_programs(suite: Suite, given: Sequence[Place], elsewhere: bool = False) -> list[Place]:
-    """The places of the trials of a suite, each with the cores and GPUs that its largest training program takes.
+def places_of_trials(suite: Suite, given: Sequence[Place], elsewhere: bool = False) -> list[Place]:
+    """The places of the trials of a suite, each with the cores and GPUs that its largest arena asks for.
 
     One is given for each core, or for each trial at a time on each GPU. If `elsewhere`, a cluster has the GPUs.
     """
-    programs = {name: plan.model for name, plan in suite.arenas.items() if suite.task(name) == TASK}
-    if not programs:
-        return [*given]
-    largest = max(programs, key=lambda name: programs[name]["gpus"])
-    cores_each, gpus_each = max(x["cores"] for x in programs.values()), programs[largest]["gpus"]
+    asked = {name: cores_and_gpus(suite.task(name), plan.model) for name, plan in suite.arenas.items()}
+    largest = max(asked, key=lambda name: asked[name][1])
+    cores_each, gpus_each = max(x for x, _ in asked.values()), asked[largest][1]
     if given[0].kind == "cpu":
         if gpus_each:
             raise UsageError(f"arenas.{largest}.gpus is {gpus_each}, and the device is the CPU; give --device cuda")

@@ -1,10 +1,8 @@
 """Observers of a running study."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partialmethod
-from typing import Any
 
 from fairbench.study.record import WholeRecord
 from fairbench.study.schedule import Outlook
@@ -47,20 +45,10 @@ class Observer:
 
 
 class Observers(Observer):
-    """Several observers, called one after the other."""
+    """Several observers, called one after the other; each is entered by itself."""
 
     def __init__(self, *observers: Observer) -> None:
-        self._observers, self._entered = observers, ExitStack()
-
-    def __enter__(self) -> "Observers":
-        with ExitStack() as entered:
-            for observer in self._observers:
-                entered.enter_context(observer)
-            self._entered = entered.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._entered.__exit__(*error)
+        self._observers = observers
 
     def _notify(self, event: str, *arguments: object) -> None:
         for observer in self._observers:

@@ -4,9 +4,10 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
@@ -18,8 +19,7 @@ from fairbench.runner.coordination.claims import Claims, open_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
-from fairbench.runner.devices import RunOptions, places_of_programs
-from fairbench.runner.executors.base import Executor
+from fairbench.runner.devices import RunOptions, places_of_trials
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
@@ -40,9 +40,11 @@ from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
-PRELOAD = ("fairbench.training.trial", "fairbench.runner.code_identity", "fairbench.training.resume_check")
-"""Modules that every process of a trial loads."""
+if TYPE_CHECKING:
+    from fairbench.runner.trial_loop import Executor
 
+PRELOAD = ("fairbench.runner.trainings.own",)
+"""The module that every process of a trial loads, with all that it imports."""
 
 PRIVATE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 """Variables with which Ray's own cluster of a study admits no other machine and, from Ray 2.52 on, no other user.
@@ -61,16 +63,18 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
     """
     check_directory(suite, directory)
     check_data(suite, options.places[0].data_root)
-    options = replace(options, places=places_of_programs(suite, options.places, options.ray is not None))
+    options = replace(options, places=places_of_trials(suite, options.places, options.ray is not None))
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
-    all_observers = Observers(*observers, heartbeat, Contention(heartbeat, store))
-    with (
-        all_observers as observer,
-        open_claims(store, heartbeat, observer.say) as claims,
-        _executor(suite, options, store, observer) as executor,
-    ):
+    every = (*observers, heartbeat, Contention(heartbeat, store))
+    observer = Observers(*every)
+    with ExitStack() as running:
+        for each in every:
+            running.enter_context(each)
+        claims = running.enter_context(open_claims(store, heartbeat, observer.say))
+        executor = _executor(suite, options, store, observer)
+        running.enter_context(executor)
 
         def call(*function_and_arguments: Any) -> Any:
             observer.beat()
@@ -90,7 +94,7 @@ def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Seq
     store.clear()
 
 
-def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
+def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> "Executor":
     modules = preload(suite)
     every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
     kept = [replace(x, checkpoints=str(store.checkpoints), checkpoint_every=every) for x in options.places]
@@ -113,13 +117,13 @@ def plan_study(
     check_data(suite, place.data_root)
     with ProcessExecutor([place], preload=preload(suite)) as executor:
         preflight = run_preflight(suite, place, executor.call, say)
-    if not freeze:
-        return preflight, declare(preflight.study, directory, Store(directory).final_trials())
     store = Store(directory)
+    if not freeze:
+        return preflight, declare(preflight.study, directory, store.final_trials())
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, say) as claims, claims.holding("plan"):
         running = names(heartbeat.other_drivers())
-        history = declare(preflight.study, directory, Store(directory).final_trials(), running, EXPIRY, freeze)
+        history = declare(preflight.study, directory, store.final_trials(), running, EXPIRY, freeze)
         write_history(directory, history)
     return preflight, history
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,7 +14,7 @@ from fairbench.common.files import Stamp
 from fairbench.common.formatting import plural
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
-from fairbench.runner.executors.base import Ended, Executor, PausedTrial
+from fairbench.runner.executors.local import Ended, PausedTrial, ProcessExecutor
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
 from fairbench.study.plan import ResolvedSuite
@@ -21,6 +22,11 @@ from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
+
+if TYPE_CHECKING:
+    from fairbench.runner.executors.ray.executor import RayExecutor
+
+    Executor = ProcessExecutor | RayExecutor
 
 COLLECT_SECONDS = 2.0
 """Longest wait for the end of trials between two heartbeats."""
@@ -65,21 +71,6 @@ class KnownRecords:
         return [record for record in self._known.values() if record and record.status != "failed"]
 
 
-class ClaimedElsewhere(dict[str, TrialSpec]):
-    """Trials by id that this driver could not claim; it tries each again regularly, since their drivers may die."""
-
-    def __init__(self) -> None:
-        self._due: list[TrialSpec] = []
-        self._last_look = float("-inf")
-
-    def next(self) -> TrialSpec | None:
-        """A trial to claim again; None until the next look is due."""
-        if not self._due and time.monotonic() - self._last_look >= max(LOOK, LOOK_EACH * len(self)):
-            self._last_look = time.monotonic()
-            self._due = list(self.values())
-        return self._due.pop() if self._due else None
-
-
 class TrialLoop:
     """Runs the trials of a study until none is missing; drivers communicate only through the records.
 
@@ -93,7 +84,9 @@ class TrialLoop:
         self._store, self._observer = store, observer
         self.records = KnownRecords(study, store, observer)
         self._running: dict[str, TrialSpec] = {}
-        self._elsewhere = ClaimedElsewhere()
+        self._elsewhere: dict[str, TrialSpec] = {}  # trials that this driver could not claim
+        self._due: list[TrialSpec] = []  # of these, those to try again now
+        self._last_look = float("-inf")
         self._collected: list[Ended] = []
         self._is_waiting = False
         self._fail_fast, self._failed = fail_fast, ""
@@ -105,7 +98,7 @@ class TrialLoop:
         return not any(self._schedule.outlook().steps_left.values())
 
     def run(
-        self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
+        self, claims: Claims, executor: "Executor", limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
     ) -> None:
         """Run trials; each record is on disk before the next trial is planned, also if a user or a signal stops it."""
         try:
@@ -132,7 +125,7 @@ class TrialLoop:
 
     def _claim(self, claims: Claims) -> TrialSpec | None:
         """A trial to run, which this driver has claimed and which still has no record; None if there is none now."""
-        while spec := self._schedule.next() or self._elsewhere.next():
+        while spec := self._schedule.next() or self._next_elsewhere():
             # One driver runs all timing trials, so that they never overlap.
             if not claims.take("timing" if spec.stage == "timing" else spec.id):
                 self._elsewhere[spec.id] = spec
@@ -143,7 +136,14 @@ class TrialLoop:
             self._end(claims, spec, record)
         return None
 
-    def _wait(self, executor: Executor) -> None:
+    def _next_elsewhere(self) -> TrialSpec | None:
+        """A trial to claim again, since its driver may have died; None until the next look is due."""
+        if not self._due and time.monotonic() - self._last_look >= max(LOOK, LOOK_EACH * len(self._elsewhere)):
+            self._last_look = time.monotonic()
+            self._due = list(self._elsewhere.values())
+        return self._due.pop() if self._due else None
+
+    def _wait(self, executor: "Executor") -> None:
         """Wait until trials end, at most COLLECT_SECONDS; observers run before the records are written."""
         if self._running:
             self._is_waiting = False
@@ -185,7 +185,7 @@ class TrialLoop:
         self.records.add(record)
         self._schedule.ended(spec)
 
-    def _pause(self, executor: Executor) -> None:
+    def _pause(self, executor: "Executor") -> None:
         """Pause running trials and write the records of ended ones; claims are released by their `with` block."""
         self._collected += executor.pause()
         for record in self._collected:

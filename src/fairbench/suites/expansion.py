@@ -12,7 +12,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from fairbench.arenas.base import Arena, ArenaFacts
-from fairbench.arenas.program import TASK, program_table
+from fairbench.arenas.program import names_program, program_table
 from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.arenas.sizes import SIZED
@@ -31,7 +31,7 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     path, task = ("arenas", name), table.get("task") or name
     if "facts" in table:
         raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
-    if "program" in table or task == TASK:
+    if names_program(table):
         return program_table(name, table)
     if not isinstance(task, str) or task in ARENAS:
         return table

@@ -107,12 +107,12 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite, monkeypatch, pe
         seen[0] += evaluated[-1] * per_example
         assert not torch.is_autocast_enabled("cpu")
 
-    monkeypatch.setattr("fairbench.training.trainer.evaluate", evaluate)
+    monkeypatch.setattr("fairbench.runner.trainings.own.evaluate", evaluate)
     monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: seen[0])
     found = here(rehearsals.arenas_and_environment, tiny_suite, Place())
     assert evaluated == evaluated_examples
-    assert found["evaluation_seconds"] == {"vit": pytest.approx(449 * per_example)}
-    assert found["probed"] == {"vit": probed}
+    assert found["arenas"]["vit"]["evaluation_seconds"] == pytest.approx(449 * per_example)
+    assert found["arenas"]["vit"]["probed"] == probed
 
 
 def test_the_disk_space_is_about_that_of_a_real_study(finished):

@@ -9,15 +9,15 @@ pytestmark = pytest.mark.xdist_group("servers")
 
 PROCESS = """
 import os, threading
-from fairbench.runner.executors.starting import ServedProcess, signals_deferred, start_process
+from concurrent.futures import Future
+from fairbench.runner.executors.starting import ServedProcess, start_process
 
 print("the script runs", flush=True)
 
 
 def run():
     process = ServedProcess([], os.write, (1, b"the process runs\\n"))
-    with signals_deferred() as deliver:
-        start_process(process, deliver)
+    start_process(process, Future())
     process.join()
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from tiny import study_of
 
-from fairbench.api.preview import preview
+from fairbench.api.preview import preview, rates, run_preview
 from fairbench.cli.main import main
 from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.runner.preview import rates, run_preview
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place

@@ -26,7 +26,7 @@ from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.base import PausedTrial
+from fairbench.runner.executors.local import PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.run_study import admit, plan_study, run_study
 from fairbench.runner.trial_loop import TrialLoop

@@ -23,9 +23,9 @@ from disturbed import (
 )
 from tiny import write_tiny
 
+from fairbench.cli import main as command
+from fairbench.cli.main import preemptible
 from fairbench.common.errors import Preempted
-from fairbench.runner import preemption
-from fairbench.runner.preemption import preemptible
 
 pytestmark = [
     pytest.mark.xdist_group("studies"),  # one worker has the study that some of them share
@@ -121,7 +121,7 @@ def test_a_second_signal_interrupts_the_handling_of_the_first(monkeypatch):
         with pytest.raises(Preempted, match="SIGUSR1"):
             os.kill(os.getpid(), signal.SIGUSR1)
         os.kill(os.getpid(), signal.SIGTERM)  # a job system that sends two signals at once
-        monkeypatch.setattr(preemption, "ECHO", 0.0)
+        monkeypatch.setattr(command, "ECHO", 0.0)
         with pytest.raises(Preempted, match="SIGTERM"):
             os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGUSR1) == outside

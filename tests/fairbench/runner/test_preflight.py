@@ -265,7 +265,7 @@ def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monk
     assert said == [f"measuring vit with {len(names)} optimizers", *progress]
 
     scales.clear()
-    monkeypatch.setattr("fairbench.runner.preflight.PROBE_SECONDS", {"evaluation": 0.0, "steps": 0.0})
+    monkeypatch.setattr("fairbench.runner.trainings.own.PROBE_SECONDS", {"evaluation": 0.0, "steps": 0.0})
     run_preflight(tiny_suite, Place(), here, said.append)
     assert set(scales) == {(2, batch_size / 2)}
     note = f"slow here: a step is measured with fewer examples and scaled to the batch: vit 2 of {batch_size}"

@@ -18,7 +18,7 @@ from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.base import PausedTrial
+from fairbench.runner.executors.local import PausedTrial
 from fairbench.runner.run_study import PRELOAD
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import plain_values

@@ -54,7 +54,7 @@ def rewritten(name, old, new):
 def seen(suite):
     """The study of a suite without optimizers."""
     resolved = here(arenas_and_environment, suite, Place())
-    arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
+    arenas = {name: ResolvedArena(**x["resolved"]) for name, x in resolved["arenas"].items()}
     return ResolvedSuite(suite, "cpu", arenas, {}, {})
 
 

@@ -17,7 +17,7 @@ from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 from fairbench.arenas.program import FOLDER
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.processes import end_marked
-from fairbench.runner.devices import places_of_programs
+from fairbench.runner.devices import places_of_trials
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 from fairbench.training.program import ProgramFailed, program_trial
@@ -205,7 +205,7 @@ def test_processes_are_found_in_any_session():
 )
 def test_trials_of_several_gpus_or_cores_share_a_machine(here, keys, given, expected):
     write_program(here, keys=keys)
-    places = places_of_programs(load_suite("mine.toml"), given)
+    places = places_of_trials(load_suite("mine.toml"), given)
     assert [(place.device, place.gpus, place.cores) for place in places] == expected
 
 
@@ -213,7 +213,7 @@ def test_trials_of_several_gpus_or_cores_share_a_machine(here, keys, given, expe
 def test_more_gpus_than_there_are(here, kind, message):
     write_program(here, keys="gpus = 8")
     with pytest.raises(UsageError, match=f"arenas.mine.gpus is 8, and {message}"):
-        places_of_programs(load_suite("mine.toml"), [Place(kind)])
+        places_of_trials(load_suite("mine.toml"), [Place(kind)])
 
 
 LOGS = """

@@ -24,7 +24,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
@@ -47,34 +47,20 @@ class ClaimFolder:
 
     def create(self, name: str, content: str) -> bool:
         """Make a file with all of its content at once; False if the name is taken."""
-        try:
-            return self._link(name, content)
-        except OSError as error:
-            raise UsageError(f"cannot write {self.path / name}: {error.strerror}; finished trials are kept") from error
-
-    def _link(self, name: str, content: str) -> bool:
-        written = self.path / f".{name}.{secrets.token_hex(4)}.tmp"
+        path, written = self.path / name, self.path / f".{name}.{secrets.token_hex(4)}.tmp"
         try:
             written.write_text(content)
             try:
-                (self.path / name).hardlink_to(written)
+                path.hardlink_to(written)
             except FileExistsError:
                 return written.stat().st_nlink == 2  # the server did link, and its reply was lost
             except OSError:  # the file system has no hard links
-                return self._open(name, content)
+                return _make_in_two_steps(path, content)
             return True
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}; finished trials are kept") from error
         finally:
-            with suppress(OSError):
-                written.unlink()
-
-    def _open(self, name: str, content: str) -> bool:
-        """Make a file in two steps; a reader in between finds it empty."""
-        try:
-            with (self.path / name).open("x") as file:
-                file.write(content)
-        except FileExistsError:
-            return False
-        return True
+            remove(written)
 
     def read(self, name: str) -> str | Damaged | None:
         """The owner's token, empty if it is not complete yet; None if there is no such file."""
@@ -151,6 +137,16 @@ class Claims:
         finally:
             if name in self._held:
                 self.release(name)
+
+
+def _make_in_two_steps(path: Path, content: str) -> bool:
+    """Make a file, which a reader between the steps finds empty; False if there is one."""
+    try:
+        with path.open("x") as file:
+            file.write(content)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _file(name: str, generation: int) -> str:

@@ -8,7 +8,7 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -18,21 +18,34 @@ import msgspec
 
 from fairbench.common.errors import CallFailed, UsageError
 from fairbench.common.processes import cores
-from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress, run_trial
-from fairbench.runner.executors.starting import signals_deferred
 from fairbench.runner.executors.worker_handle import GRACE, Process
+from fairbench.runner.trainings import run_trial
 from fairbench.study.record import WholeRecord, failed
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Place
 
+ReportProgress = Callable[[TrialSpec, int, float], None]
+"""Called with the progress of a running trial: steps done, training loss."""
 CALL_LIMIT = 600.0
 """Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
 PAUSE_LIMIT = 120.0
 """Seconds that paused trials have to complete their current step and write a checkpoint."""
 
 
+@dataclass(frozen=True)
+class PausedTrial:
+    """A trial that will be resumed; `unsaved` says why it has no new checkpoint."""
+
+    id: str
+    unsaved: str = ""
+
+
+Ended = WholeRecord | PausedTrial
+"""What is left of a trial that runs no longer."""
+
+
 class ProcessExecutor:
-    """Runs each trial in a new process; a trial that breaks its process fails alone.
+    """Runs each trial in a new process, in a `with` block; a trial that breaks its process fails alone.
 
     One runs at each place; timing trials run at the first. The server of the processes loads the modules of `preload`.
     """
@@ -57,6 +70,7 @@ class ProcessExecutor:
         return self
 
     def __exit__(self, *error: object) -> None:
+        """End the processes that still run."""
         for process in self._processes:
             process.end()
         self._folder.cleanup()
@@ -66,24 +80,29 @@ class ProcessExecutor:
         self._started += 1
         output = Path(self._folder.name) / str(self._started)
         self._processes = [process for process in self._processes if not process.pipe.closed]
-        with signals_deferred() as deliver:  # until `__exit__` knows the process
-            self._processes.append(Process(self._preload, output, job, arguments, limit, deliver))
-        return self._processes[-1]
+        process = Process(self._preload, output, job, arguments, limit)
+        self._processes.append(process)  # `__exit__` ends it, whatever interrupts its start
+        process.start()
+        return process
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a module's function, called in a separate process where trials run."""
         process = self.process(_call, (function, *arguments), self._call_limit)
         return _result(process, process.limit, f"{function.__name__} of {_names(arguments)}")
 
     def has_free_slot(self) -> bool:
+        """Whether a trial would start at once."""
         return bool(self._free)
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
+        """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
         slot = self._free.pop()
         place = replace(self._places[0], alone=True) if spec.stage == "timing" else slot
         place = place if resumes else replace(place, checkpoints="")
         self._running[spec.id] = spec, slot, self.process(run_trial, (spec, place), limit)
 
     def collect(self, patience: float = inf) -> list[Ended]:
+        """The trials that have ended or paused, after waiting at most `patience` seconds."""
         records: list[Ended] = []
         until = time.monotonic() + patience
         while not records and self._running and (now := time.monotonic()) < until:
@@ -98,6 +117,7 @@ class ProcessExecutor:
         return records
 
     def pause(self) -> list[Ended]:
+        """Stop every trial with a checkpoint; a trial may end before."""
         records: list[Ended] = []
         for _, _, process in self._running.values():
             process.pause()

@@ -1,12 +1,11 @@
-"""Starts processes, each with its whole job or not at all: a signal waits for the start of a process."""
+"""Starts processes, each with its whole job or not at all: another thread does it, which no signal interrupts."""
 
 import io
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
 from multiprocessing.context import ForkServerProcess, set_spawning_popen
 from multiprocessing.process import BaseProcess
@@ -17,8 +16,6 @@ from fairbench.runner.executors.worker import PAUSE, STUCK
 
 SIGNALS = (signal.SIGINT, PAUSE, STUCK)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-START = 1.0
-"""Seconds in which a loaded server has started a process."""
 LOADED = "fairbench.runner.executors.loaded"
 """The module that a server imports last."""
 SERVERS: dict[frozenset[str], forkserver.ForkServer] = {}
@@ -75,95 +72,44 @@ class _Popen(popen_forkserver.Popen):
         self.pid = forkserver.read_signed(self.sentinel)
 
 
-@contextmanager
-def signals_deferred() -> Iterator[Callable[[], None]]:
-    """Call the handlers of signals after the block, or when it calls the function that it gets.
+def start_process(process: ServedProcess, started: Future[None]) -> None:
+    """Start a process once its server, which may have to start too, has loaded everything; a signal ends the wait.
 
-    Blocking them is not enough: they would reach another thread, and Python would call the handler in this one. Only
-    the main thread has handlers.
+    Another thread does it, and then sets `started`: a start that is interrupted leaves a process with a part of its
+    job, or without an owner.
     """
-    arrived: list[tuple[Any, ...]] = []
-    known = {number: signal.getsignal(number) for number in SIGNALS}
-    is_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: handler for number, handler in known.items() if callable(handler) and is_main}
-
-    def deliver() -> None:
-        while arrived:
-            number, frame = arrived.pop(0)
-            handlers[number](number, frame)
-
-    for number in handlers:
-        signal.signal(number, lambda *signal_and_frame: arrived.append(signal_and_frame))
-    try:
-        yield deliver
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        deliver()
-
-
-def start_process(process: ServedProcess, deliver: Callable[[], None]) -> None:
-    """Start a process, and its server before it; `deliver` is called while the server loads its modules."""
-    try:
-        _start_server(server(process.modules))
-        _start_below_server(process, deliver)
-    except (OSError, EOFError) as error:
-        raise UsageError(_no_start(error)) from error
-
-
-def _start_below_server(process: ServedProcess, deliver: Callable[[], None]) -> None:
-    """Start a process once the server has loaded everything; a signal ends the wait.
-
-    Another thread starts it, since a start that is interrupted leaves a process with a part of its job, or without an
-    owner. If the server is not ready in time, the process starts when its output has no folder, and ends at once.
-    """
-    started: Future[None] = Future()
 
     def start() -> None:
         try:
+            _start_server(server(process.modules))
             process.start()
             started.set_result(None)
         except Exception as error:
             started.set_exception(error)
 
-    with _signals_blocked():  # for that thread: this one has to notice them
-        threading.Thread(target=start, daemon=True).start()
+    threading.Thread(target=start, daemon=True).start()
+    while not wait([started], 0.1).done:  # a signal may reach the other thread; its handler runs here between two waits
+        pass
     try:
-        while not wait([started], 0.1).done:
-            deliver()
-    except BaseException:
-        wait([started], START)
-        if process.pid is not None:
-            process.kill()
-        raise
-    started.result()
+        started.result()
+    except (OSError, EOFError) as error:
+        raise UsageError(_no_start(error)) from error
 
 
 def _start_server(chosen: forkserver.ForkServer) -> None:
-    """Start a server unless it runs: single-threaded, and with signals blocked."""
-    outside = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ |= ONE_THREAD
-    try:
-        with _signals_blocked():
-            resource_tracker.ensure_running()  # its start unblocks signals, so it must precede the server
-        with _signals_blocked():
-            chosen.ensure_running()
-    finally:
-        for name, value in outside.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-@contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Block the signals while a child starts; the child inherits the mask.
+    """Start a server unless it runs: single-threaded, and with signals blocked, as then in all that this thread starts.
 
     Signals to the whole process group then end neither the server nor a child that has not set its handlers.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    outside = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ |= ONE_THREAD
     try:
-        yield
+        for start in (resource_tracker.ensure_running, chosen.ensure_running):
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # again, since the start of the tracker unblocks them
+            start()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for name, value in outside.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def _no_start(error: OSError | EOFError) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from fairbench.runner.executors.worker import PAUSE, PROCESS, STUCK, do
 
 KEPT_OUTPUT = 10_000
 """Characters of a trial's output that are kept: the last ones."""
+START = 1.0
+"""Seconds in which a loaded server has started a process."""
 GRACE = 5.0
 """Seconds that a process has to end, or to print its stack."""
 
@@ -30,15 +33,18 @@ class Process:
         job: Callable[..., Any],
         arguments: tuple[Any, ...],
         limit: float,
-        deliver: Callable[[], None],
     ) -> None:
-        self.pipe, far_end = multiprocessing.Pipe(duplex=False)
-        self.output = output
+        self.pipe, self._far_end = multiprocessing.Pipe(duplex=False)
+        self.output, self.limit = output, limit
         output.touch()
-        self._process: Any = ServedProcess(modules, do, (far_end, str(output), job, arguments))
-        start_process(self._process, deliver)
-        far_end.close()
-        self.limit, self.deadline = limit, time.monotonic() + limit
+        self._process: Any = ServedProcess(modules, do, (self._far_end, str(output), job, arguments))
+        self._started: Future[None] = Future()
+
+    def start(self) -> None:
+        """Start it; after a signal that interrupts this, `end` ends it."""
+        start_process(self._process, self._started)
+        self._far_end.close()
+        self.deadline = time.monotonic() + self.limit
 
     def receive(self) -> list[Any] | None:
         """Its next message; None when it has ended."""
@@ -48,14 +54,19 @@ class Process:
             return None
 
     def end(self, patience: float = 0.0) -> str:
-        """End it with all its children, unless that was done; returns the end of its output."""
+        """End it with all its children, unless that was done; returns the end of its output.
+
+        If its server is not ready in time, it starts when its output has no folder, and ends at once.
+        """
         if self.pipe.closed:
             return ""
-        self._process.join(patience)
-        for kill in (lambda: os.killpg(self._process.pid, signal.SIGKILL), self._process.kill):
-            with suppress(ProcessLookupError):  # it has ended, or does not lead a process group yet
-                kill()
-        self._process.join()
+        wait([self._started], START)
+        if self._process.pid is not None:
+            self._process.join(patience)
+            for kill in (lambda: os.killpg(self._process.pid, signal.SIGKILL), self._process.kill):
+                with suppress(ProcessLookupError):  # it has ended, or does not lead a process group yet
+                    kill()
+            self._process.join()
         end_marked(PROCESS, str(self.output))
         self.pipe.close()
         return self.output.read_text(errors="replace")[-KEPT_OUTPUT:] if self.output.exists() else ""

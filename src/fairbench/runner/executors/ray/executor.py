@@ -2,9 +2,9 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -12,8 +12,7 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.base import Ended, PausedTrial
-from fairbench.runner.executors.local import CALL_LIMIT, PAUSE_LIMIT
+from fairbench.runner.executors.local import CALL_LIMIT, PAUSE_LIMIT, Ended, PausedTrial
 from fairbench.runner.executors.ray.cluster import await_head, connected, ray
 from fairbench.runner.executors.ray.node import (
     EXCHANGE,
@@ -43,6 +42,7 @@ NODE = "ray.io/node-id"
 class RayExecutor:
     """Runs trials on a Ray cluster, as many as its nodes have cores or GPUs for; nodes may join later.
 
+    Its methods do what those of `ProcessExecutor` do, and give bitwise equal results on the same CPU.
     Trials run on devices of the kind of the first place; as many share a GPU as there are such places.
     """
 
@@ -75,8 +75,12 @@ class RayExecutor:
             self._home, self._head_address = here.get_node_id(), here.gcs_address
             self._actor = ray.remote(num_cpus=0)(ProgressActor).options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
-            sentinel = entered.enter_context(sentinel_file(self._work.place.checkpoints))
-            self._work = replace(self._work, sentinel=sentinel)
+            if folder := self._work.place.checkpoints:
+                sentinel = Path(folder) / f".shared-{uuid.uuid4().hex}"
+                sentinel.parent.mkdir(parents=True, exist_ok=True)
+                sentinel.touch()
+                entered.callback(sentinel.unlink, missing_ok=True)
+                self._work = replace(self._work, sentinel=str(sentinel))
             self._work = replace(self._work, environment=self._common_environment())
             self._entered = entered.pop_all()
         return self
@@ -207,21 +211,6 @@ class RayExecutor:
             advice = "install the same versions there, or use --allow-mixed"
             raise UsageError(f"--ray {self._address}: its nodes differ from the driver; {advice}\n{differing}")
         return environment
-
-
-@contextmanager
-def sentinel_file(checkpoints: str) -> Iterator[str]:
-    """The path of a file among the checkpoints, which shows a node that it shares their folder; empty without them."""
-    if not checkpoints:
-        yield ""
-        return
-    sentinel = Path(checkpoints) / f".shared-{uuid.uuid4().hex}"
-    sentinel.parent.mkdir(parents=True, exist_ok=True)
-    sentinel.touch()
-    try:
-        yield str(sentinel)
-    finally:
-        sentinel.unlink(missing_ok=True)
 
 
 def _on(node: str, soft: bool = False) -> Any:

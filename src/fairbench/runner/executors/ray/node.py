@@ -13,8 +13,7 @@ import ray
 
 from fairbench.common.errors import UsageError
 from fairbench.common.processes import cores
-from fairbench.runner.executors.base import Ended, PausedTrial, ReportProgress
-from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
+from fairbench.runner.executors.local import CALL_LIMIT, Ended, PausedTrial, ProcessExecutor, ReportProgress
 from fairbench.study.environments import environment_differences
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Place

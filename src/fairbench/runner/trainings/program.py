@@ -1,19 +1,33 @@
-"""The preflight of an arena with a training program: each optimizer trains a few steps, and its results are read."""
+"""Trials of a training program: before a study, each optimizer trains a few steps, and its results are read."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
 from fairbench.common.errors import UsageError
-from fairbench.study.plan import ResolvedSuite, trial_spec
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord, plain_values
+from fairbench.suites.schema import Suite
+from fairbench.suites.search import Setting
 from fairbench.training.place import Place
+from fairbench.training.program import ProgramFailed, program_trial
+from fairbench.training.program_results import WrongResults
 
 STEPS = 2
 """Steps of every optimizer before a study begins."""
+run_trial = program_trial
 
 
-def probe_program(study: ResolvedSuite, arena: str, place: Place) -> float:
+def measured_arena(suite: Suite, name: str, place: Place) -> dict[str, Any]:
+    """An arena with the files of its data and its code; a program evaluates in its steps, and has its own batches."""
+    plan = suite.arenas[name]
+    files = matched(plan.data.get("files", ()), "data.files")
+    resolved = ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
+    return {"resolved": asdict(resolved), "evaluation_seconds": 0.0, "probed": plan.batch_size}
+
+
+def first_steps(study: ResolvedSuite, arena: str, place: Place, examples: int) -> dict[str, Any]:
     """The seconds of a step of a program with the one optimizer of a study, measured in two steps, its start included.
 
     With the first optimizer of a suite it runs with another seed too, which must change its losses.
@@ -27,13 +41,11 @@ def probe_program(study: ResolvedSuite, arena: str, place: Place) -> float:
         remedy = "pass {seed} to it, or fairbench.trial.current().seed"
         raise UsageError(f"arenas.{arena}: the program reports the same for seeds {seeds[0]} and {seeds[1]}; {remedy}")
     assert first.cost
-    return first.cost.seconds.total / STEPS
+    seconds = first.cost.seconds.total / STEPS
+    return {"seconds": seconds, "gpu_bytes": 0, "gpu_free_bytes": 0, "restart_reason": ""}
 
 
-def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Any, seed: int, place: Place) -> WholeRecord:
-    from fairbench.training.program import ProgramFailed, program_trial
-    from fairbench.training.program_results import WrongResults
-
+def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Setting, seed: int, place: Place) -> WholeRecord:
     spec = trial_spec(study, arena, name, "final", setting.lr, seed, setting.extra)
     training = replace(spec.training, steps=STEPS, warmup_steps=min(spec.training.warmup_steps, 1), log_every=1)
     horizon = study.optimizers[name].horizon

@@ -1,0 +1,30 @@
+"""How trials are prepared and run: by fairbench itself (`own`), or by a training program of the user (`program`).
+
+Each module has the functions `measured_arena`, `first_steps` and `run_trial`; nothing else asks which of the two it is.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+
+from fairbench.arenas.program import TASK
+from fairbench.study.record import WholeRecord
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.place import Place
+
+
+def training_of(task: str) -> ModuleType:
+    """The module for the trials of a task; it loads torch."""
+    return import_module(f"{__name__}.{'program' if task == TASK else 'own'}")
+
+
+def run_trial(send: Callable[..., None], spec: TrialSpec, place: Place) -> WholeRecord:
+    """The record of a trial, which sends "progress", the number of steps done, and the training loss.
+
+    Raises:
+        Paused: this process received SIGTERM.
+        UsageError: it ran code that its spec does not contain.
+    """
+    record: WholeRecord = training_of(spec.arena.task).run_trial(spec, place, partial(send, "progress"))
+    return record
