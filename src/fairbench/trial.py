@@ -13,17 +13,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions
-from fairbench.common.errors import UsageError
+from fairbench.arenas.program import ABOUT, FOLDER
 
 if TYPE_CHECKING:
     import torch
-
-    from fairbench.training.evidence import EvidenceLog
 
 
 def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
@@ -37,11 +33,13 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     (False, 100)
     """
     if found := os.environ.get(FOLDER):
-        about = json.loads((Path(found) / ABOUT).read_text())
-        return Trial(Path(found), about["training"]["steps"], about["seed"], about)
+        from fairbench.trial_in_study import TrialInStudy  # it loads torch
+
+        return TrialInStudy(Path(found), json.loads((Path(found) / ABOUT).read_text()))
     return Trial(Path(folder), steps, seed)
 
 
+# What returns nothing here does nothing outside of a study: `fairbench.trial_in_study` has what it does in one.
 class Trial:
     """A trial of a study, as its training program sees it; every process of the program may have one.
 
@@ -54,7 +52,6 @@ class Trial:
 
     def __init__(self, folder: Path, steps: int, seed: int, about: Mapping[str, Any] | None = None) -> None:
         self.folder, self.steps, self.seed, self.about = folder, steps, seed, about or {}
-        self._rank = int(os.environ.get("RANK", "0"))
 
     @property
     def active(self) -> bool:
@@ -81,37 +78,24 @@ class Trial:
             UsageError: the optimizer needs something of the loop that is not provided, or its code was changed since
                 the study was planned.
         """
-        if not self.active:
-            import torch
+        import torch
 
-            return torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=lr, **options)
-        from fairbench.runner.code_identity import LoadedCode
-
-        loaded = LoadedCode(self.about["optimizer"]["code"])
-        optimizer = self._evidence.optimizer(model, provides)
-        loaded.check()
-        return optimizer
+        return torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=lr, **options)
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
         """The schedule of the learning rate that the study sets; outside of one the rate is constant.
 
         Call its `step` after each step of the optimizer.
         """
-        if not self.active:
-            from torch.optim.lr_scheduler import ConstantLR
+        from torch.optim.lr_scheduler import ConstantLR
 
-            return ConstantLR(optimizer, 1.0)
-        return self._evidence.lr_schedule(optimizer)
+        return ConstantLR(optimizer, 1.0)
 
     def start(self, model: torch.nn.Module) -> None:
         """Show the initial weights: call it before the first step, in every process that has a part of the model."""
-        if self.active:
-            self._evidence.start(model)
 
     def batch(self, *tensors: torch.Tensor) -> None:
         """Show the data of a step: call it with each batch, in every process."""
-        if self.active:
-            self._evidence.batch(tensors)
 
     def log(self, step: int, **values: Any) -> None:
         """Report values after a step, counted from 1; call it in every process, of which the first one writes.
@@ -119,10 +103,6 @@ class Trial:
         Args:
             values: `train_loss`, and `val_NAME` and `test_NAME` of each metric, numbers or tensors with one element.
         """
-        if self.active:
-            if "train_loss" in values:
-                self._evidence.read_mechanism(step)
-            self._write(step, {name.replace("_", "/", 1): value for name, value in values.items()})
 
     def result(self, val: Mapping[str, Any], test: Mapping[str, Any] | None = None) -> None:
         """Report the metrics after the last step; call it once in every process, of which the first one writes.
@@ -130,37 +110,10 @@ class Trial:
         Args:
             val, test: each metric of the arena on the validation and the test split.
         """
-        if self.active:
-            splits = {"val": val, "test": test or {}}
-            self._write(self.steps, {f"{split}/{name}": x for split, of in splits.items() for name, x in of.items()})
-            self._evidence.write(self.folder / f"evidence-{self._rank}.json")
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint of the program should have, so that a trial that resumes shows as much as any other."""
-        return self._evidence.state_dict() if self.active else {}
+        return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the state of the interrupted attempt; call it after `start` and `optimizer`."""
-        if self.active and state:
-            self._evidence.load_state_dict(state)
-
-    @cached_property
-    def _evidence(self) -> EvidenceLog:
-        from fairbench.training.evidence import EvidenceLog
-
-        return EvidenceLog(self.about)
-
-    def _write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line to the results, in one write, so that a killed process leaves at most half of it."""
-        numbers = {name: float(getattr(value, "detach", lambda x=value: x)()) for name, value in values.items()}
-        for name in numbers:
-            if name.partition("/")[0] not in ("train", "val", "test"):
-                raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
-        options = self.about["arena"]["model"]
-        if options["results"] != ProgramOptions.results:
-            remedy = f"leave results out of the suite, which has {options['results']!r}"
-            raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
-        if self._rank == 0:
-            row = {options["keys"].get(key, key): value for key, value in ({"step": int(step)} | numbers).items()}
-            with (self.folder / ProgramOptions.results).open("a") as file:
-                file.write(json.dumps(row) + "\n")

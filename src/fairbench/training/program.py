@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,14 +64,8 @@ def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRec
         folder = Path(name).resolve()
         end_marked(FOLDER, str(folder))  # left over from a driver that was killed
         attempts = _begin_attempt(spec, folder, options, place)
-        began = time.monotonic()
-        _run(
-            command(options, values(spec, folder)),
-            folder,
-            place,
-            options,
-            lambda: _look(folder, options, attempts, progress),
-        )
+        look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
+        _run(command(options, values(spec, folder)), folder, place, options, look)
         seconds = time.monotonic() - began
         reported = read_reported(folder, options, attempts)
         if reported.restarted:
@@ -177,7 +172,7 @@ def _look(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]],
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What a program has shown by `fairbench.trial`, see `fairbench.training.evidence`; empty without that."""
+    """What a program has shown by `fairbench.trial`, see `fairbench.trial_in_study`; empty without that."""
 
     initial_weights: str = ""
     batches: str = ""

@@ -56,9 +56,8 @@ def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Size
     reported from its first step on; `attempts` has the sizes of the files when each began. While the program runs, the
     last line may still be written.
     """
-    names = {key: options.keys.get(key, key) for key in ("step", "train/loss")}
     of_splits = [f"{split}/{metric}" for split in ("val", "test") for metric in options.metrics]
-    names |= {key: options.keys.get(key, key) for key in of_splits}
+    names = {key: options.keys.get(key, key) for key in ("step", "train/loss", *of_splits)}
     reported = Reported()
     files = sorted(folder.glob(options.results), key=lambda file: (file.stat().st_mtime_ns, file.name))
     for number, part in enumerate(part for file in files for part in _parts(file, folder, attempts, ended)):
