@@ -1,17 +1,192 @@
-"""DDPM: image generation by a denoising diffusion model."""
+"""DDPM: image generation by a denoising diffusion model with a U-Net (Ho et al. 2020).
 
+The names of its parameters and their initial values are those of `UNet2DModel` in diffusers.
+"""
+
+import math
+from collections.abc import Iterable
 from functools import cache
+from itertools import zip_longest
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairbench.arenas.base import Arena
-from fairbench.arenas.models.unet import UNet
+from fairbench.arenas.parts import multi_head_attention, named
 from fairbench.data.splits import Data, Split
 
 STEPS, FIRST_BETA, LAST_BETA = 1000, 1e-4, 0.02
-"""The diffusion of Ho et al. 2020: the variance of the noise that a step adds grows linearly from first to last."""
+"""The variance of the noise that a step of the diffusion adds grows linearly from first to last."""
+LONGEST_PERIOD = 10_000
+"""Of the sines and cosines that represent a time step, as in the transformer's positions."""
+LARGE_BATCH = 64
+"""The batch size from which the inputs of `Upsample` are contiguous, as they are in diffusers.
+
+The layout of an input, like its values, decides how a convolution rounds, and results of older studies must hold.
+"""
+
+
+class TimeEmbedding(nn.Module):
+    """Sines and cosines of the time step, then two linear layers."""
+
+    def __init__(self, size: int, outputs: int) -> None:
+        super().__init__()
+        self.waves = size // 2
+        self.linear_1 = nn.Linear(size, outputs)
+        self.linear_2 = nn.Linear(outputs, outputs)
+
+    def forward(self, steps: Tensor) -> Tensor:
+        exponents = torch.arange(self.waves, dtype=torch.float32, device=steps.device)
+        angles = steps[:, None].float() * torch.exp(-math.log(LONGEST_PERIOD) * exponents / self.waves)
+        return self.linear_2(F.silu(self.linear_1(torch.cat([angles.cos(), angles.sin()], dim=1))))
+
+
+class Shortcut(nn.Conv2d):
+    """A convolution whose input is contiguous in training, for the reason that `LARGE_BATCH` has."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.contiguous() if self.training else x)
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions on normalized inputs, with the time between them, added to their input."""
+
+    def __init__(self, inputs: int, outputs: int, time: int, groups: int) -> None:
+        super().__init__()
+        self.norm1 = nn.GroupNorm(groups, inputs)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.time_emb_proj = nn.Linear(time, outputs)
+        self.norm2 = nn.GroupNorm(groups, outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
+        self.conv_shortcut = nn.Identity() if inputs == outputs else Shortcut(inputs, outputs, 1)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        hidden = self.conv1(F.silu(self.norm1(x))) + self.time_emb_proj(F.silu(time))[:, :, None, None]
+        hidden = self.conv2(F.silu(self.norm2(hidden)))
+        return self.conv_shortcut(x) + hidden
+
+
+class Attention(nn.Module):
+    """Self-attention among the pixels, added to its input; each head has as many channels as a group of the norm."""
+
+    def __init__(self, channels: int, groups: int) -> None:
+        super().__init__()
+        self.heads = channels // groups
+        self.group_norm = nn.GroupNorm(groups, channels)
+        self.to_q = nn.Linear(channels, channels)
+        self.to_k = nn.Linear(channels, channels)
+        self.to_v = nn.Linear(channels, channels)
+        self.to_out = nn.Sequential(nn.Linear(channels, channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = self.group_norm(x.flatten(2)).transpose(1, 2)
+        q, k, v = self.to_q(pixels), self.to_k(pixels), self.to_v(pixels)
+        mixed = self.to_out(multi_head_attention(q, k, v, self.heads))
+        return mixed.transpose(1, 2).unflatten(2, x.shape[2:]) + x
+
+
+class Upsample(nn.Module):
+    """Twice the resolution, then a convolution."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(F.interpolate(x.contiguous() if len(x) >= LARGE_BATCH else x, scale_factor=2.0))
+
+
+class Stage(nn.Module):
+    """Residual blocks with the given numbers of inputs, each followed by attention or not."""
+
+    def __init__(self, inputs: list[int], outputs: int, attends: list[bool], time: int, groups: int) -> None:
+        super().__init__()
+        blocks = [
+            (ResidualBlock(each, outputs, time, groups), Attention(outputs, groups) if attention else nn.Identity())
+            for each, attention in zip(inputs, attends, strict=True)
+        ]
+        self.attentions = nn.ModuleList(attention for _, attention in blocks)
+        self.resnets = nn.ModuleList(resnet for resnet, _ in blocks)
+
+    def through(self, x: Tensor, time: Tensor, skipped: Iterable[Tensor] = ()) -> Tensor:
+        """The output of the last block, each of which reads the one before it and its own of `skipped`, if any."""
+        for resnet, attention, skip in zip_longest(self.resnets, self.attentions, skipped):
+            x = attention(resnet(x if skip is None else torch.cat([x, skip], dim=1), time))
+        return x
+
+
+class Down(Stage):
+    """A level of the way down: one residual block, then half the resolution, except in the last level."""
+
+    def __init__(self, inputs: int, outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
+        super().__init__([inputs], outputs, [attends], time, groups)
+        halved = [] if last else [named(conv=nn.Conv2d(outputs, outputs, 3, stride=2, padding=1))]
+        self.downsamplers = nn.ModuleList(halved)
+
+    def forward(self, x: Tensor, time: Tensor) -> list[Tensor]:
+        outputs = self.through(x, time)
+        return [outputs, *(downsampler(outputs) for downsampler in self.downsamplers)]
+
+
+class Middle(Stage):
+    """Two residual blocks with attention between them."""
+
+    def __init__(self, channels: int, time: int, groups: int) -> None:
+        super().__init__([channels, channels], channels, [True, False], time, groups)
+
+    forward = Stage.through
+
+
+class Up(Stage):
+    """A level of the way up: two residual blocks, then twice the resolution, except in the last level."""
+
+    def __init__(self, inputs: list[int], outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
+        super().__init__(inputs, outputs, [attends, attends], time, groups)
+        self.upsamplers = nn.Sequential(*([] if last else [Upsample(outputs)]))
+
+    def forward(self, x: Tensor, time: Tensor, skipped: list[Tensor]) -> Tensor:
+        return self.upsamplers(self.through(x, time, skipped))
+
+
+class UNet(nn.Module):
+    """Predicts the noise in images (N, C, H, W) from the noisy images and their time steps (N,).
+
+    Each residual block of the way up also reads the output of a block of the way down with the same resolution.
+
+    Args:
+        channels: of each level, from the highest resolution to the lowest.
+        groups: of every norm.
+        attends: whether each level has attention; the middle always has.
+    """
+
+    def __init__(self, image_channels: int, channels: list[int], groups: int, attends: list[bool]) -> None:
+        super().__init__()
+        first, time, levels = channels[0], 4 * channels[0], list(zip(channels, attends, strict=True))
+        self.conv_in = nn.Conv2d(image_channels, first, 3, padding=1)
+        self.time_embedding = TimeEmbedding(first, time)
+        self.down_blocks, self.up_blocks = nn.ModuleList(), nn.ModuleList()
+        width, skipped = first, [first]
+        for level, (outputs, attention) in enumerate(levels):
+            last = level == len(levels) - 1
+            self.down_blocks.append(Down(width, outputs, attention, last, time, groups))
+            width, skipped = outputs, [*skipped, *[outputs] * (1 if last else 2)]
+        self.mid_block = Middle(width, time, groups)
+        for level, (outputs, attention) in reversed(list(enumerate(levels))):
+            inputs = [width + skipped.pop(), outputs + skipped.pop()]
+            self.up_blocks.append(Up(inputs, outputs, attention, level == 0, time, groups))
+            width = outputs
+        self.conv_norm_out = nn.GroupNorm(groups, first)
+        self.conv_out = nn.Conv2d(first, image_channels, 3, padding=1)
+
+    def forward(self, noisy: Tensor, steps: Tensor) -> Tensor:
+        time, skipped = self.time_embedding(steps), [self.conv_in(noisy)]
+        for stage in self.down_blocks:
+            skipped += stage(skipped[-1], time)
+        x = self.mid_block(skipped[-1], time)
+        for stage in self.up_blocks:
+            x = stage(x, time, [skipped.pop(), skipped.pop()])
+        return self.conv_out(F.silu(self.conv_norm_out(x)))
 
 
 class DDPM(Arena):

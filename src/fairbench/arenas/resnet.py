@@ -1,10 +1,71 @@
-"""ResNet-18: image classification."""
+"""ResNet-18: image classification (He et al. 2016).
 
-from torch import nn
+The names of its parameters and their initial values are those of `ResNetForImageClassification` in transformers.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from fairbench.arenas.classification import Classification
-from fairbench.arenas.models.resnet import ResNet18
+from fairbench.arenas.parts import named
 from fairbench.data.splits import Data
+
+STAGES, BLOCKS = 4, 2
+"""The numbers of stages, and of blocks in each."""
+
+
+def convolution(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Sequential:
+    """A convolution with a batch norm."""
+    layer = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+    return named(convolution=layer, normalization=nn.BatchNorm2d(outputs))
+
+
+class Block(nn.Module):
+    """Two convolutions of size 3, added to their input; the input is projected if their outputs have another shape."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        stride = 1 if inputs == outputs else 2
+        self.shortcut = nn.Identity() if stride == 1 else convolution(inputs, outputs, 1, stride)
+        first = convolution(inputs, outputs, 3, stride).append(nn.ReLU())
+        self.layer = nn.Sequential(first, convolution(outputs, outputs, 3, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.layer(x) + self.shortcut(x))
+
+
+def stage(inputs: int, outputs: int) -> nn.Sequential:
+    """Blocks of one width; the first of them may change width and resolution."""
+    return named(layers=nn.Sequential(Block(inputs, outputs), *(Block(outputs, outputs) for _ in range(1, BLOCKS))))
+
+
+def draw_weights(module: nn.Module) -> None:
+    """Draw the weights of one module; they replace a draw that the random numbers of older studies contain."""
+    if isinstance(module, nn.Conv2d):
+        nn.init.normal_(module.weight)
+        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight)
+        module.reset_parameters()
+
+
+class ResNet18(nn.Module):
+    """A classifier from images to logits; `width` channels in the first stage, doubled in each later one."""
+
+    def __init__(self, channels: int, width: int, classes: int) -> None:
+        super().__init__()
+        widths = [width * 2**i for i in range(STAGES)]
+        stem = named(
+            embedder=convolution(channels, width, 7, 2), activation=nn.ReLU(), pooler=nn.MaxPool2d(3, 2, padding=1)
+        )
+        stages = nn.Sequential(*(stage(*pair) for pair in zip([width, *widths], widths, strict=False)))
+        self.resnet = named(embedder=stem, encoder=named(stages=stages), pooler=nn.AdaptiveAvgPool2d(1))
+        self.resnet.apply(draw_weights)
+        self.classifier = nn.Sequential(nn.Flatten(), nn.Linear(widths[-1], classes))
+        self.classifier.apply(draw_weights)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.classifier(self.resnet(images))
 
 
 class ResNet(Classification):

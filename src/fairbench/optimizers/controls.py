@@ -5,6 +5,7 @@ A suite names them like user-defined optimizers: `factory = "fairbench.optimizer
 """
 
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -103,26 +104,14 @@ class SlowNormClip(torch.optim.AdamW):
         clipped = state.get("clipped", 0) + (allowed < norm)
         return {"slow": torch.where(torch.isfinite(norm), 0.99 * slow + 0.01 * allowed, slow), "clipped": clipped}
 
-    def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]]) -> "_ClipWatch":
-        """Count the steps in which each tensor's gradient is clipped."""
-        return _ClipWatch(self, dict(named_parameters))
+    def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]]) -> SimpleNamespace:
+        """Count the steps in which each tensor's gradient is clipped, see `fairbench.training.mechanism`."""
+        named = dict(named_parameters)
 
+        def quantities() -> dict[str, tuple[str, dict[str, float]]]:
+            clipped = {name: float(self.state.get(p, {}).get("clipped", 0)) for name, p in named.items()}
+            steps = dict.fromkeys(named, float(self._steps))
+            return {"tensor_steps": ("tensor steps", steps), "acted": ("tensor steps", clipped)}
 
-class _ClipWatch:
-    """The mechanism of `SlowNormClip`, for `fairbench.training.mechanism`."""
-
-    def __init__(self, optimizer: SlowNormClip, named: dict[str, Tensor]) -> None:
-        self._optimizer, self._named = optimizer, named
-
-    def quantities(self) -> dict[str, tuple[str, dict[str, float]]]:
-        states = {name: self._optimizer.state.get(p, {}) for name, p in self._named.items()}
-        clipped = {name: float(state.get("clipped", 0)) for name, state in states.items()}
-        steps = dict.fromkeys(self._named, float(self._optimizer._steps))
-        return {"tensor_steps": ("tensor steps", steps), "acted": ("tensor steps", clipped)}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: the optimizer's state has the counts."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing: the optimizer's state has been loaded."""
+        # The optimizer's own state has the counts.
+        return SimpleNamespace(quantities=quantities, state_dict=dict, load_state_dict=lambda state: None)

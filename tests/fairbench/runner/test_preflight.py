@@ -126,7 +126,7 @@ def test_installed_code_counts_by_version_and_our_kernels_by_content(tiny_suite,
     assert set(compiled) <= psilogic.keys()
     assert not {"psilogic.models.presets", "fairbench.training.trial"} & psilogic.keys()
     arena = study.arenas["vit"].code
-    model = {"fairbench.arenas.vit", "fairbench.arenas.models.vit", "fairbench.arenas.models.parts"}
+    model = {"fairbench.arenas.vit", "fairbench.arenas.parts"}
     assert {*model, "fairbench.training.trial", "fairbench.data.loading", "torch"} <= arena.keys()
     assert not {"fairbench.cli.main", "fairbench.report"} & arena.keys()
 
@@ -140,7 +140,7 @@ def test_a_user_defined_arena_is_no_part_of_an_optimizers_code(folder, tiny_suit
     assert "noisy_sine_py" in study.arenas["NoisySine"].code
     assert "noisy_sine_py" not in study.optimizers["Own"].code
     assert {"helped", "helper", "late"} <= study.optimizers["Own"].code.keys()
-    assert "fairbench.arenas.models.vit" not in study.arenas["NoisySine"].code
+    assert "fairbench.arenas.vit" not in study.arenas["NoisySine"].code
     assert {"torch", "fairbench.data.splits"} <= set(studies.preload(study.suite))
 
 

@@ -1,6 +1,7 @@
 """The effects of the shocks in `fairbench.arenas.shocks.registry`, each in its phase of a training step."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -84,20 +85,13 @@ class NoiseGradient(Shock):
                 p.grad.copy_(length * noise)
 
 
-class NanLoss(Shock):
-    """loss -> NaN."""
-
-    def loss(self, loss: Tensor) -> Tensor:
-        return torch.nan * loss
-
-
-KINDS = {
+KINDS: Mapping[str, Callable[..., Shock]] = {
     "loss": LossFactor,
     "heavy-tail": HeavyTail,
     "inputs": InputFactor,
     "labels": ShuffledLabels,
     "gradient": NoiseGradient,
-    "nan": NanLoss,
+    "nan": partial(LossFactor, factor=torch.nan),
 }
 
 

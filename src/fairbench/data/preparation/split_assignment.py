@@ -22,6 +22,8 @@ DROPPED = -1
 
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.intp]
+Roles = NDArray[np.int8]
+"""For each text the index of its split in `SPLITS`, or `DROPPED`."""
 
 
 def key(*parts: bytes) -> int:
@@ -71,17 +73,13 @@ class Survey:
     sizes: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class TextRoles:
-    """For each text of an official split the index of its split in `SPLITS`, or `DROPPED`, and the numbers of these."""
+def assign(surveys: Mapping[str, Survey]) -> tuple[dict[str, Roles], dict[str, int]]:
+    """Assign each distinct text to one split; "val" and "test" are those of the source, if it has them.
 
-    roles: dict[str, NDArray[np.int8]]
-    dropped: dict[str, int]
-
-
-def assign(surveys: Mapping[str, Survey]) -> TextRoles:
-    """Assign texts to splits: each distinct text once, to one split; "val" and "test" are those of the source."""
-    roles: dict[str, NDArray[np.int8]] = {}
+    Returns:
+        The roles of the texts of each official split, and the numbers of texts that are dropped, by reason.
+    """
+    roles: dict[str, Roles] = {}
     dropped: dict[str, int] = {}
     for split, first, shared in occurrences({split: survey.keys for split, survey in surveys.items()}):
         empty = surveys[split].sizes == 0
@@ -98,10 +96,10 @@ def assign(surveys: Mapping[str, Survey]) -> TextRoles:
                 f"too few texts for the {split} split: {different} different ones are there, and {needed} or more are "
                 "needed. <|endoftext|> separates texts, and line ends do not; or each is a file or record of its own"
             )
-    return TextRoles(roles, dropped)
+    return roles, dropped
 
 
-def _carve_texts(roles: dict[str, NDArray[np.int8]], keys: Keys) -> None:
+def _carve_texts(roles: dict[str, Roles], keys: Keys) -> None:
     """Carve val and test, unless they are official, out of train: the texts with the smallest keys."""
     rows = np.flatnonzero(roles["train"] == SPLITS.index("train"))
     rows = rows[np.argsort(keys[rows])]

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -37,12 +37,12 @@ class _Writer:
     def __init__(self, texts: Texts, staging: StagingFolder) -> None:
         self._texts, self._staging = texts, staging
         self._surveys = {split: self._survey(split) for split in texts.splits}
-        self._decided = assign(self._surveys)
+        self._roles, self._dropped = assign(self._surveys)
 
     def write(self) -> tuple[list[str], dict[str, Any]]:
         encode, tokenizer = self._encoder()
         made = [TOKENIZER] if "sha256" in tokenizer else []
-        for official, roles in self._decided.roles.items():
+        for official, roles in self._roles.items():
             splits = [split for i, split in enumerate(SPLITS) if (roles == i).any()]
             names = [f"{split}.npy" for split in splits]
             self._staging.ensure(names, partial(self._write, official, splits, encode))
@@ -51,7 +51,7 @@ class _Writer:
             "counts": {
                 "examples": self._total(lambda survey: np.ones_like(survey.sizes)),
                 "tokens": {split: len(self._staging.array(f"{split}.npy")) for split in SPLITS},
-                "dropped": {**self._texts.dropped, **self._decided.dropped},
+                "dropped": {**self._texts.dropped, **self._dropped},
             },
             "bytes": self._total(lambda survey: survey.sizes),
             "texts": self._texts.processing,
@@ -62,15 +62,13 @@ class _Writer:
 
     def _survey(self, official: str) -> Survey:
         keys, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-        with progress_bar(f"survey {official}", None, "texts") as advance:
-            for batch in _batches(self._texts.splits[official]()):
-                keys.append(np.array([key(text) for text in batch], np.uint64))
-                sizes.append(np.array([len(text) for text in batch], np.int64))
-                advance(len(batch))
+        for batch in self._batches("survey", official):
+            keys.append(np.array([key(text) for text in batch], np.uint64))
+            sizes.append(np.array([len(text) for text in batch], np.int64))
         return Survey(np.concatenate(keys), np.concatenate(sizes))
 
     def _total(self, amount: Callable[[Survey], NDArray[np.int64]]) -> dict[str, int]:
-        chosen = [(roles, amount(self._surveys[official])) for official, roles in self._decided.roles.items()]
+        chosen = [(roles, amount(self._surveys[official])) for official, roles in self._roles.items()]
         return {
             split: sum(int(amounts[roles == i].sum()) for roles, amounts in chosen) for i, split in enumerate(SPLITS)
         }
@@ -81,7 +79,7 @@ class _Writer:
         facts: dict[str, Any] = {"vocabulary": vocabulary, "end": END, "merges": 0}
         if vocabulary == BYTES:
             return encode_bytes, facts
-        keys, roles = self._surveys["train"].keys, self._decided.roles["train"]
+        keys, roles = self._surveys["train"].keys, self._roles["train"]
         rows = np.flatnonzero(roles == SPLITS.index("train"))
         sample = np.zeros(len(roles), bool)
         sample[rows[np.argsort(keys[rows])[:SAMPLE]]] = True
@@ -101,22 +99,20 @@ class _Writer:
 
     def _write(self, official: str, splits: list[str], encode: Encoder) -> None:
         """Write the tokens of an official split, each text to its assigned split."""
-        roles = self._decided.roles[official]
+        roles = self._roles[official]
         with contextlib.ExitStack() as stack:
             files = [(SPLITS.index(split), self._staging.path(f"{split}.npy")) for split in splits]
             arrays = [(i, stack.enter_context(GrowingArray(path, TOKEN))) for i, path in files]
-            advance = stack.enter_context(progress_bar(f"encode {official}", len(roles), "texts"))
-            start = 0
-            for batch in _batches(self._texts.splits[official]()):
-                assigned = roles[start : start + len(batch)]
+            for number, batch in enumerate(self._batches("encode", official, len(roles))):
+                assigned = roles[number * BATCH :][: len(batch)]
                 for i, array in arrays:
                     if chosen := list(itertools.compress(batch, assigned == i)):
                         array.append(encode(chosen))
-                start += len(batch)
+
+    def _batches(self, doing: str, official: str, total: int | None = None) -> Iterator[list[bytes]]:
+        """The texts of an official split, read with progress."""
+        texts = self._texts.splits[official]()
+        with progress_bar(f"{doing} {official}", total, "texts") as advance:
+            while batch := list(itertools.islice(texts, BATCH)):
+                yield batch
                 advance(len(batch))
-
-
-def _batches(texts: Iterable[bytes]) -> Iterator[list[bytes]]:
-    stream = iter(texts)
-    while batch := list(itertools.islice(stream, BATCH)):
-        yield batch
