@@ -49,17 +49,13 @@ class Check(Generic[CaseT]):
         name: the requirement or its violation, in a few words.
         severity: the severity of the flag, unless the judge returns one.
         advice: what to do if the requirement is not met.
+        judge: its docstring is the condition, one sentence.
     """
 
     name: str
     severity: Severity
     advice: str
     judge: Judge[CaseT]
-
-    @property
-    def condition(self) -> str:
-        """The docstring of the judge, one sentence."""
-        return self.judge.__doc__ or ""
 
     def flag(self, case: CaseT) -> Flag:
         judgement = self.judge(case)

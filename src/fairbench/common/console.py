@@ -1,6 +1,6 @@
 """The console for tables, colors and progress; slow to import."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import IO, Any
 
@@ -33,16 +33,14 @@ class Terminal(Console):
         if isinstance(renderable, Text):
             renderable = renderable.copy()
             renderable.plain = visible(renderable.plain)
-        segments = super().render
+        left_out: list[str] = []
         if isinstance(renderable, Table):
-            options = options or self.options
-            renderable, left_out = self._fitting(renderable, options)
-            if left_out:
-                yield from _visible(segments(renderable, options))
-                note = f"columns left out, since the terminal is narrow: {', '.join(left_out)}"
-                yield from self.render(Text(note, "dim"), options)
-                return
-        yield from _visible(segments(renderable, options))
+            renderable, left_out = self._fitting(renderable, options or self.options)
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+        if left_out:
+            note = f"columns left out, since the terminal is narrow: {', '.join(left_out)}"
+            yield from self.render(Text(note, "dim"), options)
 
     def _fitting(self, table: Table, options: ConsoleOptions) -> tuple[Table, list[str]]:
         """A table without its last columns that do not fit, numbers first, and their names; prose wraps instead."""
@@ -88,8 +86,3 @@ def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]
 def whole(text: str, style: str = "") -> Text:
     """A line that only the terminal itself wraps, so that a path in it can be copied."""
     return Text(text, style, no_wrap=True, overflow="ignore")
-
-
-def _visible(segments: Iterable[Segment]) -> Iterator[Segment]:
-    for text, style, control in segments:
-        yield Segment(text if control else visible(text), style, control)

@@ -21,11 +21,6 @@ SLOWER = 3.0
 """A step may take this many times as long as an early one."""
 
 
-def baseline() -> Case:
-    """The task with torch's AdamW."""
-    return replace(case_of(BASELINE, OptimizerPlan()), trainings=[ShortTraining(1e-3, 0.0, 0.0)])
-
-
 def state_bytes(trainer: Trainer) -> float:
     """Bytes of an optimizer's state for each weight."""
     params = {id(p) for p in trainer.params}
@@ -36,7 +31,8 @@ def state_bytes(trainer: Trainer) -> float:
 @check("state", "note", "")
 def state(case: Case) -> tuple[Severity, str]:
     """The memory of the optimizer's state."""
-    own, other = (state_bytes(each.training(3)) for each in (case, baseline()))
+    baseline = replace(case_of(BASELINE, OptimizerPlan()), trainings=[ShortTraining(1e-3, 0.0, 0.0)])
+    own, other = (state_bytes(each.training(3)) for each in (case, baseline))
     return "note", f"{own:.1f} bytes for each weight; {BASELINE} {other:.1f}"
 
 

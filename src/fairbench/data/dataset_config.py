@@ -32,19 +32,17 @@ class DatasetConfig:
 
     @property
     def archives(self) -> list[SourceFile]:
-        return self._needed(self.info.archives)
+        """The authors' files that these options need."""
+        return [file for file in self.info.archives if file.when.items() <= self.options.items()]
 
     @property
     def hub_files(self) -> list[SourceFile]:
-        return self._needed(self.info.hub_files or self.info.archives)
+        return [*self.info.hub_files] or self.archives
 
     @property
     def user_path(self) -> Path | None:
         """The file or folder of a user's data; None for a published dataset."""
         return Path(self.options["path"]).expanduser() if "path" in self.options else None
-
-    def _needed(self, files: Iterable[SourceFile]) -> list[SourceFile]:
-        return [file for file in files if file.when.items() <= self.options.items()]
 
     @property
     def label(self) -> str:

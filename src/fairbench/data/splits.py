@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fairbench.common.errors import UsageError
+from fairbench.data.formats.raw import shared
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,11 @@ def _split(name: str, pair: Any) -> Split:
 
 def shared_rows(splits: Mapping[str, Split]) -> str:
     """How many inputs of a split are also in an earlier one, in words."""
-    rows: dict[str, list[int]] = {}
+    keys = {}
     for name, split in splits.items():
         values = split.inputs.contiguous().view(len(split), -1).view(torch.uint8).numpy()
-        rows[name] = [hash(row.tobytes()) for row in values]
-    pairs = [(b, a, sum(map(set(rows[a]).__contains__, rows[b]))) for a, b in combinations(rows, 2)]
-    return "; ".join(f"rows of {b} also in {a}: {n}" for b, a, n in pairs if n)
+        keys[name] = np.array([hash(row.tobytes()) for row in values])
+    return "; ".join(f"rows of {pair}: {count}" for pair, count in shared(keys).items())
 
 
 def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:

@@ -86,10 +86,8 @@ def known_optimizers() -> Mapping[str, OptimizerFacts]:
 
 def known_modules(optimizers: Mapping[str, OptimizerPlan]) -> set[str]:
     """The modules of those of some optimizers that are registered; each process loads those of users itself."""
-    registered = (
-        known_optimizers()[x] for x, plan in optimizers.items() if not plan.factory and x in known_optimizers()
-    )
-    return {facts.factory.partition(":")[0] for facts in registered}
+    known = known_optimizers()
+    return {known[x].factory.partition(":")[0] for x, plan in optimizers.items() if not plan.factory and x in known}
 
 
 def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:

@@ -1,7 +1,8 @@
 """Tiny ImageNet: JPEG files in the authors' archive or in the hub's parquet; labels are indices in sorted wnids."""
 
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
@@ -29,22 +30,13 @@ def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
         wnids = sorted(read_list(listed, f"{path}: wnids.txt", lambda line: (line.strip(), None), "a wnid"))
         labels = {wnid: label for label, wnid in enumerate(wnids)}
         annotations = members.read(f"{FOLDER}/val/val_annotations.txt")
-        train = _training_images(members.names, labels)
+        found = map(re.compile(rf"{FOLDER}/train/(\w+)/images/[^/]+").fullmatch, sorted(members.names))
+        train = [(match[0], labels[match[1]]) for match in found if match and match[1] in labels]
     test = _annotated_images(annotations, labels, path)
     for split, images in (("training", train), ("val", test)):
         if not images:
             raise UsageError(f"{path} has no {split} images: it is a different archive, or a different version of it")
     return {"train": image_split(path, train), "test": image_split(path, test)}, wnids
-
-
-def _training_images(names: frozenset[str], labels: Mapping[str, int]) -> Labelled:
-    """Members `train/<wnid>/images/<file>`."""
-    images = []
-    for name in sorted(names):
-        parts = PurePosixPath(name).parts
-        if len(parts) == 5 and parts[:2] == (FOLDER, "train") and parts[3] == "images" and parts[2] in labels:
-            images.append((name, labels[parts[2]]))
-    return images
 
 
 def _annotated_images(annotations: bytes, labels: Mapping[str, int], path: Path) -> Labelled:

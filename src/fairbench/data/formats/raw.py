@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,13 @@ class Texts:
     processing: str
     vocabulary: int
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def shared(keys: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """How many examples of a split have the key of one in an earlier split, by pair of splits."""
+    pairs = combinations([split for split in SPLITS if split in keys], 2)
+    counts = {f"{later} also in {split}": int(np.isin(keys[later], keys[split]).sum()) for split, later in pairs}
+    return {pair: count for pair, count in counts.items() if count}
 
 
 def split_of(name: str) -> str:

@@ -81,15 +81,14 @@ def files_in(folder: Path, aside: bool = False) -> list[Path]:
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
     """sha256 of a file; of a folder, that of its files' relative paths and hashes in order."""
+    sha = hashlib.sha256()
     if path.is_dir():
-        sha = hashlib.sha256()
         for file in files_in(path):
             try:
                 sha.update(f"{file.relative_to(path).as_posix()} {sha256_of(file, advance)}\n".encode())
             except UnicodeEncodeError as error:
                 raise UsageError(f"the name of {str(file)!a} is not UTF-8; rename it") from error
         return sha.hexdigest()
-    sha = hashlib.sha256()
     with path.open("rb") as content:
         while chunk := content.read(CHUNK):
             sha.update(chunk)
@@ -109,7 +108,6 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
     """
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
     expected = {"sha256": file.sha256} if file.sha256 else None
-    entry = {"name": file.name, "bytes": size, "sha256": sha256, "expected": expected}
     accept = "or accept it: run the same command with --unverified"
     agrees = None
     if expected:
@@ -122,7 +120,7 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
             )
     if agrees is None and not unverified:
         raise UsageError(f"{file.path}: no hash of {file.name} is known; {remedy}; {accept}")
-    return {**entry, "agrees": agrees}
+    return {"name": file.name, "bytes": size, "sha256": sha256, "expected": expected, "agrees": agrees}
 
 
 def _table_hash(file: SourceFile) -> str:

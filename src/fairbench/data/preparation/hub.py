@@ -20,9 +20,8 @@ HASHES = Path(__file__).parents[1] / "datasets" / "hub_sha256.txt"
 def known_hashes(config: DatasetConfig) -> dict[str, str]:
     """The known sha256 of the hub's files of a dataset, by their names in its repository."""
     lines = (line.split() for line in HASHES.read_text().splitlines())
-    sha256 = {path: value for value, path in lines}
     ours = f"{config.info.repository}/"
-    of_hub = {path.removeprefix(ours): value for path, value in sha256.items() if path.startswith(ours)}
+    of_hub = {path.removeprefix(ours): sha256 for sha256, path in lines if path.startswith(ours)}
     return {archive.name: archive.sha256 for archive in config.archives} | of_hub
 
 
@@ -61,10 +60,10 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     folder = hub_root / facts.repository
     if not local_files(config, hub_root)[1]:
         return
-    say(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
+    what = f"{facts.repository} at {facts.revision}"
+    say(f"{config.label}: downloading {what} from the hub")
     from huggingface_hub import HfApi, hf_hub_download
 
-    what = f"{facts.repository} at {facts.revision}"
     with explained(
         lambda error: (
             f"cannot download {what} from the hub ({one_line(error)}); finished files are kept; try again, or {by_hand}"

@@ -20,7 +20,7 @@ from fairbench.data.preparation import write_images, write_texts
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, outdated
 from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.staging import StagingFolder, check_replaceable
-from fairbench.data.prepared import FORMAT, MANIFEST, read_folder, sealed
+from fairbench.data.prepared import FORMAT, read_folder
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
 """Distributions whose versions may affect the arrays."""
@@ -128,7 +128,7 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
         say(f"  left out, {reason}: {counts['dropped'][reason]}")
     if staging.reused:
         say(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
-    staging.publish(made, MANIFEST, sealed({**origin, **facts, "arrays": staging.described(made)}))
+    staging.publish(made, {**origin, **facts})
     examples = ", ".join(f"{split} {counts['examples'][split]:,}" for split in SPLITS)
     classes = f"; classes: {some(raw.classes)}" if isinstance(raw, Images) and raw.classes else ""
     say(f"{config.label}: prepared in {target}: {examples}{classes}")

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.files import require_disk_space, write_atomically
 from fairbench.common.reading import read_json
-from fairbench.data.prepared import content_sha256
+from fairbench.data.prepared import MANIFEST, content_sha256, sealed
 
 JOURNAL = "journal.json"
 OWN = re.compile(r"(train|val|test)(_labels)?\.npy|tokenizer\.json|\.*(manifest|hashed)\.json(\.\w+\.tmp)?")
@@ -116,19 +116,16 @@ class StagingFolder:
     def sha256(self, name: str) -> str:
         return self._hashes[name]
 
-    def described(self, names: list[str]) -> dict[str, dict[str, Any]]:
-        """dtype, shape and sha256 of the values, of each array among the files."""
+    def publish(self, names: list[str], facts: Mapping[str, Any]) -> None:
+        """Rename the folder, with these files and a manifest of these facts, to the final one, which is replaced."""
         arrays = {name.removesuffix(".npy"): self.array(name) for name in names if name.endswith(".npy")}
-        return {
+        described = {
             name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": self.sha256(f"{name}.npy")}
             for name, array in arrays.items()
         }
-
-    def publish(self, names: list[str], manifest: str, text: str) -> None:
-        """Rename the folder, with these files and the manifest, to the final one, which is replaced."""
-        write_atomically(self.path(manifest), text)
+        write_atomically(self.path(MANIFEST), sealed({**facts, "arrays": described}))
         for path in self.folder.iterdir():
-            if path.name not in (manifest, *names):
+            if path.name not in (MANIFEST, *names):
                 path.unlink()
         shutil.rmtree(self._target, ignore_errors=True)
         self.folder.rename(self._target)

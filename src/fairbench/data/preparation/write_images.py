@@ -1,7 +1,6 @@
 """From images to arrays: staged in the order of the source, then written in the order of their hashes."""
 
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
-from fairbench.data.formats.raw import SPLITS, Images
+from fairbench.data.formats.raw import Images, shared
 from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.split_assignment import SEED, Keys, Rows, carve, image_rule, key, occurrences
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
@@ -44,23 +43,16 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
             contents[split] = parts["contents"][kept[chosen]]
     repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
     dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
-    shared = _shared(contents)
-    for pair, count in shared.items():
+    repeats = shared(contents)
+    for pair, count in repeats.items():
         say(f"  kept, images of {pair}: {count}")
     return made, {
-        "counts": {"examples": counts, "dropped": dropped, **({"shared": shared} if shared else {})},
+        "counts": {"examples": counts, "dropped": dropped, **({"shared": repeats} if repeats else {})},
         "classes": list(images.classes),
         "pixels": images.processing,
         "split_rule": image_rule(images.carved),
         "seed": SEED,
     }
-
-
-def _shared(contents: dict[str, Keys]) -> dict[str, int]:
-    """How many images of a split have the pixels of one in an earlier split, by pair of splits."""
-    pairs = list(combinations([split for split in SPLITS if split in contents], 2))
-    counts = [int(np.isin(contents[later], contents[split]).sum()) for split, later in pairs]
-    return {f"{later} also in {split}": n for (split, later), n in zip(pairs, counts, strict=True) if n}
 
 
 def _staged(images: Images, official: str, staging: StagingFolder) -> dict[str, NDArray[Any]]:
