@@ -7,25 +7,9 @@ from fairbench.common.errors import one_line
 from fairbench.contract import BROKEN, cost, global_settings, gradients, groups, learning, repeating
 from fairbench.contract.case import Case
 
-CONTRACT_CHECKS: tuple[Check[Case], ...] = (
-    learning.trains,
-    learning.every_tensor,
-    learning.unused_parts,
-    learning.lr_schedule,
-    groups.parameter_groups,
-    repeating.resumes,
-    repeating.deterministic,
-    repeating.global_random_state,
-    global_settings.global_settings,
-    gradients.gradients_untouched,
-    gradients.missing_gradients,
-    gradients.zero_gradients,
-    gradients.sparse_gradients,
-    gradients.bfloat16_weights,
-    gradients.closure,
-    learning.arguments,
-    cost.state,
-    cost.long_training,
+MODULES = (learning, groups, repeating, global_settings, gradients, cost)
+CONTRACT_CHECKS: tuple[Check[Case], ...] = tuple(
+    x for module in MODULES for x in vars(module).values() if isinstance(x, Check)
 )
 """Every check, in the order in which they are shown."""
 TIMED = (cost.long_training,)

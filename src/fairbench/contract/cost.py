@@ -1,8 +1,9 @@
-"""The state of an optimizer, relative to that of torch's AdamW, and whether memory or time grow over a training."""
+"""What an optimizer is given, how large its state is, and whether memory or time grow over a training."""
 
 import gc
 import sys
 from dataclasses import replace
+from textwrap import shorten
 
 import torch
 from torch import Tensor
@@ -26,6 +27,17 @@ def state_bytes(trainer: Trainer) -> float:
     params = {id(p) for p in trainer.params}
     state = {id(x): x for x in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]) if id(x) not in params}
     return sum(x.numel() * x.element_size() for x in state.values()) / sum(p.numel() for p in trainer.params)
+
+
+@check("arguments", "note", "")
+def arguments(case: Case) -> tuple[Severity, str]:
+    """What the constructor gets, and how to change it."""
+    spec, needs = case.spec(case.best.lr).optimizer, case.optimizer.needs
+    named = "pairs of a name and a parameter" if "named_parameters" in needs else "the parameters"
+    first = "the model" if "model" in needs else f"groups of {spec.groups}" if spec.groups else named
+    options = ", ".join(f"{key} = {value}" for key, value in sorted(spec.options.items(), key=lambda x: x[0] != "lr"))
+    options = shorten(options, 160, placeholder=" ...")
+    return "note", f"it gets {first} and {options}; --set {spec.name}.KEY=VALUE sets one"
 
 
 @check("state", "note", "")

@@ -1,7 +1,6 @@
 """Whether the loss falls, whether every tensor is trained, and whether a learning rate has its usual meaning."""
 
 from math import hypot
-from textwrap import shorten
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
@@ -65,17 +64,6 @@ def _moves_at(case: Case, factor: float) -> list[list[float]]:
         trainer.train_one_step()
         result.append(moves(old, weights(trainer)))
     return result
-
-
-@check("arguments", "note", "")
-def arguments(case: Case) -> tuple[Severity, str]:
-    """What the constructor gets, and how to change it."""
-    spec, needs = case.spec(case.best.lr).optimizer, case.optimizer.needs
-    named = "pairs of a name and a parameter" if "named_parameters" in needs else "the parameters"
-    first = "the model" if "model" in needs else f"groups of {spec.groups}" if spec.groups else named
-    options = ", ".join(f"{key} = {value}" for key, value in sorted(spec.options.items(), key=lambda x: x[0] != "lr"))
-    options = shorten(options, 160, placeholder=" ...")
-    return "note", f"it gets {first} and {options}; --set {spec.name}.KEY=VALUE sets one"
 
 
 @check(

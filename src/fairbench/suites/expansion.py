@@ -13,9 +13,8 @@ from typing import Any
 
 from fairbench.arenas.base import Arena, ArenaFacts
 from fairbench.arenas.program import names_program, program_table
-from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
+from fairbench.arenas.registry import ARENAS, SIZED, known_arenas, load_arena
 from fairbench.arenas.shocks.registry import SHOCKS
-from fairbench.arenas.sizes import SIZED
 from fairbench.common.coercion import KeyPath, Wrong, build, is_json
 from fairbench.common.errors import UsageError, unknown
 from fairbench.suites.schema import ArenaPlan, Cell, Ladder, Suite, SuiteFile

@@ -87,7 +87,7 @@ class Ladder:
     """Sizes and horizons of one arena; each size is trained with each horizon.
 
     Attributes:
-        sizes: widths of the model, rising, from which the rest of it follows, see `fairbench.arenas.sizes`.
+        sizes: widths of the model, rising, from which the rest of it follows, see `fairbench.arenas.registry`.
         horizons: steps as a multiple of the arena's, which are those of the first size and grow as the parameters.
     """
 

@@ -7,8 +7,7 @@ import pytest
 from fabricated import study
 from tiny import TINY, write_tiny
 
-from fairbench.arenas.registry import ARENAS, load_arena
-from fairbench.arenas.sizes import SIZED
+from fairbench.arenas.registry import ARENAS, SIZED, load_arena
 from fairbench.cli.options import chosen_suite
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
