@@ -10,8 +10,8 @@ from fairbench.arenas.classification import Classification
 from fairbench.arenas.parts import named
 from fairbench.data.splits import Data
 
-STAGES, BLOCKS = 4, 2
-"""The numbers of stages, and of blocks in each."""
+STAGES = 4
+"""The number of stages, each with two blocks."""
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Sequential:
@@ -34,11 +34,6 @@ class Block(nn.Module):
         return F.relu(self.layer(x) + self.shortcut(x))
 
 
-def stage(inputs: int, outputs: int) -> nn.Sequential:
-    """Blocks of one width; the first of them may change width and resolution."""
-    return named(layers=nn.Sequential(Block(inputs, outputs), *(Block(outputs, outputs) for _ in range(1, BLOCKS))))
-
-
 def draw_weights(module: nn.Module) -> None:
     """Draw the weights of one module; they replace a draw that the random numbers of older studies contain."""
     if isinstance(module, nn.Conv2d):
@@ -58,7 +53,9 @@ class ResNet18(nn.Module):
         stem = named(
             embedder=convolution(channels, width, 7, 2), activation=nn.ReLU(), pooler=nn.MaxPool2d(3, 2, padding=1)
         )
-        stages = nn.Sequential(*(stage(*pair) for pair in zip([width, *widths], widths, strict=False)))
+        pairs = zip([width, *widths], widths, strict=False)
+        blocks = [nn.Sequential(Block(inputs, outputs), Block(outputs, outputs)) for inputs, outputs in pairs]
+        stages = nn.Sequential(*(named(layers=layers) for layers in blocks))
         self.resnet = named(embedder=stem, encoder=named(stages=stages), pooler=nn.AdaptiveAvgPool2d(1))
         self.resnet.apply(draw_weights)
         self.classifier = nn.Sequential(nn.Flatten(), nn.Linear(widths[-1], classes))

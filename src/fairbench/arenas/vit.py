@@ -88,9 +88,7 @@ def draw_weights(module: nn.Module) -> None:
 class VisionTransformer(nn.Module):
     """A classifier from square images to logits, which reads the class token."""
 
-    def __init__(
-        self, channels: int, image: int, classes: int, *, patch: int, size: int, layers: int, heads: int
-    ) -> None:
+    def __init__(self, channels: int, image: int, classes: int, patch: int, size: int, layers: int, heads: int) -> None:
         super().__init__()
         self.vit = Encoder(channels, (image // patch) ** 2, patch, size, layers, heads)
         self.classifier = nn.Linear(size, classes)
@@ -105,7 +103,5 @@ class ViT(Classification):
 
     def build_model(self, data: Data, *, hidden_size: int, layers: int, heads: int, patch_size: int) -> nn.Module:
         """ViT without dropout; the MLP has four times the hidden size."""
-        channels, _, image_size = data.shape
-        return VisionTransformer(
-            channels, image_size, data.classes, patch=patch_size, size=hidden_size, layers=layers, heads=heads
-        )
+        channels, _, image = data.shape
+        return VisionTransformer(channels, image, data.classes, patch_size, hidden_size, layers, heads)

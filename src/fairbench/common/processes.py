@@ -37,18 +37,14 @@ def end_marked(variable: str, value: str) -> None:
     """Kill every process of this user, except this one, whose environment began with `variable=value`."""
     mark = os.fsencode(f"{variable}={value}")
     for _ in range(MOST_ROUNDS):
-        found = [pid for pid in _others() if mark in _environment(pid)]
+        others = [int(path.name) for path in PROCESSES.glob("[0-9]*") if path.name != str(os.getpid())]
+        found = [pid for pid in others if mark in _environment(pid)]
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if not found:
             return
         time.sleep(0.01)
-
-
-def _others() -> list[int]:
-    names = [path.name for path in PROCESSES.iterdir()] if PROCESSES.is_dir() else []
-    return [int(name) for name in names if name.isdecimal() and int(name) != os.getpid()]
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -34,9 +34,8 @@ class Damaged:
     def text(self, what: str, remedy: str) -> str:
         """A message on a kind of file, as "record", with what to do about wrong content."""
         if self.locked:
-            return (
-                f"{what} {self.path} cannot be read ({self.reason}) and is left alone; let its owner make it readable"
-            )
+            remedy = "is left alone; let its owner make it readable"
+            return f"{what} {self.path} cannot be read ({self.reason}) and {remedy}"
         return f"damaged {what} {self.path} ({self.reason}); {remedy}"
 
 

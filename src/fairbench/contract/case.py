@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from fairbench.arenas.registry import load_arena
@@ -122,14 +121,6 @@ def train_at(case: Case, lr: float) -> ShortTraining:
     finished = trainer.run(lambda *_: None, None) == "finished"
     end = trainer.evaluate("train")["loss"] if finished else math.nan
     return ShortTraining(lr, start, end if math.isfinite(end) else None)
-
-
-def small_model() -> tuple[nn.Module, Callable[[], Tensor]]:
-    """A model of four tensors, and its loss on a new batch at each call."""
-    generator = torch.Generator().manual_seed(0)
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
-    return model, lambda: (model(torch.randn(32, 8, generator=generator)) - 1).square().mean()
 
 
 def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:

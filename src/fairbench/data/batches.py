@@ -19,7 +19,10 @@ class Batches:
         count = len(data.train)
         if count < batch_size:
             raise ValueError(f"batch_size must be at most the {count} training examples, got {batch_size}")
-        order = _order(count, batch_size, steps, torch.Generator().manual_seed(seed))
+        generator, per_epoch = torch.Generator().manual_seed(seed), count // batch_size
+        epochs = [torch.randperm(count, generator=generator) for _ in range(-(-steps // per_epoch))]
+        rows = torch.cat([epoch[: per_epoch * batch_size] for epoch in epochs])
+        order = rows.view(-1, batch_size)[:steps]  # the rows of every batch
         self.hash = hashlib.sha256(order.numpy().tobytes()).hexdigest()
         self._data, self._device = data, device
         self._order, self._taken = order.to(data.train.inputs.device), 0
@@ -39,11 +42,3 @@ class Batches:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._taken = state["taken"]
         self._augmentation.set_state(state["augmentation"].cpu())
-
-
-def _order(count: int, batch_size: int, steps: int, generator: torch.Generator) -> torch.Tensor:
-    """The rows of every batch, shape (steps, batch_size)."""
-    per_epoch = count // batch_size
-    epochs = -(-steps // per_epoch)
-    drawn = [torch.randperm(count, generator=generator)[: per_epoch * batch_size] for _ in range(epochs)]
-    return torch.cat(drawn).view(-1, batch_size)[:steps]

@@ -14,13 +14,10 @@ import torch
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import dataset_config
 from fairbench.data.datasets.registry import DATASETS, READING, UNVERIFIED
-from fairbench.data.formats.raw import SPLITS
+from fairbench.data.formats.raw import SEED, SPLITS
 from fairbench.data.prepared import Prepared
 from fairbench.data.splits import Data, Split, fingerprint
 from fairbench.data.transforms import ImageTransform, read_tokens
-
-SPLIT_SEED = 20_260_101
-"""Seed of the division into splits, the same in every trial."""
 
 
 def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
@@ -41,7 +38,7 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
     """
     table = torch.from_numpy(np.loadtxt(_digits_file(), dtype=np.uint8, delimiter=","))
     inputs, targets = table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1].long()  # from 0 to 16
-    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SPLIT_SEED))
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SEED))
     quarter = len(order) // 4
     parts = order[2 * quarter :], order[:quarter], order[quarter : 2 * quarter]
     splits = {name: Split(inputs[rows], targets[rows]) for name, rows in zip(SPLITS, parts, strict=True)}

@@ -28,9 +28,8 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
 
 def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
     with open_tar(path) as members, damage_named(path):
-        contents = {
-            name: unpickled(members.read(f"{FOLDER}/{name}"), f"{path}: {name}") for name in (*OFFICIAL, "meta")
-        }
+        names = (*OFFICIAL, "meta")
+        contents = {x: unpickled(members.read(f"{FOLDER}/{x}"), f"{path}: {x}") for x in names}
         splits = {split: _split(contents[split], f"{path}: {split}") for split in OFFICIAL}
         return splits, [str(name) for name in contents["meta"]["fine_label_names"]]
 

@@ -35,11 +35,9 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
         }
     names = {file: file.relative_to(path).with_suffix("").as_posix() if path.is_dir() else "" for file in files}
     splits = named_splits(names.values(), path) or dict.fromkeys(names.values(), "train")
+    of_split = {split: [x for x in files if splits[names[x]] == split] for split in sorted({*splits.values()})}
     return Texts(
-        {
-            split: partial(_texts, [x for x in files if splits[names[x]] == split])
-            for split in sorted({*splits.values()})
-        },
+        {split: partial(_texts, within) for split, within in of_split.items()},
         sum(map(size_of, files)),
         f"the files in the order of their names, cut at <|endoftext|>, or the field {' or '.join(FIELDS)} of their "
         f"records; a text of more than {LONGEST:,} bytes is cut after its last line end before that; without white "

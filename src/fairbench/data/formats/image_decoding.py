@@ -26,7 +26,12 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: in
             raise UsageError(f"{where} is too large: {image.width} x {image.height} pixels; make it smaller")
         picture = _rgb(image, where)
     if size:
-        square = _center(picture, crop or min(picture.size), where)
+        side = crop or min(picture.size)
+        left, top = (picture.width - side) // 2, (picture.height - side) // 2
+        if min(left, top) < 0:
+            pixels = f"{picture.width} x {picture.height} pixels"
+            raise UsageError(f"{where} has {pixels}, too few for a crop of {side} x {side}")
+        square = picture.crop((left, top, left + side, top + side))
         picture = square.resize((size, size), Image.Resampling.BICUBIC)  # antialiased: it widens the filter
     return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
 
@@ -49,15 +54,6 @@ def _rgb(image: Image.Image, where: str) -> Image.Image:
     with suppress(Exception):  # damaged EXIF data are no damage of the pixels
         return ImageOps.exif_transpose(image).convert("RGB")
     return image.convert("RGB")
-
-
-def _center(picture: Image.Image, side: int, where: str) -> Image.Image:
-    left, top = (picture.width - side) // 2, (picture.height - side) // 2
-    if min(left, top) < 0:
-        raise UsageError(
-            f"{where} has {picture.width} x {picture.height} pixels, too few for a crop of {side} x {side}"
-        )
-    return picture.crop((left, top, left + side, top + side))
 
 
 def decoding_steps(crop: int, size: int) -> str:

@@ -15,6 +15,8 @@ from fairbench.common.formatting import some
 
 SPLITS = ("train", "val", "test")
 """The names of splits."""
+SEED = 20_260_101
+"""Seed of every division into splits."""
 SPLIT_WORDS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),

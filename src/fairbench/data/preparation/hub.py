@@ -64,11 +64,8 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     say(f"{config.label}: downloading {what} from the hub")
     from huggingface_hub import HfApi, hf_hub_download
 
-    with explained(
-        lambda error: (
-            f"cannot download {what} from the hub ({one_line(error)}); finished files are kept; try again, or {by_hand}"
-        )
-    ):
+    kept = f"finished files are kept; try again, or {by_hand}"
+    with explained(lambda error: f"cannot download {what} from the hub ({one_line(error)}); {kept}"):
         api: Any = HfApi()
         tree = api.list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
         sizes = {file.path: file.size for file in tree if hasattr(file, "size")}

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
-from fairbench.data.formats.raw import SPLITS
+from fairbench.data.formats.raw import SEED, SPLITS
 
-SEED = 20_260_101
-"""Seed of every division into splits."""
 ONE_IN = 10
 """A split that is carved out of the training images has one in this many of each class."""
 TEXT_TEST = 20

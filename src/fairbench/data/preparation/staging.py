@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ class StagingFolder:
     """A folder in which a dataset is being prepared; files of another identity, the hash of what determines them, go.
 
     Attributes:
+        hashes: the sha256 of each finished file, of a .npy file that of its values.
         reused: files that an interrupted preparation had finished.
     """
 
@@ -80,8 +82,8 @@ class StagingFolder:
         self.folder = target.parent / f".{target.name}.part"
         self.reused: list[str] = []
         journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
-        self._hashes: dict[str, str] = journal.get(identity, {}) if isinstance(journal, dict) else {}
-        if not self._hashes:
+        self.hashes: dict[str, str] = journal.get(identity, {}) if isinstance(journal, dict) else {}
+        if not self.hashes:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -96,15 +98,13 @@ class StagingFolder:
             self.reused += names
             return
         make()
-        self._hashes |= {name: content_sha256(self.path(name)) for name in names}
-        write_atomically(self.folder / JOURNAL, json.dumps({self._identity: self._hashes}, indent=1) + "\n")
+        self.hashes |= {name: content_sha256(self.path(name)) for name in names}
+        write_atomically(self.folder / JOURNAL, json.dumps({self._identity: self.hashes}, indent=1) + "\n")
 
     def _is_intact(self, name: str) -> bool:
-        path = self.path(name)
-        try:
-            return name in self._hashes and content_sha256(path) == self._hashes[name]
-        except Exception:  # it is missing, or has no header
-            return False
+        with suppress(Exception):  # it is missing, or has no header
+            return name in self.hashes and content_sha256(self.path(name)) == self.hashes[name]
+        return False
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -113,14 +113,11 @@ class StagingFolder:
         array: np.ndarray[Any, Any] = np.load(self.path(name), mmap_mode="r")
         return array
 
-    def sha256(self, name: str) -> str:
-        return self._hashes[name]
-
     def publish(self, names: list[str], facts: Mapping[str, Any]) -> None:
         """Rename the folder, with these files and a manifest of these facts, to the final one, which is replaced."""
         arrays = {name.removesuffix(".npy"): self.array(name) for name in names if name.endswith(".npy")}
         described = {
-            name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": self.sha256(f"{name}.npy")}
+            name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": self.hashes[f"{name}.npy"]}
             for name, array in arrays.items()
         }
         write_atomically(self.path(MANIFEST), sealed({**facts, "arrays": described}))

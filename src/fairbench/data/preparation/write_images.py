@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
-from fairbench.data.formats.raw import Images, shared
+from fairbench.data.formats.raw import SEED, Images, shared
 from fairbench.data.preparation.progress_bar import progress_bar
-from fairbench.data.preparation.split_assignment import SEED, Keys, Rows, carve, image_rule, key, occurrences
+from fairbench.data.preparation.split_assignment import Keys, Rows, carve, image_rule, key, occurrences
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 
 BLOCK = 1024
@@ -43,11 +43,11 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
             contents[split] = parts["contents"][kept[chosen]]
     repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
     dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
-    repeats = shared(contents)
-    for pair, count in repeats.items():
+    in_both = shared(contents)
+    for pair, count in in_both.items():
         say(f"  kept, images of {pair}: {count}")
     return made, {
-        "counts": {"examples": counts, "dropped": dropped, **({"shared": repeats} if repeats else {})},
+        "counts": {"examples": counts, "dropped": dropped, **({"shared": in_both} if in_both else {})},
         "classes": list(images.classes),
         "pixels": images.processing,
         "split_rule": image_rule(images.carved),

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbench.data.formats.raw import SPLITS, Texts
+from fairbench.data.formats.raw import SEED, SPLITS, Texts
 from fairbench.data.preparation.progress_bar import progress_bar
-from fairbench.data.preparation.split_assignment import SEED, Survey, assign, key, text_rule
+from fairbench.data.preparation.split_assignment import Survey, assign, key, text_rule
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 from fairbench.data.preparation.tokenizer import BYTES, END, Encoder, encode_bytes, pair_encoder, write_tokenizer
 
@@ -87,7 +87,7 @@ class _Writer:
         self._staging.ensure([TOKENIZER], lambda: write_tokenizer(path, self._sampled(sample), vocabulary))
         return pair_encoder(path), facts | {
             "merges": len(json.loads(path.read_text())["model"]["merges"]),
-            "sha256": self._staging.sha256(TOKENIZER),
+            "sha256": self._staging.hashes[TOKENIZER],
             "trained_on": f"the {sample.sum():,} texts of the train split with the smallest hashes",
         }
 
