@@ -130,10 +130,7 @@ class Down(Stage):
 
 
 class Middle(Stage):
-    """Two residual blocks with attention between them."""
-
-    def __init__(self, channels: int, time: int, groups: int) -> None:
-        super().__init__([channels, channels], channels, [True, False], time, groups)
+    """Blocks that keep the resolution."""
 
     forward = Stage.through
 
@@ -171,7 +168,7 @@ class UNet(nn.Module):
             last = level == len(levels) - 1
             self.down_blocks.append(Down(width, outputs, attention, last, time, groups))
             width, skipped = outputs, [*skipped, *[outputs] * (1 if last else 2)]
-        self.mid_block = Middle(width, time, groups)
+        self.mid_block = Middle([width, width], width, [True, False], time, groups)
         for level, (outputs, attention) in reversed(list(enumerate(levels))):
             inputs = [width + skipped.pop(), outputs + skipped.pop()]
             self.up_blocks.append(Up(inputs, outputs, attention, level == 0, time, groups))

@@ -77,13 +77,14 @@ def parse_json(content: bytes) -> Any:
     """Plain values from JSON in UTF-8; raises ValueError for a number that is not finite, and for deep nesting."""
     import msgspec
 
+    too_deep = ValueError(f"it is nested more than {DEEPEST} levels deep")
     try:
         value = msgspec.json.decode(content)
     except (ValueError, RecursionError):  # json accepts what msgspec rejects, such as a lone surrogate in a path
         try:
             value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
         except RecursionError:
-            raise _too_deep() from None
+            raise too_deep from None
     level: list[Any] = [[value]]
     for _ in range(DEEPEST):
         level = [
@@ -91,11 +92,7 @@ def parse_json(content: bytes) -> Any:
         ]
         if not level:
             return value
-    raise _too_deep()
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"it is nested more than {DEEPEST} levels deep")
+    raise too_deep
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -32,7 +32,6 @@ class DatasetConfig:
 
     @property
     def archives(self) -> list[SourceFile]:
-        """The authors' files that these options need."""
         return [file for file in self.info.archives if file.when.items() <= self.options.items()]
 
     @property

@@ -14,8 +14,6 @@ from fairbench.data.formats.source_files import SourceFiles
 
 SHAPE = (3, 64, 64)
 FOLDER = "tiny-imagenet-200"
-Labelled = list[tuple[str, int]]
-"""Names of members and their labels."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -39,8 +37,8 @@ def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
     return {"train": image_split(path, train), "test": image_split(path, test)}, wnids
 
 
-def _annotated_images(annotations: bytes, labels: Mapping[str, int], path: Path) -> Labelled:
-    """Lines of file, wnid and four numbers of a box, separated by tabs."""
+def _annotated_images(annotations: bytes, labels: Mapping[str, int], path: Path) -> list[tuple[str, int]]:
+    """Members and labels, from lines of file, wnid and four numbers of a box, separated by tabs."""
 
     def parse(line: str) -> tuple[str, int]:
         name, wnid, *_ = line.split("\t")
