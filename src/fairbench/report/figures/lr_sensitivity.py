@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, quantiles
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
@@ -50,6 +50,7 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
             style = styles[arm.optimizer]
             _draw_short(panel, arm, style, sweep[arm.optimizer])
             _draw_full(panel, arm, style, full[arm.optimizer])
+        _leave_out_far(panel, _means(full), _means(sweep))
         _draw_lost(panel, arms, styles, worst=0.0 if panel.best == "high" else 1.0)
         if not any((*sweep.values(), *full.values())):
             panel.axes.set_yticks([])
@@ -59,7 +60,8 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     caption = (
         f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the trainings with the reported "
         "length, mean over the seeds, with a bar from the lowest to the highest seed. Small points on thin lines: the "
-        "short trials of the sweep. Rings mark the selected rates, crosses from the panel's edge rates that diverged. "
+        "short trials of the sweep; one that is far from all others is beyond the panel's edge. Rings mark the "
+        "selected rates, crosses from the panel's edge rates that diverged. "
         f"{_searched(suite, len(scales) > 1)}"
     )
     return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
@@ -81,6 +83,22 @@ def _values(runs: Iterable[Run], metric: str) -> Values:
         assert run.setting is not None
         values.setdefault(run.setting, []).append(run.metric("val", metric))
     return {setting: seeds for setting, seeds in values.items() if None not in seeds}
+
+
+def _means(of_arms: Mapping[str, Values]) -> list[float]:
+    return [fmean(seeds) for values in of_arms.values() for seeds in values.values()]
+
+
+def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) -> None:
+    """Limit a panel to all but those short trials that are over three interquartile ranges outside of the quartiles."""
+    if len(short) < 2:
+        return
+    low, _, high = quantiles((*full, *short), n=4)
+    reach = 3 * (high - low)
+    near = [*full, *(x for x in short if low - reach <= x <= high + reach)]
+    if len(near) < len(full) + len(short):
+        space = panel.axes.margins()[1] * (max(near) - min(near))
+        panel.axes.set_ylim(min(near) - space, max(near) + space)
 
 
 def _lines(arm: ArmResults, values: Values) -> Iterator[tuple[Values, list[float], list[float], list[str]]]:

@@ -98,9 +98,10 @@ class Panel:
     def _in_svg(self, points: Sequence[Point], transform: Transform) -> Iterator[Point]:
         """Points with positions in the SVG, and with more digits than a screen shows, but no more."""
         to_points, height = points_per_pixel(self.axes), float(self.axes.figure.bbox.height)
+        bottom, top = self.axes.bbox.y0, self.axes.bbox.y1
         places = transform.transform([(point.x, point.y) for point in points]).tolist() if points else []
         for (x, y), point in zip(places, points, strict=True):
-            place = round(x * to_points, 2), round((height - y) * to_points, 2)
+            place = round(x * to_points, 2), round((height - min(max(y, bottom), top)) * to_points, 2)
             numbers = tuple(float(f"{n:.9g}") if isinstance(n, float) else n for n in point.numbers)
             yield Point(*place, point.arm, numbers, point.text)
 

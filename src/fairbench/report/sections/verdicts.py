@@ -179,7 +179,7 @@ VERDICT_SECTION = Section[Analyses](
     (
         Output("frozen", finding=("Frozen plan", _frozen)),
         Output("verdicts", "Verdicts", view=verdict_grid, finding=("Verdicts", _counts)),
-        Output("main", "Table 1", view=main_table, open_up_to=8),
+        Output("main", "Table 1", view=main_table, open_up_to=40),
         Output("leaderboard", figure=draw_leaderboard),
         Output("meaning", finding=("Meaning of the verdicts", _meaning)),
         Output("correction", finding=("Before correction", _lost_to_correction)),
