@@ -160,7 +160,7 @@ def _of_values(name: str, values: Any) -> Sheet:
     elif any(isinstance(row, str) or not isinstance(row, Iterable) for row in found):
         raise UsageError(f"{name} must be a list of rows, each with its values by column, or a list for each column")
     rows = [(f"{name}, row {i}", [*map(_text, row)]) for i, row in enumerate(found)]
-    return _sheet(name, rows, (f"left out beside the rows: {some(left_out)}",) if left_out else ())
+    return _sheet(name, rows, (f"keys that hold no rows left out: {some(left_out)}",) if left_out else ())
 
 
 def _of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
