@@ -1,13 +1,15 @@
-"""The verdicts of a suite with several instruction sets, side by side.
+"""The verdicts of several runs of one suite, side by side: with other instructions of the processor, and with other seeds.
 
 .venv/bin/fairbench run mini -o results/avx512
+.venv/bin/fairbench run mini --seeds 11,12,13,14,15,16,17,18 --set sweep.seeds=[10] -o results/seeds_b
 export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2
 .venv/bin/fairbench run mini -o results/avx2
-.venv/bin/python benchmarks/processors.py AVX-512=results/avx512 AVX2=results/avx2 [--csv FILE]
+.venv/bin/python benchmarks/replications.py AVX-512=results/avx512 AVX2=results/avx2 "seeds 11 to 18"=results/seeds_b \
+    [--csv FILE]
 
 For torch's kernels, delete ours in another clone before its study: `find src -name '*.so' -delete`. Each study has a
-report. `same_weights` is the share of the baseline's final trials whose weights are, bit for bit,
-those of the first study.
+report. `same_weights` is the share of the baseline's final trials whose weights are, bit for bit, those of the first
+study; it is empty where no seed is the same.
 """
 
 import argparse
@@ -36,9 +38,9 @@ def main() -> None:
     for name, folder in studies.items():
         found = weights(folder)
         for row in read_csv(folder / "significance.csv"):
-            arm = [key for key in first if key[:2] == (row["arena"], row["baseline"])]
-            same = sum(found[key] == first[key] for key in arm) / len(arm)
-            table.append({"instructions": name, **{x: row[x] for x in COLUMNS}, "same_weights": same})
+            arm = [key for key in first if key[:2] == (row["arena"], row["baseline"]) and key in found]
+            same = sum(found[key] == first[key] for key in arm) / len(arm) if arm else ""
+            table.append({"run": name, **{x: row[x] for x in COLUMNS}, "same_weights": same})
             print(*table[-1].values(), sep="\t")
     if options.csv:
         write_csv(table, options.csv)
