@@ -23,7 +23,6 @@ from fairbench.training.place import Place
 
 if TYPE_CHECKING:
     from fairbench.api.preview import Previewed
-    from fairbench.runner.observers import Observer
 
 AGAINST = "AdamW"
 """The optimizer with which a preview compares, unless it is the previewed one."""
@@ -87,16 +86,14 @@ def run(options: argparse.Namespace) -> fb.Page:
 
     from fairbench.common.console import Terminal
     from fairbench.runner.progress.live import LiveProgress
+    from fairbench.runner.progress.tensorboard import TensorBoard
     from fairbench.runner.run_study import run_study
 
     console = Terminal(quiet=options.quiet)
     if device:
         console.print(device, style="dim", highlight=False)
-    observers: list[Observer] = [LiveProgress(console, verbose=options.verbose)]
-    if options.tensorboard:
-        from fairbench.runner.progress.tensorboard import TensorBoard
-
-        observers.append(TensorBoard(directory / TENSORBOARD, suite.sweep.extra))
+    boards = [TensorBoard(directory / TENSORBOARD, suite.sweep.extra)] if options.tensorboard else []
+    observers = [LiveProgress(console, verbose=options.verbose), *boards]
     run_study(suite, directory, replace(run_options, places=where), observers)
     page = fb.open(directory).report()
     page.document.brief = options.quiet
