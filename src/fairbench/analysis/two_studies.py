@@ -8,7 +8,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.statistics.significance import TTest, paired_t, summarize, welch
+from fairbench.analysis.statistics.significance import difference_test
 from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
 from fairbench.study.history import ABSENT, Change, changes, promise
@@ -123,7 +123,10 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
     arena, optimizer, metric = ours.arena, ours.optimizer, a.suite.arenas[ours.arena].metric
     method, test, note = "", None, _obstacle(a, b, ours, theirs)
     if not note:
-        method, test = _tested(ours, theirs, metric, a.suite.sign(arena))
+        first, second = ([(run.seed, *map(run.hash, HASHES)) for run in arm.final] for arm in (ours, theirs))
+        values = ([a.suite.sign(arena) * x for x in arm.scores(metric)] for arm in (theirs, ours))
+        method = "paired" if first == second else "Welch"
+        test = difference_test(method.lower(), *values)
         before, after = (x.results.study.optimizers[optimizer].spec(arena, {}, 0) for x in (a, b))
         others = changes({"from": before.factory, **before.options}, {"from": after.factory, **after.options})
         note = "; ".join(filter(None, (test.reason, *map(str, others))))
@@ -168,10 +171,3 @@ def _measured(analyses: Analyses, arena: str) -> dict[str, Any]:
         "data’s sha256": study.arenas[arena].fingerprint[:12],
         "selection": study.suite.selection,
     }
-
-
-def _tested(ours: ArmResults, theirs: ArmResults, metric: str, sign: float) -> tuple[str, TTest]:
-    """The gain of the second arm over the first: by seed where every seed has the same start and the same data."""
-    first, second = ([(run.seed, *map(run.hash, HASHES)) for run in arm.final] for arm in (ours, theirs))
-    a, b = ([sign * x for x in arm.scores(metric)] for arm in (ours, theirs))
-    return ("paired", paired_t(b, a)) if first == second else ("Welch", welch(summarize(b), summarize(a)))

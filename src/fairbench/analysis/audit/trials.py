@@ -1,5 +1,6 @@
 """Checks of the trials: that all have records, had the same environment, start and data, and times that compare."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
@@ -18,10 +19,10 @@ DATA_BOUND = 0.2
 def incomplete(case: Analyses) -> str:
     """Trials are missing or failed."""
     runs = case.results.select(lambda run: True)
-    counts = {status: sum(run.status == status for run in runs) for status in ("missing", "failed")}
-    if not any(counts.values()):
+    counts = Counter(run.status for run in runs)
+    parts = [f"{counts[status]} {status}" for status in ("missing", "failed") if counts[status]]
+    if not parts:
         return ""
-    parts = [f"{number} {status}" for status, number in counts.items() if number]
     waiting = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if not (arm.selected or arm.diverged)]
     more = f" No learning rate is selected yet for {', '.join(waiting)}." if waiting else ""
     return f"of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"

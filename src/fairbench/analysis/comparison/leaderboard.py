@@ -9,7 +9,7 @@ from statistics import median
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ranking import Rank, ranks
 from fairbench.analysis.comparison.speedups import Speedup, speedups
-from fairbench.analysis.comparison.verdicts import Comparison, Verdict
+from fairbench.analysis.comparison.verdicts import Verdict
 from fairbench.analysis.cost import Cost, costs
 from fairbench.optimizers.resolve import facts_of
 from fairbench.suites.schema import ALL_ARENAS
@@ -73,12 +73,14 @@ def _standing(analyses: Analyses, name: str, rank: Rank | None) -> Standing:
     facts = facts_of(study.optimizers[name].factory)
     step_ratio, train_ratio = _ratios(analyses.of(costs), reference, name)
     faster = [row for row in analyses.of(speedups) if row.optimizer == name]
+    against = [c.verdict for c in analyses.comparisons if (c.optimizer, c.baseline) == (name, reference)]
+    counts = Counter(verdict if verdict in DECIDED else "undecided" for verdict in against)
     return Standing(
         optimizer=name,
         mean_rank=rank.rank if rank else None,
         groups=rank.groups if rank else "",
         critical_difference=rank.critical_difference if rank else None,
-        **_verdicts(analyses.comparisons, reference, name),
+        **{x: counts[x] if against else None for x in (*DECIDED, "undecided")},
         step_ratio=step_ratio,
         train_ratio=train_ratio,
         speedup=_median(faster),
@@ -94,13 +96,6 @@ def _median(rows: Sequence[Speedup]) -> float | None:
     values = [{"at least": math.inf, "at most": 0.0}.get(row.beyond, row.speedup or math.nan) for row in rows]
     middle = median(values) if values and not any(map(math.isnan, values)) else 0.0
     return middle if 0 < middle < math.inf else None
-
-
-def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> dict[str, int | None]:
-    """The number of arenas with each verdict on an optimizer against the reference; None where there is none."""
-    against = [c.verdict for c in comparisons if (c.optimizer, c.baseline) == (name, reference)]
-    counts = Counter(verdict if verdict in DECIDED else "undecided" for verdict in against)
-    return {x: counts[x] if against else None for x in (*DECIDED, "undecided")}
 
 
 def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:

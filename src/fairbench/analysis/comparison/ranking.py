@@ -100,15 +100,12 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
     order = sorted(means, key=means.__getitem__)
     k, n = len(means), len(complete)
     difference = critical_difference(k, n, alpha) if k > 2 else math.inf
-    if difference >= k - 1:
-        unseparated = _bounds(order, set()).items()
-        return [Rank(ALL_ARENAS, name, None, means[name], *bounds, "too few arenas") for name, bounds in unseparated]
-    p = friedman([[block[name] for name in order] for block in complete])
+    tested = difference < k - 1
+    p = friedman([[block[name] for name in order] for block in complete]) if tested else 1.0
     apart = {(a, b) for a in order for b in order if p < alpha and means[b] - means[a] > difference}
-    return [
-        Rank(ALL_ARENAS, name, None, means[name], *bounds, "Friedman, Nemenyi", p, difference)
-        for name, bounds in _bounds(order, apart).items()
-    ]
+    about = ("Friedman, Nemenyi", p, difference) if tested else ("too few arenas", None, None)
+    bounds = _bounds(order, apart)
+    return [Rank(ALL_ARENAS, name, None, means[name], *bounds[name], *about) for name in order]
 
 
 def friedman(ranks: Sequence[Sequence[float]]) -> float:

@@ -11,15 +11,13 @@ from scipy import optimize
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.scaling_law import Array, Law, center_of
-from fairbench.analysis.statistics.trend import Trend, detectable_trend, judge_trends
+from fairbench.analysis.statistics.trend import UNKNOWN, Trend, detectable_trend, judge_trends
 from fairbench.suites.schema import Suite
 
 EXPONENT = 0.35
 """Both exponents of the law that a plan assumes while there are no records."""
 FARTHEST = 20.0
 """The logarithm beyond which the end of an interval is not finite."""
-UNKNOWN = "cannot be told"
-"""The verdict on a trend that these trials do not determine."""
 
 
 @dataclass(frozen=True)

@@ -84,13 +84,10 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
 
 def _common(entries: Sequence[Entry], role: str) -> tuple[str, str]:
     """The text of a role in all rows of an arena, empty without one, and where it is."""
-    given: dict[str, str] = {}
-    for x in entries:
-        given.setdefault(x.texts.get(role, "").casefold(), x.row.place)
-    (text, place), *others = given.items()
+    (text, places), *others = grouped((x.texts.get(role, "").casefold(), x.row.place) for x in entries).items()
     if others:
-        raise UsageError(f"{others[0][1]}: {role} must be the same in all rows of arena {entries[0].arena}")
-    return text, place
+        raise UsageError(f"{others[0][1][0]}: {role} must be the same in all rows of arena {entries[0].arena}")
+    return text, places[0]
 
 
 def _direction(entries: Sequence[Entry], asked: Question, metric: str) -> str:

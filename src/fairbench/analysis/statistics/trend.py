@@ -12,6 +12,8 @@ from fairbench.analysis.statistics.significance import TTest, critical_t, holm
 
 TREND_MARGIN = 0.05
 """The largest trend that does not matter, unless another one is declared: 12% for ten times the size."""
+UNKNOWN = "cannot be told"
+"""The verdict on a trend that the trials do not determine."""
 POWER = 0.92
 """The power of a forecast by the delta method. At least 90% of simulated studies then find the trend."""
 ROUNDS = 6
@@ -51,7 +53,7 @@ def judge_trends(
             raise ValueError(f"{reference} has {notes[reference]}")
         law = fit(sizes[kept], steps[kept], losses[kept], [optimizers[i] for i in kept], reference)
     except ValueError as error:
-        return None, [Trend(name, "cannot be told", note=str(error)) for name in of if name != reference]
+        return None, [Trend(name, UNKNOWN, note=str(error)) for name in of if name != reference]
     known = {x.optimizer: x.trend for x in law.speed_ups}
     tests = {name: known.get(name, TTest(0.0, reason=notes[name])) for name in of if name != reference}
     adjusted = holm([test.p for test in tests.values()])
@@ -64,12 +66,12 @@ def judge_trends(
 def verdict(trend: TTest, p_holm: float | None, alpha: float, margin: float) -> str:
     """The verdict on a trend: "holds" where its interval of level 1 - 2 alpha lies within the margin on both sides."""
     if trend.ci_low is None or trend.ci_high is None or trend.df is None or p_holm is None:
-        return "cannot be told"
+        return UNKNOWN
     if p_holm < alpha:
         return "grows" if trend.difference > 0 else "shrinks"
     error = (trend.ci_high - trend.ci_low) / 2 / critical_t(0.025, trend.df)
     within = abs(trend.difference) + critical_t(alpha, trend.df) * error < margin
-    return "holds" if within else "cannot be told"
+    return "holds" if within else UNKNOWN
 
 
 def detectable_trend(
