@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
@@ -112,12 +113,8 @@ def _quantity(arm: ArmResults, seeds: Sequence[tuple[Result, MechanismReport]], 
 
 def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
     """The share of the steps after which half of a total was reached."""
-    so_far = 0.0
-    for step, amount in added:
-        so_far += amount
-        if total and so_far >= total / 2:
-            return step / added[-1][0]
-    return None
+    sums = zip(added, accumulate(amount for _, amount in added), strict=True)
+    return next((step / added[-1][0] for (step, _), so_far in sums if total and so_far >= total / 2), None)
 
 
 def _state(rows: Mapping[str, Quantity]) -> str:

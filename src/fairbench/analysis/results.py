@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
@@ -181,6 +180,20 @@ class Results:
         return {x: sorted(suite.facts(x).metrics, key=lambda m: m != plan.metric) for x, plan in suite.arenas.items()}
 
 
+def seeds_needed(study: ResolvedSuite, lookup: Lookup) -> SeedsNeeded:
+    """How many final seeds each arm needs, as far as the records decide it, in whatever order they came.
+
+    It needs all of them, or in a study with looks those that its comparisons call for.
+    """
+    suite = study.suite
+    if not suite.final.looks:
+        return dict.fromkeys(suite.arms, len(suite.final.seeds))
+    # it imports scipy, which planning a study without looks does not need
+    from fairbench.analysis.comparison.looks import judge_looks
+
+    return judge_looks(study, lookup).seeds
+
+
 def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
     """The results of a study, as far as its records go, with the final seeds that each arm needs; by default all."""
     needed = seeds or dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
@@ -195,12 +208,10 @@ def _collect_arm(
     searched = study.suite.sweep.extra if arm.tuned else ()
 
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
-        for _, alike in groupby(specs, lambda spec: (spec.optimizer, spec.training)):
-            first, *others = alike
-            setting = Setting.of(first.hyperparameters, searched)
-            for spec in (first, *others):
-                record, selected = lookup(spec), setting == arm.selected
-                yield Run(arm.arena, arm.optimizer, spec.stage, setting, spec.seed, spec, record, selected)
+        for spec in specs:
+            setting = Setting.of(spec.hyperparameters, searched)
+            about = (arm.arena, arm.optimizer, spec.stage, setting, spec.seed, spec)
+            yield Run(*about, lookup(spec), setting == arm.selected)
 
     found = arm.map(lambda specs: [*runs(specs)])
     if not (arm.others or arm.selected or arm.diverged):

@@ -89,9 +89,8 @@ def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]
     suite, found = results.study.suite, dict[str, tuple[float | None, float]]()
     judged = judge_ladders(results)
     for ladder, arenas in suite.ladders.items():
-        cells = [(x, name) for x in arenas for name in suite.optimizers]
-        sizes, steps = _design(suite, [x for x, _ in cells])
-        design = ([name for _, name in cells], len(suite.final.seeds))
+        sizes, steps, names = _design(suite, [(x, name) for x in arenas for name in suite.optimizers])
+        design = (names, len(suite.final.seeds))
         level = suite.alpha / len(suite.ladders)
         spread = _spread((sizes / center_of(sizes), steps / center_of(steps), *design), suite, level)
         if spread is None:
@@ -117,11 +116,11 @@ def _spread(design: tuple[Array, Array, list[str], int], suite: Suite, level: fl
     return float(optimize.brentq(excess, 1e-9, 1.0)) / (1 - 2**-EXPONENT)
 
 
-def _design(suite: Suite, arenas: Sequence[str]) -> tuple[Array, Array]:
-    """The size and the steps of each arena of a ladder."""
-    plans = [suite.arenas[x] for x in arenas]
+def _design(suite: Suite, cells: Sequence[tuple[str, str]]) -> tuple[Array, Array, list[str]]:
+    """The size, the steps and the optimizer of each cell of a ladder, an arena with an optimizer."""
+    plans = [suite.arenas[x] for x, _ in cells]
     sizes = np.array([float(plan.cell.parameters) for plan in plans if plan.cell])
-    return sizes, np.array([float(plan.steps) for plan in plans])
+    return sizes, np.array([float(plan.steps) for plan in plans]), [name for _, name in cells]
 
 
 def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -> Ladder:
@@ -133,18 +132,18 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
         cells = [(x, name) for x in arenas for name in names]
         scores = [results.arm(*cell).scores(metric) for cell in cells]
         shared = min(map(len, scores))  # with looks, arms have different numbers of the same seeds
-        table = np.array([of_cell[:shared] for of_cell in scores])
-        design = (*_design(suite, [x for x, _ in cells]), table, [name for _, name in cells])
-        law, trends = judge_trends(*design, reference, alpha=alpha, margin=suite.trend_margin)
+        losses = np.array([of_cell[:shared] for of_cell in scores])
+        sizes, steps, of_cells = _design(suite, cells)
+        law, trends = judge_trends(sizes, steps, losses, of_cells, reference, alpha=alpha, margin=suite.trend_margin)
         note = "not all trials finished"
     about = {trend.optimizer: trend for trend in trends}
-    sizes = [plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell]
+    smallest = min(plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell)
     judged = [about.get(x) or Trend(x, UNKNOWN, note=note) for x in suite.optimizers if x != reference]
-    rows = [_row(ladder, reference, metric, trend, law, sizes) for trend in judged]
+    rows = [_row(ladder, reference, metric, trend, law, smallest) for trend in judged]
     return Ladder(law and replace(law, arena=ladder, metric=metric), rows)
 
 
-def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, sizes: Sequence[int]) -> SizeTrend:
+def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, smallest: int) -> SizeTrend:
     row = SizeTrend(ladder, trend.optimizer, reference, metric, trend.verdict, note=trend.note)
     known = {x.optimizer: x for x in law.speed_ups} if law else {}
     if law is None or trend.optimizer not in known:
@@ -156,8 +155,8 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
         speedup=math.exp(log.difference),
         ci_low=low,
         ci_high=high,
-        smallest=law.speed_up(trend.optimizer, min(sizes)),
-        largest=law.speed_up(trend.optimizer, max(sizes)),
+        smallest=law.speed_up(trend.optimizer, smallest),
+        largest=law.speed_up(trend.optimizer, law.largest),
         trend=exponent.difference,
         trend_low=exponent.ci_low,
         trend_high=exponent.ci_high,
