@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from fairbench.common.grouping import grouped
+
 
 def environment_differences(environments: Iterable[Mapping[str, str]], here: Mapping[str, str]) -> str:
     """The facts of other environments that differ from this one, one per line; empty if none does."""
@@ -15,8 +17,5 @@ def environment_differences(environments: Iterable[Mapping[str, str]], here: Map
 def environment_values(environments: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     """Each fact of the environments with all its values, sorted."""
     distinct = {id(environment): environment for environment in environments}  # many records share one
-    facts: dict[str, set[str]] = {}
-    for environment in distinct.values():
-        for fact, value in environment.items():
-            facts.setdefault(fact, set()).add(value)
-    return {fact: tuple(sorted(values)) for fact, values in facts.items()}
+    facts = grouped(fact for environment in distinct.values() for fact in environment.items())
+    return {fact: tuple(sorted({*values})) for fact, values in facts.items()}

@@ -203,10 +203,8 @@ class Suite:
 
     def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> list[str]:
         """Comparisons (arena, optimizer, baseline) in words, abbreviated where all pairs of an arena are included."""
-        named = [*compared]
         words = []
-        for arena in self.arenas:
-            here = [x for x in named if x[0] == arena]
+        for arena, here in grouped((x[0], x) for x in compared).items():
             every = 2 < len(here) == len(self.pairs)
             words += [f"all {len(here)} of {arena}"] if every else [self.pair_title(*x) for x in here]
         return words

@@ -10,6 +10,7 @@ from itertools import product
 from math import log, prod
 from typing import Any
 
+from fairbench.common.grouping import grouped
 from fairbench.suites.stages import Final, Sweep
 
 Extra = tuple[tuple[str, Any], ...]
@@ -135,9 +136,7 @@ class Search:
 
     def _beyond(self, scores: Scores) -> float:
         """The next rate beyond the end nearer to the best; of equally near ends the one with the better score."""
-        best_at: dict[float, Score] = {}
-        for setting, score in scores.items():
-            best_at[setting.lr] = min(score, best_at.get(setting.lr, score))
+        best_at = {lr: min(of) for lr, of in grouped((x.lr, score) for x, score in scores.items()).items()}
         here, lowest, highest = self.index(ranked(scores)[0].lr), min(best_at), max(best_at)
         end = min((highest, lowest), key=lambda rate: (abs(self.index(rate) - here), best_at[rate]))
         return self.rate(self.index(end) + (1 if end == highest else -1))

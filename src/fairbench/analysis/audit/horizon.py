@@ -32,10 +32,8 @@ def flips_between_horizons(case: Analyses) -> Iterator[str]:
     longer = _last_horizons(case.suite)
     for (arena, reference, baseline), short in comparisons.items():
         long = comparisons.get((longer.get(arena, ""), reference, baseline))
-        if long is None:
-            continue
-        contradict = short.verdict != long.verdict and {short.verdict, long.verdict} <= {*DECIDED}
-        if contradict or _flip(short.gain, long.gain, case.margin(long)):
+        contradict = long and short.verdict != long.verdict and {short.verdict, long.verdict} <= {*DECIDED}
+        if long and (contradict or _flip(short.gain, long.gain, case.margin(long))):
             yield f"{case.title(short)} {_in_words(short)}, {case.title(long)} {_in_words(long)}"
 
 

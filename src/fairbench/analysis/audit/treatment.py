@@ -63,8 +63,8 @@ def _word(value: Any) -> str:
 
 def _by_value(values: Mapping[str, str]) -> str:
     """The optimizers with each value: "0.01 (AdamW, PsiLogic), 0.1 (Lion)"."""
-    optimizers = grouped((value, name) for name, value in values.items())
-    return ", ".join(f"{value} ({some(names)})" for value, names in optimizers.items())
+    names = grouped((value, name) for name, value in values.items())
+    return ", ".join(f"{value} ({some(of_value)})" for value, of_value in names.items())
 
 
 @check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")

@@ -91,9 +91,8 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
 
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
     """
-    blocks = [{rank.optimizer: rank.rank for rank in ranks} for ranks in within]
-    known = [{name: rank for name, rank in block.items() if rank is not None} for block in blocks]
-    complete = [block for block, full in zip(known, blocks, strict=True) if len(block) == len(full)]
+    known = [{x.optimizer: x.rank for x in ranks if x.rank is not None} for ranks in within]
+    complete = [block for block, ranks in zip(known, within, strict=True) if len(block) == len(ranks)]
     if not complete:
         return []
     means = {name: fmean(block[name] for block in complete) for name in complete[0]}
