@@ -20,6 +20,8 @@ Values = Mapping[Setting, Sequence[float]]
 """The metric of every seed, of each setting with which all seeds finished."""
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
+SPACE = 0.1
+"""Above and below the values, as a share of their range: for the rings."""
 CROSS_HEIGHT = 0.1
 """The distance in inches of crosses of several arms at one rate."""
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
@@ -45,7 +47,7 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
         absent = no_line(arms, [x for x in arms if {**sweep, **full}[x.optimizer]])
         panel.axes.set(xlabel=f"learning rate{absent}", ylabel=label)
         log_axis(panel.axes, [lr for arm in arms for lr in arm.rates])
-        panel.axes.margins(y=0.1)  # for the rings
+        panel.axes.margins(y=SPACE)
         for arm in arms:
             style = styles[arm.optimizer]
             _draw_short(panel, arm, style, sweep[arm.optimizer])
@@ -97,7 +99,7 @@ def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) 
     reach = 3 * (high - low)
     near = [*full, *(x for x in short if low - reach <= x <= high + reach)]
     if len(near) < len(full) + len(short):
-        space = panel.axes.margins()[1] * (max(near) - min(near))
+        space = SPACE * (max(near) - min(near))
         panel.axes.set_ylim(min(near) - space, max(near) + space)
 
 

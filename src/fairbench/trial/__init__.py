@@ -33,13 +33,13 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     (False, 100)
     """
     if found := os.environ.get(FOLDER):
-        from fairbench.trial_in_study import TrialInStudy  # it loads torch
+        from fairbench.trial.in_study import TrialInStudy  # it loads torch
 
         return TrialInStudy(Path(found), json.loads((Path(found) / ABOUT).read_text()))
     return Trial(Path(folder), steps, seed)
 
 
-# What returns nothing here does nothing outside of a study: `fairbench.trial_in_study` has what it does in one.
+# What returns nothing here does nothing outside of a study: `fairbench.trial.in_study` has what it does in one.
 class Trial:
     """A trial of a study, as its training program sees it; every process of the program may have one.
 
