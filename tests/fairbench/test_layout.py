@@ -7,7 +7,7 @@ import fairbench
 
 ORDER = (
     ("cli",),
-    ("api",),
+    ("api", "trial"),
     ("report", "runner"),
     ("contract",),
     ("analysis", "training"),
