@@ -27,12 +27,7 @@ class Process:
     """A process that does one job, at most `limit` seconds, forked from a server that has loaded some modules."""
 
     def __init__(
-        self,
-        modules: Sequence[str],
-        output: Path,
-        job: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        limit: float,
+        self, modules: Sequence[str], output: Path, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float
     ) -> None:
         self.pipe, self._far_end = multiprocessing.Pipe(duplex=False)
         self.output, self.limit = output, limit

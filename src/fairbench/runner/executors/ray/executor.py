@@ -47,11 +47,7 @@ class RayExecutor:
     """
 
     def __init__(
-        self,
-        options: RunOptions,
-        observer: Observer,
-        preload: Sequence[str] = (),
-        call_limit: float = CALL_LIMIT,
+        self, options: RunOptions, observer: Observer, preload: Sequence[str] = (), call_limit: float = CALL_LIMIT
     ) -> None:
         assert options.ray is not None
         self._address, self._observer, self._call_limit = options.ray, observer, call_limit
