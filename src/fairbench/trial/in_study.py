@@ -25,7 +25,7 @@ from fairbench.training.determinism import tensor_bytes, weights_hash
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.program import Evidence
 from fairbench.training.schedules import lr_factor
-from fairbench.trial import Trial
+from fairbench.trial.base import Trial
 
 MET = ("constant_lr", "model", "named_parameters")
 """The needs of an optimizer that the loop of a program need not meet."""
