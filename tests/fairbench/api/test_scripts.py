@@ -9,15 +9,14 @@ pytestmark = pytest.mark.xdist_group("servers")
 
 PROCESS = """
 import os, threading
-from concurrent.futures import Future
-from fairbench.runner.executors.starting import ServedProcess, start_process
+from fairbench.runner.executors.starting import ServedProcess, start_with_server
 
 print("the script runs", flush=True)
 
 
 def run():
     process = ServedProcess([], os.write, (1, b"the process runs\\n"))
-    start_process(process, Future())
+    start_with_server(process)
     process.join()
 
 

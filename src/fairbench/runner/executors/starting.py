@@ -1,17 +1,14 @@
-"""Starts processes, each with its whole job or not at all: another thread does it, which no signal interrupts."""
+"""Processes that are forked from a server, and their start."""
 
 import io
 import os
 import signal
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
 from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
 from multiprocessing.context import ForkServerProcess, set_spawning_popen
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from fairbench.common.errors import UsageError
 from fairbench.runner.executors.worker import PAUSE, STUCK
 
 SIGNALS = (signal.SIGINT, PAUSE, STUCK)
@@ -72,47 +69,26 @@ class _Popen(popen_forkserver.Popen):
         self.pid = forkserver.read_signed(self.sentinel)
 
 
-def start_process(process: ServedProcess, started: Future[None]) -> None:
-    """Start a process once its server, which may have to start too, has loaded everything; a signal ends the wait.
+def start_with_server(process: ServedProcess) -> None:
+    """Start a process, and its server unless it runs: single-threaded, and with signals blocked in this thread.
 
-    Another thread does it, and then sets `started`: a start that is interrupted leaves a process with a part of its
-    job, or without an owner.
-    """
-
-    def start() -> None:
-        try:
-            _start_server(server(process.modules))
-            process.start()
-            started.set_result(None)
-        except Exception as error:
-            started.set_exception(error)
-
-    threading.Thread(target=start, daemon=True).start()
-    while not wait([started], 0.1).done:  # a signal may reach the other thread; its handler runs here between two waits
-        pass
-    try:
-        started.result()
-    except (OSError, EOFError) as error:
-        raise UsageError(_no_start(error)) from error
-
-
-def _start_server(chosen: forkserver.ForkServer) -> None:
-    """Start a server unless it runs: single-threaded, and with signals blocked, as then in all that this thread starts.
-
-    Signals to the whole process group then end neither the server nor a child that has not set its handlers.
+    What it starts inherits that: signals to the whole process group end neither the server nor a child that has not set
+    its handlers.
     """
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= ONE_THREAD
     try:
-        for start in (resource_tracker.ensure_running, chosen.ensure_running):
+        for start in (resource_tracker.ensure_running, server(process.modules).ensure_running):
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # again, since the start of the tracker unblocks them
             start()
     finally:
         for name, value in outside.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+    process.start()
 
 
-def _no_start(error: OSError | EOFError) -> str:
+def why_no_start(error: OSError | EOFError) -> str:
+    """A message on an error of a start, with what to do."""
     what = f"cannot start a process ({type(error).__name__}: {error})"
     if "AF_UNIX path too long" in str(error):
         return f"{what}: the path of the folder for temporary files is too long; set TMPDIR to a shorter one"

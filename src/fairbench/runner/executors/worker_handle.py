@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
@@ -11,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fairbench.common.errors import UsageError
 from fairbench.common.processes import end_marked
-from fairbench.runner.executors.starting import ServedProcess, start_process
+from fairbench.runner.executors.starting import ServedProcess, start_with_server, why_no_start
 from fairbench.runner.executors.worker import PAUSE, PROCESS, STUCK, do
 
 KEPT_OUTPUT = 10_000
@@ -36,10 +38,27 @@ class Process:
         self._started: Future[None] = Future()
 
     def start(self) -> None:
-        """Start it; after a signal that interrupts this, `end` ends it."""
-        start_process(self._process, self._started)
+        """Start it once its server has loaded everything; a signal ends the wait, and `end` then ends the process.
+
+        Another thread starts it: a start that is interrupted leaves a process with a part of its job, or without an
+        owner.
+        """
+        threading.Thread(target=self._start, daemon=True).start()
+        while not wait([self._started], 0.1).done:  # a signal may reach that thread; its handler runs here
+            pass
+        try:
+            self._started.result()
+        except (OSError, EOFError) as error:
+            raise UsageError(why_no_start(error)) from error
         self._far_end.close()
         self.deadline = time.monotonic() + self.limit
+
+    def _start(self) -> None:
+        try:
+            start_with_server(self._process)
+            self._started.set_result(None)
+        except Exception as error:
+            self._started.set_exception(error)
 
     def receive(self) -> list[Any] | None:
         """Its next message; None when it has ended."""
