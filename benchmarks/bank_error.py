@@ -55,13 +55,13 @@ def record(spec: TrialSpec, bank: Bank, seeds: dict[int, int], metrics: dict[str
     if spec.stage == "timing":
         return None
     row = bank.get((COPIES[spec.optimizer.name], spec.training.steps, f"{spec.lr:.3g}", seeds[spec.seed]))
-    if row is None or not row["val"]:
-        return Record(id="", stage=spec.stage, status="diverged", result=None, cost=COST, environment={})
-    values = {split: float(row[split] or row["val"]) for split in ("val", "test")}
-    final = {split: {**dict.fromkeys(metrics, 0.0), metric: value} for split, value in values.items()}
+    status, final = "diverged", None
+    if row and row["val"]:
+        values = {split: float(row[split] or row["val"]) for split in ("val", "test")}
+        status, final = "finished", {x: {**dict.fromkeys(metrics, 0.0), metric: value} for x, value in values.items()}
     hashes = Hashes("", "", "", f"{spec.optimizer.name} {spec.lr}")
     result = Result(spec.training.steps, final, hashes, 1, 0.0, None)
-    return Record(id="", stage=spec.stage, status="finished", result=result, cost=COST, environment={})
+    return Record(id="", stage=spec.stage, status=status, result=result, cost=COST, environment={})
 
 
 def row(arena: str, rows: list[dict[str, str]], seeds: int, same_seeds: bool, studies: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The verdicts of several runs of one suite, side by side: with other instructions of the processor, and with other seeds.
+"""The verdicts of several runs of one suite, side by side: with other instruction sets, and with other seeds.
 
 .venv/bin/fairbench run mini -o results/avx512
 .venv/bin/fairbench run mini --seeds 11,12,13,14,15,16,17,18 --set sweep.seeds=[10] -o results/seeds_b

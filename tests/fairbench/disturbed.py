@@ -94,16 +94,16 @@ class Driver:
 class Disturbed:
     """A study in a folder that some drivers run; the random generator `chance` draws the disturbances."""
 
-    def __init__(self, folder, chance, words=("run", "--suite", "tiny.toml"), output="out", every=0.5):
+    def __init__(self, folder, chance, words=("run", "--suite", "tiny.toml"), output="out", every=0.5, ray=False):
         self.folder, self.chance, self.words, self.every = folder, chance, words, every
-        self.output, self.out = output, folder / output
+        self.output, self.out, self.ray = output, folder / output, ray
         self.logs = Path(tempfile.mkdtemp(prefix="disturbed-"))
         self.drivers, self.started, self.done = [], 0, []
 
     def start(self, workers=1):
         self.started += 1
         log = self.logs / f"{self.started}.log"
-        words = [*self.words, "--output-dir", self.output, "--workers", str(workers)]
+        words = [*self.words, "--output-dir", self.output, *(["--ray"] if self.ray else ["--workers", str(workers)])]
         command = [sys.executable, "-m", "fairbench", *words, "--checkpoint-every", str(self.every)]
         with log.open("wb") as file:
             process = subprocess.Popen(
@@ -180,6 +180,7 @@ class Disturbed:
         """The driver gets a signal that asks it to stop; `to_all` sends it to its workers too, as a cluster does."""
         code = STOPPED if signal_number == signal.SIGINT else TO_BE_CONTINUED
         driver.may_end |= {code, -signal_number}  # before it has set its handlers, the signal kills it
+        driver.may_end |= {-signal.SIGABRT} if self.ray else set()  # while Ray starts, which has handlers of its own
         send(signal_number, [driver.process.pid, *(below(driver.process.pid) if to_all else [])])
         self.wait_for(lambda: driver.process.poll() is not None)
 

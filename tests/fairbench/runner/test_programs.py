@@ -68,8 +68,10 @@ def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, cap
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
-def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills):
+@pytest.mark.parametrize(
+    ("kills", "ray"), [(1, False), *(pytest.param(20, x, marks=pytest.mark.soak) for x in (False, True))]
+)
+def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ray):
     seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
     chance, left = random.Random(seed), kills
     kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "SIGUSR1", "Ctrl-C")
@@ -77,7 +79,7 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills):
     def study(name):
         (tmp_path / name).mkdir()
         write_program(tmp_path / name, RESUMING)
-        return Disturbed(tmp_path / name, chance, words=("run", "--suite", "mine.toml"))
+        return Disturbed(tmp_path / name, chance, words=("run", "--suite", "mine.toml"), ray=ray)
 
     calm = study("calm")
     (calm.folder / "quick").touch()
@@ -86,7 +88,8 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills):
         assert main([*calm.words, "-o", "out", "--workers", "2"]) == 0
     while left > 0:
         disturbed = study(f"{left} left")
-        while left > 0 and disturbed.keep_running(chance.choice((1, 2)), chance.uniform(2, 6)):
+        drivers, seconds = (1, 30) if ray else (chance.choice((1, 2)), 6)
+        while left > 0 and disturbed.keep_running(drivers, chance.uniform(seconds / 3, seconds)):
             disturbed.disturb(chance.choice(kinds))
             left -= 1
         disturbed.end()
