@@ -44,11 +44,8 @@ class QuickestFirst(PytestRunner):
 def survivors():
     """Each fault that was tried, and whether it survived."""
     mutants, _ = collect_source_file_mutation_data(mutant_names=[])
-    return {
-        name(key, file.path): status_by_exit_code[code] not in NOTICED
-        for file, key, code in mutants
-        if code is not None
-    }
+    tried = [x for x in mutants if x[2] is not None]
+    return {name(key, file.path): status_by_exit_code[code] not in NOTICED for file, key, code in tried}
 
 
 def main(modules):

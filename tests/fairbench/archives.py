@@ -141,14 +141,8 @@ def tiny_imagenet_members(train, val, wnids):
 def write_parquet(path, columns, names=None):
     """A file as the hub's: images as structs of bytes and path, names of classes in the metadata."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.table(
-        {
-            name: pa.array(
-                [{"bytes": value, "path": None} for value in values] if isinstance(values[0], bytes) else values
-            )
-            for name, values in columns.items()
-        }
-    )
+    images = {k: [{"bytes": x, "path": None} for x in xs] for k, xs in columns.items() if isinstance(xs[0], bytes)}
+    table = pa.table({**columns, **images})
     features = {column: {"names": list(classes), "_type": "ClassLabel"} for column, classes in (names or {}).items()}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     pq.write_table(table.replace_schema_metadata(metadata), path)

@@ -91,12 +91,8 @@ CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "A
 
 def keys(browser, *names):
     for name in names:
-        event = {
-            "type": "rawKeyDown",
-            "key": name,
-            "code": name,
-            "windowsVirtualKeyCode": CODES.get(name, ord(name[0])),
-        }
+        event = {"type": "rawKeyDown", "key": name, "code": name}
+        event["windowsVirtualKeyCode"] = CODES.get(name, ord(name[0]))
         event |= {"type": "keyDown", "text": "\r"} if name == "Enter" else {}
         browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)
 

@@ -51,7 +51,7 @@ SERVERS[Everything()].set_forkserver_preload([*OneServer.modules, LOADED])
 
 @pytest.fixture(autouse=True)
 def no_threads():
-    """As in the process of a trial: the order of a sum depends on the number of threads."""
+    """As in a trial: sums depend on the number of threads, and a process with threads cannot be forked."""
     with one_thread():
         yield
 

@@ -34,18 +34,11 @@ ODD = (
 CLAIMS = (b"", b"\xff\xfe", b"\x00", b"../trials/x", b"a" * 300, b"abc", b"0" * 16, b"0" * 17, "ü".encode(), b"\n")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 STATUS = {
-    "token": "0" * 16,
-    "host": "elsewhere",
-    "pid": 7,
-    "machine": "another machine",
-    "started": "1",
-    "beat": 3,
-    "written": 1.8e9,
-    "environment": {"python": "3.99"},
-    "trials": {
+    "token": "0" * 16, "host": "elsewhere", "pid": 7, "machine": "another machine", "started": "1", "beat": 3,
+    "written": 1.8e9, "environment": {"python": "3.99"}, "trials": {
         "x": {"label": "a", "steps": 9, "started": 1.8e9, "updated": 1.8e9, "step": 2, "loss": 1.0, "driver": ""}
     },
-}
+}  # fmt: skip
 
 
 def whole_study(directory):
@@ -102,9 +95,8 @@ def damaged(draw, files):
     if kind == "cut":
         return name, content[:at]
     if kind == "flipped":
-        return name, content[:at] + bytes([content[at] ^ draw(st.integers(1, 255))] if content else []) + content[
-            at + 1 :
-        ]
+        changed = [content[at] ^ draw(st.integers(1, 255))] if content else []
+        return name, content[:at] + bytes(changed) + content[at + 1 :]
     if kind == "inserted":
         return name, content[:at] + draw(st.binary(max_size=30)) + content[at:]
     if kind == "other":

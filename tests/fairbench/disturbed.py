@@ -73,10 +73,8 @@ def holds_times(file):
 def results(folder):
     """The parts of every record that do not depend on time or place."""
     records = {path.name: stored(path) for path in folder.glob("trials/*.json")}
-    return {
-        name: tuple(record[part] for part in ("spec", "status", "result", "details"))
-        for name, record in records.items()
-    }
+    parts = ("spec", "status", "result", "details")
+    return {name: tuple(record[part] for part in parts) for name, record in records.items()}
 
 
 class Driver:

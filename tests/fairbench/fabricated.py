@@ -31,12 +31,10 @@ COST = {"peak_memory_bytes": 5_000_000, "data_on": "cpu"}
 MINI = load_suite("mini").arenas
 TENSOR_STEPS, SHARE = "tensor steps", "share of the tensor"
 QUANTITIES = {
-    "tensor_steps": (TENSOR_STEPS, {"a": 20.0, "b": 20.0}),
-    "fired": (TENSOR_STEPS, {"a": 15.0, "b": 5.0}),
-    "acted": (TENSOR_STEPS, {"a": 10.0, "b": 0.0}),
-    "cancellation": (SHARE, {"a": 0.002, "b": 0.0}),
+    "tensor_steps": (TENSOR_STEPS, {"a": 20.0, "b": 20.0}), "fired": (TENSOR_STEPS, {"a": 15.0, "b": 5.0}),
+    "acted": (TENSOR_STEPS, {"a": 10.0, "b": 0.0}), "cancellation": (SHARE, {"a": 0.002, "b": 0.0}),
     "weight_decay": (SHARE, {"a": 0.008, "b": 0.008}),
-}
+}  # fmt: skip
 
 
 def mechanism(quantities=QUANTITIES):

@@ -114,11 +114,8 @@ def everything():
 def broken():
     """The study of that page, and its records."""
     the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"), seeds=(1, 2, 3, 4))
-    scores = {
-        "PsiLogic": [0.9, 0.92, 0.91, 0.9],
-        "AdamW": [0.5, 0.51, 0.52, 0.5],
-        "Lion": [0.6, "diverged", "failed", 0.6],
-    }
+    scores = {"PsiLogic": [0.9, 0.92, 0.91, 0.9], "AdamW": [0.5, 0.51, 0.52, 0.5]}
+    scores["Lion"] = [0.6, "diverged", "failed", 0.6]
     lost = {("gpt", "AdamW"): {1e-2: "diverged"}}
     return the_study, Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}), lost)
 

@@ -36,9 +36,7 @@ TOGETHER = {  # each option that changes how a step is computed occurs here; for
 
 def chosen(*names):
     """All configurations as parameters of a test; those but TOGETHER and the ones named here have the marker soak."""
-    return [
-        pytest.param(name, marks=() if name in (*TOGETHER, *names) else pytest.mark.soak) for name in CONFIGURATIONS
-    ]
+    return [pytest.param(x, marks=() if x in (*TOGETHER, *names) else pytest.mark.soak) for x in CONFIGURATIONS]
 
 
 PER_TENSOR = {  # configurations in which tensors are independent
@@ -56,9 +54,8 @@ def build(params, **options):
 
 def snapshot(optimizer, params):
     """Copies of the parameters and of their state."""
-    return [
-        (p.detach().clone(), {k: v.detach().clone() for k, v in optimizer.state.get(p, {}).items()}) for p in params
-    ]
+    state = optimizer.state
+    return [(p.detach().clone(), {k: v.detach().clone() for k, v in state.get(p, {}).items()}) for p in params]
 
 
 def trace(optimizer, params, script):

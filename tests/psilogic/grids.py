@@ -21,10 +21,5 @@ def pairwise(*factors):
         best = max(grid, key=lambda point: len(pairs(point) & missing))
         kept.add(best)
         missing -= pairs(best)
-    return [
-        pytest.param(
-            *(values[i] for values, i in zip(factors, point, strict=True)),
-            marks=() if point in kept else pytest.mark.soak,
-        )
-        for point in grid
-    ]
+    marks = {point: () if point in kept else pytest.mark.soak for point in grid}
+    return [pytest.param(*(x[i] for x, i in zip(factors, point, strict=True)), marks=marks[point]) for point in grid]

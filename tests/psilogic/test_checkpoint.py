@@ -290,16 +290,10 @@ def test_loaded_hyperparameters_are_checked_before_anything_changes() -> None:
 def published(relative: bool, **options: Any) -> dict[str, Any]:
     """A state dict in the form of the published package psilogic 0.3 to 0.6."""
     state = {
-        i: {
-            "t": 600,
-            "m": torch.full(shape, 0.5),
-            "v": torch.full(shape, 0.25),
-            "fast": torch.tensor([1.5]),
-            "slow": torch.tensor([1.25]),
-            **({"gn_avg": torch.tensor([0.125])} if relative else {}),
-        }
+        i: {"t": 600, "m": torch.full(shape, 0.5), "v": torch.full(shape, 0.25), "fast": torch.tensor([1.5]),
+            "slow": torch.tensor([1.25]), **({"gn_avg": torch.tensor([0.125])} if relative else {})}
         for i, shape in enumerate(SHAPES)
-    }
+    }  # fmt: skip
     group = {"lr": 2e-3, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 1e-3, "gamma": 0.04, "tau_scale": 2.5,
              "agc_clip": 0.02, "grad_centralize": True, "use_foreach": True, "lion_mode": False, **options}  # fmt: skip
     return {"state": state, "param_groups": [{**group, "params": [0, 1, 2]}]}

@@ -19,11 +19,8 @@ pytestmark = pytest.mark.gpu
 
 CUDA = torch.device("cuda", 0)
 SIZES = [*SHAPES, (33, 64), (3, 700), (2, 16385), (50000,), (7,)]
-EXECUTIONS = {
-    "triton": {"fused": True},
-    "foreach": {"foreach": True},
-    "capturable": {"foreach": True, "capturable": True},
-}
+EXECUTIONS = {"triton": {"fused": True}, "foreach": {"foreach": True}}
+EXECUTIONS["capturable"] = {"foreach": True, "capturable": True}
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 4e-2, torch.float16: 2e-2}
 BY_FOREACH = {**TOLERANCES, torch.bfloat16: 1e-1}  # as on a CPU it rounds after every operation, not once in a step
 EPS = {torch.bfloat16: {"eps": 1e-3}, torch.float16: {"eps": 0.1}}  # second moments below 6e-8 are 0 in float16

@@ -171,9 +171,8 @@ def test_tensorboard(tmp_path: Path) -> None:
             watching.write(writer, step)
     events = EventAccumulator(str(tmp_path)).Reload()
     assert [(e.step, e.value) for e in events.Scalars("chaos/gn/weights")] == [(1, 1.0), (2, 2.0)]
-    assert {"chaos/gate/weights", "chaos/ratio/weights", "chaos/total_cancellation/weights"} <= set(
-        events.Tags()["scalars"]
-    )
+    tags = set(events.Tags()["scalars"])
+    assert {"chaos/gate/weights", "chaos/ratio/weights", "chaos/total_cancellation/weights"} <= tags
 
 
 def test_only_a_psilogic_can_be_watched():

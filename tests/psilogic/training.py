@@ -1,5 +1,7 @@
 """What the frameworks are compared with: a training loop written by hand."""
 
+from functools import partial
+
 import configurations
 import torch
 from configurations import snapshot
@@ -21,13 +23,9 @@ def train(model, optimizer, scheduler, batches, loss_of, *, accumulate, max_norm
 def classification_batches(count, size=6, seed=0):
     """Batches (features, labels); every fifth has features so large that its gradient is a spike."""
     generator = torch.Generator().manual_seed(seed)
-    return [
-        (
-            torch.randn(size, 8, generator=generator) * (50.0 if i % 5 == 4 else 1.0),
-            torch.randint(3, (size,), generator=generator),
-        )
-        for i in range(count)
-    ]
+    scales = [50.0 if i % 5 == 4 else 1.0 for i in range(count)]
+    draw = partial(torch.randint, 3, (size,), generator=generator)
+    return [(torch.randn(size, 8, generator=generator) * x, draw()) for x in scales]
 
 
 def classifier(seed=0):

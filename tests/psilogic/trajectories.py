@@ -42,9 +42,7 @@ def gradients(steps, shapes=SHAPES, dtype=torch.float64, seed=1, every=45):
 def set_gradients(params, grads):
     """Copies of the gradients, with their strides."""
     for p, g in zip(params, grads, strict=True):
-        p.grad = (
-            None if g is None else torch.empty_strided(g.shape, g.stride(), dtype=g.dtype, device=g.device).copy_(g)
-        )
+        p.grad = g if g is None else torch.empty_strided(g.shape, g.stride(), dtype=g.dtype, device=g.device).copy_(g)
 
 
 def train(optimizer, params, script):

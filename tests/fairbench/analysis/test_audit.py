@@ -117,9 +117,8 @@ def test_what_flips_between_horizons(short, long, raised):
     flags = two_horizons(short, long)
     assert ("flip between horizons" in flags) == raised
     if raised:
-        assert re.match(
-            r"vit against AdamW \w+ \(\+.*\), vit-4x against AdamW \w+ \(-.*\)", flags["flip between horizons"]
-        )
+        said = r"vit against AdamW \w+ \(\+.*\), vit-4x against AdamW \w+ \(-.*\)"
+        assert re.match(said, flags["flip between horizons"])
 
 
 def test_a_different_model_is_no_horizon():
@@ -160,9 +159,8 @@ def test_parts_that_took_no_part_and_readings_that_are_not_finite(unused, severi
 
 def test_few_seeds_that_cannot_tell():
     flags = fabricated(PsiLogic=NOISY, AdamW=[0.40, 0.52, 0.60])
-    assert (
-        "at least 3.3 standard deviations of a pair's difference (a single comparison at 0.05)." in flags["low power"]
-    )
+    limit = "at least 3.3 standard deviations of a pair's difference (a single comparison at 0.05)."
+    assert limit in flags["low power"]
     assert "vit against AdamW (0.038, margin 0.02" in flags["low power"]  # 3.264 times the deviation of 0, 0.02 and 0
 
 

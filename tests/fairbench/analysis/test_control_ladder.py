@@ -32,21 +32,17 @@ def in_words(**scores):
 
 
 RUNGS = {
-    "AdamW": [0.50, 0.52, 0.55, 0.51],
-    "+GC": [0.53, 0.54, 0.57, 0.55],
-    "+AGC": [0.52, 0.54, 0.58, 0.53],
+    "AdamW": [0.50, 0.52, 0.55, 0.51], "+GC": [0.53, 0.54, 0.57, 0.55], "+AGC": [0.52, 0.54, 0.58, 0.53],
     "PsiLogic": [0.60, 0.61, 0.66, 0.63],
-}
+}  # fmt: skip
 
 
 def test_contributions_by_hand():
     rows = rows_of(**RUNGS)
     assert [(row.part, row.before, row.optimizer) for row in rows] == [
-        ("rung", "AdamW", "+GC"),
-        ("rung", "+GC", "+AGC"),
-        ("rung", "+AGC", "PsiLogic"),
+        ("rung", "AdamW", "+GC"), ("rung", "+GC", "+AGC"), ("rung", "+AGC", "PsiLogic"),
         ("whole", "AdamW", "PsiLogic"),
-    ]
+    ]  # fmt: skip
     assert [row.contribution for row in rows] == pytest.approx([0.0275, -0.005, 0.0825, 0.105])
     interval = stats.ttest_rel(RUNGS["+GC"], RUNGS["AdamW"]).confidence_interval(0.95)
     assert (rows[0].ci_low, rows[0].ci_high) == pytest.approx(tuple(interval))

@@ -56,13 +56,10 @@ def test_an_arena_that_is_tuned_on_another_has_no_sweep():
 @pytest.mark.parametrize(
     ("settings", "changed"),
     [
-        (1, {}),
-        (1, {"seeds": [10, 11]}),
-        (3, {"extra": {"weight_decay": [0.0, 0.1]}}),
-        (3, {"budget": 5}),
+        (1, {}), (1, {"seeds": [10, 11]}), (3, {"extra": {"weight_decay": [0.0, 0.1]}}), (3, {"budget": 5}),
         (5, {"budget": 8}),
     ],
-)
+)  # fmt: skip
 def test_trials_are_those_of_the_schedule(settings, changed):
     """As many as are scheduled at first; with those that may be added, as many as run if the edge always wins."""
     the_study = with_sweep(study(settings=settings), **changed)
@@ -123,9 +120,8 @@ def test_the_disk_space_is_about_that_of_a_real_study(finished):
 
 def test_the_spread_is_that_of_what_the_test_compares():
     """Of the differences of pairs of seeds on record, or with Welch's test of the seeds of each arm."""
-    paired, welch = (
-        study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare=EVERY_PAIR, test=x) for x in ("paired", "welch")
-    )
+    optimizers = ("AdamW", "Lion", "PsiLogic")
+    paired, welch = (study(("vit",), optimizers, compare=EVERY_PAIR, test=x) for x in ("paired", "welch"))
     ours, theirs = [0.5, 0.6, 0.9], [0.5, 0.55]
     scores = finals(paired, PsiLogic=ours, AdamW=[*theirs, None], Lion=[0.1, None, None])
     (vit,) = forecast(rehearsed(paired), Records(scores))
@@ -152,14 +148,11 @@ def test_the_plan_in_words():
     text = shown(the_study)
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 3 final ones of 10;" in text
     # noncentral t with 2 degrees of freedom detects 5.6535 standard errors, with 4 degrees 3.7645
-    assert (
-        "detects 3.3 standard deviations of a pair's difference with 80% power, so its margin only if one is 0.0061"
-        in text
-    )
+    found = "detects 3.3 standard deviations of a pair's difference with 80% power, so its margin only if one is 0.0061"
+    assert found in text
     of_welch = shown(study(("vit",), ("AdamW", "PsiLogic"), margin=0.02, test="welch"))
-    assert (
-        "detects 3.1 standard deviations between seeds with 80% power, so its margin only if one is 0.0065" in of_welch
-    )
+    found = "detects 3.1 standard deviations between seeds with 80% power, so its margin only if one is 0.0065"
+    assert found in of_welch
     assert "PsiLogic against AdamW: 1 comparison at 0.05" in text
     assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text
 
@@ -180,10 +173,8 @@ def test_the_plan_of_a_ladder_says_which_trend_it_finds():
     first = forecast(rehearsed(asked), nothing)[0]
     assert first.trend is None
     assert 0.01 < first.trend_spread < 0.2
-    assert (
-        f"ladder gpt: finds a trend over size of 0.05 with 90% power if seeds differ by {100 * first.trend_spread:.2g}%"
-        in (shown(asked))
-    )
+    spread = f"{100 * first.trend_spread:.2g}%"
+    assert f"ladder gpt: finds a trend over size of 0.05 with 90% power if seeds differ by {spread}" in shown(asked)
 
     noise, rng = 0.01, np.random.default_rng(0)
     middle = np.exp(np.mean(np.log([*{plan.steps for plan in asked.suite.arenas.values()}])))

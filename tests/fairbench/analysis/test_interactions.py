@@ -48,12 +48,10 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
     values = {
         (schedule, name): [draw.gauss(middle, spread) for _ in range(numbers[schedule])]
         for schedule, name, middle, spread in (
-            ("cosine", "PsiLogic", 0.5, 0.1),
-            ("cosine", "AdamW", 0.4, 0.2),
-            ("linear", "PsiLogic", 0.7, 0.3),
+            ("cosine", "PsiLogic", 0.5, 0.1), ("cosine", "AdamW", 0.4, 0.2), ("linear", "PsiLogic", 0.7, 0.3),
             ("linear", "AdamW", 0.9, 0.1),
         )
-    }
+    }  # fmt: skip
     comparisons = [
         summarized(
             Comparison(f"vit-{x}", "m", direction, "PsiLogic", "AdamW", n_optimizer=n, n_baseline=n),
@@ -77,13 +75,9 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
 
 def test_a_row_for_each_two_schedules_and_each_pair():
     scores = {
-        ("cosine", "PsiLogic"): HIGH,
-        ("cosine", "AdamW"): LOW,
-        ("linear", "PsiLogic"): HIGH,
-        ("linear", "AdamW"): [x + 0.01 for x in LOW],
-        ("wsd", "PsiLogic"): LOW,
-        ("wsd", "AdamW"): HIGH,
-    }
+        ("cosine", "PsiLogic"): HIGH, ("linear", "PsiLogic"): HIGH, ("wsd", "PsiLogic"): LOW,
+        ("cosine", "AdamW"): LOW, ("linear", "AdamW"): [x + 0.01 for x in LOW], ("wsd", "AdamW"): HIGH,
+    }  # fmt: skip
     every = {"reference": "AdamW", "compare": EVERY_PAIR}
     found = analysed(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), **every), scores)
     rows = [x for x in found.of(interactions) if (x.optimizer, x.baseline) == ("PsiLogic", "AdamW")]

@@ -13,12 +13,9 @@ from fairbench.suites.schema import Compare
 SEEDS = (1, 2, 3, 4)
 # accuracy in vit, where high is better; the same numbers are the loss of gpt, where low is better
 SCORES = {
-    "PsiLogic": [0.5, 0.51, 0.52, 0.5],
-    "AdamW": [0.9, 0.92, 0.91, 0.9],
-    "Lion": [0.5, 0.512, 0.518, 0.5],
-    "SGD": [0.7, "diverged", 0.71, 0.7],
-    "Adam": [0.7, 0.71, 0.7, 0.7],
-}
+    "PsiLogic": [0.5, 0.51, 0.52, 0.5], "AdamW": [0.9, 0.92, 0.91, 0.9], "Lion": [0.5, 0.512, 0.518, 0.5],
+    "SGD": [0.7, "diverged", 0.71, 0.7], "Adam": [0.7, 0.71, 0.7, 0.7],
+}  # fmt: skip
 
 
 class Timed(NamedTuple):

@@ -34,11 +34,8 @@ def normal(seed, mean, spread=0.01):
 
 
 OURS = normal(0, 0.9)
-EASY = {
-    "PsiLogic": OURS,
-    "AdamW": [x - y for x, y in zip(OURS, normal(1, 0.4, 1e-5), strict=True)],
-    "Lion": normal(2, 0.88),
-}
+EASY = {"PsiLogic": OURS, "AdamW": [x - y for x, y in zip(OURS, normal(1, 0.4, 1e-5), strict=True)]}
+EASY["Lion"] = normal(2, 0.88)
 """AdamW, which shares the noise of the seeds, is decided at the first look, Lion later."""
 
 
@@ -212,9 +209,8 @@ def test_expected_seeds_are_those_of_a_loop(spending, test):
     generator, counts = np.random.default_rng(7), []
     spread = np.sqrt(0.5) if test == "paired" else 1.0  # pairs differ with a standard deviation of 1
     for _ in range(150):
-        a, b = spread * generator.standard_normal((2, LOOKS[-1])) + generator.standard_normal(LOOKS[-1]) * (
-            test == "paired"
-        )
+        own = spread * generator.standard_normal((2, LOOKS[-1]))
+        a, b = own + generator.standard_normal(LOOKS[-1]) * (test == "paired")
         ps = [(n, COMPARED[test](a[:n] + 2, b[:n]).pvalue) for n in LOOKS]
         stopped = itertools.dropwhile(lambda x: x[1] > design.shares[LOOKS.index(x[0])] * level, ps)
         counts.append(next(stopped, (LOOKS[-1], 0))[0])

@@ -107,18 +107,15 @@ def test_hedges_g_by_hand():
 def test_equivalence_is_the_larger_of_two_one_sided_tests(margin, weightstats):
     test = welch(*both(SLEEP_1, SLEEP_2))
     se = test.difference / test.t
-    by_hand = max(
-        stats.t.sf((test.difference + margin) / se, test.df), stats.t.cdf((test.difference - margin) / se, test.df)
-    )
+    above, below = ((test.difference + sign * margin) / se for sign in (1, -1))
+    by_hand = max(stats.t.sf(above, test.df), stats.t.cdf(below, test.df))
     assert equivalence(test, margin) == pytest.approx(by_hand)
     assert by_hand == pytest.approx(weightstats.ttost_ind(SLEEP_1, SLEEP_2, -margin, margin, usevar="unequal")[0])
     paired = equivalence(paired_t(SLEEP_1, SLEEP_2), margin)
     sides = (stats.ttest_rel(SLEEP_1, [x + sign * margin for x in SLEEP_2]) for sign in (-1, 1))
-    assert paired == pytest.approx(
-        max(
-            x.pvalue / 2 if x.statistic * sign > 0 else 1 - x.pvalue / 2 for x, sign in zip(sides, (1, -1), strict=True)
-        )
-    )
+    pairs = zip(sides, (1, -1), strict=True)
+    ps = [x.pvalue / 2 if x.statistic * sign > 0 else 1 - x.pvalue / 2 for x, sign in pairs]
+    assert paired == pytest.approx(max(ps))
     assert paired == pytest.approx(weightstats.ttost_paired(np.array(SLEEP_1), np.array(SLEEP_2), -margin, margin)[0])
 
 

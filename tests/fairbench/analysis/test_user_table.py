@@ -18,13 +18,10 @@ from fairbench.common.errors import UsageError
 TABLES = Path(__file__).parent / "tables"
 """Ten tables in the forms of different programs."""
 VALUES = {
-    ("gpt", "Mine"): (1.50, 1.52, 1.49, 1.55),
-    ("gpt", "AdamW"): (1.60, 1.64, 1.59, 1.66),
-    ("gpt", "+Lion"): (1.51, 1.53, 1.47, 1.56),
-    ("vit", "Mine"): (0.61, 0.60, 0.66, 0.64),
-    ("vit", "AdamW"): (0.60, 0.55, 0.57, 0.58),
-    ("vit", "+Lion"): (0.64, 0.60, 0.66, 0.61),
-}
+    ("gpt", "Mine"): (1.50, 1.52, 1.49, 1.55), ("gpt", "AdamW"): (1.60, 1.64, 1.59, 1.66),
+    ("gpt", "+Lion"): (1.51, 1.53, 1.47, 1.56), ("vit", "Mine"): (0.61, 0.60, 0.66, 0.64),
+    ("vit", "AdamW"): (0.60, 0.55, 0.57, 0.58), ("vit", "+Lion"): (0.64, 0.60, 0.66, 0.61),
+}  # fmt: skip
 BETTER = {"gpt": "lower", "vit": "higher"}
 
 
@@ -103,11 +100,9 @@ def test_each_pair_is_judged_by_what_it_has(tmp_path, capsys, monkeypatch):
     table = write(tmp_path / "lost.csv", "arena,optimizer,seed,value", *rows)
     judged = fb.verdicts(table, better="lower")
     assert [c.statement for c in judged] == [
-        "diverged (AdamW diverged 1/2)",
-        "inconclusive (fewer than 2 seeds, no test)",
-        "incomplete (SGD without a value 1/1)",
-        "identical values (in every seed)",
-    ]
+        "diverged (AdamW diverged 1/2)", "inconclusive (fewer than 2 seeds, no test)",
+        "incomplete (SGD without a value 1/1)", "identical values (in every seed)",
+    ]  # fmt: skip
     assert main(["verdicts", str(table), "--better", "lower"]) == 0
     shown = capsys.readouterr().out
     assert all(c.statement in shown for c in judged)
@@ -133,10 +128,8 @@ def test_unequal_seeds_are_paired_where_two_are_shared_and_otherwise_judged_by_w
         ("mlflow_runs.csv", {"metric": "test_accuracy"}, ("adam", "sgd", 2, None, None, None), 1),
         ("tensorboard_scalars.csv", {"metric": "loss/eval", "at": "best"}, ("lion", "adamw", 2, 2.22, 2.325, 0.105), 2),
         (
-            "algoperf_curves.csv",
-            {"columns": {"seed": "study"}, "at": 2000},
-            ("shampoo", "nadamw", 2, 0.724, 0.7224, 0.0016),
-            0,
+            "algoperf_curves.csv", {"columns": {"seed": "study"}, "at": 2000},
+            ("shampoo", "nadamw", 2, 0.724, 0.7224, 0.0016), 0,
         ),
         ("huggingface_results.jsonl", {"metric": "eval_loss"}, ("adamw_torch", "adafactor", 2, 0.415, 0.435, 0.02), 1),
         ("optuna_trials.csv", {"better": "lower"}, ("Ranger", "Adam", 2, 0.315, 0.3355, 0.0205), 0),
@@ -149,7 +142,7 @@ def test_unequal_seeds_are_paired_where_two_are_shared_and_otherwise_judged_by_w
         ),
         ("pandas_summary.csv", {"metric": "test_ppl"}, ("soap", "adamw", 4, 21.4, 22.1, 0.7), 1),
     ],
-)
+)  # fmt: skip
 def test_tables_of_other_programs(name, options, expected, notes):
     (c,), found = (judged := fb.verdicts(TABLES / name, **options)), judged.notes
     numbers = c.n_optimizer, c.mean_optimizer, c.mean_baseline, c.gain
@@ -178,16 +171,12 @@ def test_tables_of_other_programs(name, options, expected, notes):
             "timm_imagenet.csv",
             {"metric": "top1", "optimizer": "model"},
             (
-                "top1",
-                "eva02_large_patch14_448.mim_m38m_ft_in22k_in1k",
-                "convnextv2_huge.fcmae_ft_in22k_in1k_512",
-                1,
-                90.04,
-                88.85,
+                "top1", "eva02_large_patch14_448.mim_m38m_ft_in22k_in1k", "convnextv2_huge.fcmae_ft_in22k_in1k_512",
+                1, 90.04, 88.85,
             ),
         ),
     ],
-)
+)  # fmt: skip
 def test_published_tables(name, options, expected):
     columns = {key: options[key] for key in options if key in ("arena", "optimizer", "seed")}
     others = {key: options[key] for key in options if key not in columns}
@@ -293,10 +282,7 @@ def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for(pandas
     frame = pandas.DataFrame(rows)
     by_seed = frame.pivot(index="seed", columns="optimizer", values=["val_loss", "lr"])
     text = frame.to_csv(index=False)
-    lines = (
-        "Optimizer,Run 0,Run 1,Run 2,Mean",
-        *(f"{o},{','.join(map(str, x))},{sum(x) / 3}" for o, x in loss.items()),
-    )
+    lines = [f"{o},{','.join(map(str, x))},{sum(x) / 3}" for o, x in loss.items()]
     layouts = [
         *(frame.to_json(orient=orient) for orient in ("columns", "index", "split", "table", "records")),
         json.dumps({"date": "2026", "results": rows}),
@@ -304,7 +290,7 @@ def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for(pandas
         by_seed.to_csv(),
         f"# by my script\n{text}",
         text.replace(",", "  "),
-        "\n".join(lines),
+        "\n".join(["Optimizer,Run 0,Run 1,Run 2,Mean", *lines]),
     ]
     (expected,) = fb.verdicts(rows, metric="val_loss")
     assert expected.gain == pytest.approx(-1 / 6)

@@ -37,13 +37,10 @@ def one(arena="vit", margin=0.01, seeds=(1, 2, 3), test="paired", **options):
 @pytest.mark.parametrize(
     ("arena", "ours", "theirs", "verdict"),
     [
-        ("vit", HIGH, LOW, "better"),
-        ("vit", LOW, HIGH, "worse"),
-        ("gpt", LOW, HIGH, "better"),
-        ("gpt", HIGH, LOW, "worse"),
-        ("gpt", NOISY, NOISIER, "inconclusive"),
+        ("vit", HIGH, LOW, "better"), ("vit", LOW, HIGH, "worse"), ("gpt", LOW, HIGH, "better"),
+        ("gpt", HIGH, LOW, "worse"), ("gpt", NOISY, NOISIER, "inconclusive"),
     ],
-)
+)  # fmt: skip
 def test_direction_of_the_metric(arena, ours, theirs, verdict):
     found = one(arena, PsiLogic=ours, AdamW=theirs)
     assert found.verdict == verdict

@@ -27,9 +27,8 @@ def test_every_example_runs(here):
     failures = []
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for name, value in public():
-        example = doctest.DocTestParser().get_doctest(
-            inspect.getdoc(value), {"fb": fb, "os": os, "Path": Path}, name, None, None
-        )
+        names = {"fb": fb, "os": os, "Path": Path}
+        example = doctest.DocTestParser().get_doctest(inspect.getdoc(value), names, name, None, None)
         if not example.examples:
             failures.append(f"{name} has no example")
         doctest.DocTestRunner(optionflags=flags).run(example, out=failures.append)

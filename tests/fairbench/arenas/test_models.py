@@ -10,7 +10,7 @@ from fairbench.arenas.ddpm import DDPM
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.data.splits import Data, Split
 from fairbench.suites.loader import load_suite, suite_names
-from fairbench.training.determinism import one_thread, weights_hash
+from fairbench.training.determinism import weights_hash
 from psilogic import gpt_groups, nlp_groups, vit_groups
 from psilogic.models.presets import suitable
 
@@ -49,9 +49,8 @@ def original(case, shape):
     if case.task == "resnet":
         widths = [o["width"] * 2**i for i in range(4)]
         sizes = {"embedding_size": o["width"], "hidden_sizes": widths, "depths": [2, 2, 2, 2]}
-        return ResNetForImageClassification(
-            ResNetConfig(num_channels=shape[0], layer_type="basic", num_labels=LABELS, **sizes)
-        )
+        config = ResNetConfig(num_channels=shape[0], layer_type="basic", num_labels=LABELS, **sizes)
+        return ResNetForImageClassification(config)
     attends = [i in o["attention_levels"] for i in range(len(o["channels"]))]
     return UNet2DModel(
         sample_size=size,
@@ -81,9 +80,7 @@ def cases():
             task = suite.task(name)
             if task not in ARENAS:
                 continue
-            model = {
-                key: min(value, 3) if key == "layers" else scaled_down(value) for key, value in arena.model.items()
-            }
+            model = {key: min(x, 3) if key == "layers" else scaled_down(x) for key, x in arena.model.items()}
             # Only the U-Net depends on the size of the batch: it changes the layout of large ones.
             case = Case(task, model, arena.batch_size if task == "ddpm" else 4)
             found += [case] if case not in found else []
@@ -133,10 +130,8 @@ def trained(arena, model, examples, precision):
 def groups(model):
     """Every parameter group that psilogic finds for the model, with the names of its parameters."""
     names = {p: name for name, p in model.named_parameters()}
-    found = [
-        group for make in (gpt_groups, nlp_groups, vit_groups, suitable(model)[0].groups_of) for group in make(model)
-    ]
-    return [(group["name"], [names[p] for p in group["params"]]) for group in found]
+    found = [x for make in (gpt_groups, nlp_groups, vit_groups, suitable(model)[0].groups_of) for x in make(model)]
+    return [(x["name"], [names[p] for p in x["params"]]) for x in found]
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
@@ -155,8 +150,7 @@ def test_a_model_is_the_librarys_one_bit_by_bit(case):
         assert weights_hash(ours) == weights_hash(theirs)
         assert torch.equal(*generators)
         assert groups(ours) == groups(theirs)
-        with one_thread():
-            pairs = zip(*(trained(arena, model, examples, precision) for model in models), strict=True)
+        pairs = zip(*(trained(arena, model, examples, precision) for model in models), strict=True)
         assert all(torch.equal(our, their) for our, their in pairs)
 
 

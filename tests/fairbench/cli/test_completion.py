@@ -17,18 +17,12 @@ for COMP_LINE in "$@"; do
 done
 """
 COMPLETED = {
-    "run --suite m": {"mini", "my.toml"},
-    "suite show sm": {"smoke"},
-    "run --arenas gpt,": {"gpt,vit", "gpt,resnet", "gpt,ddpm"},
-    "run --optimizers AdamW,Lio": {"AdamW,Lion"},
-    "run --add-optimizer m": {"my_rule.py"},
-    "check PsiL": {"PsiLogic"},
-    "data list --dataset cel": {"celeba"},
-    "expl": {"explain"},
-    "run --se": {"--set", "--seeds"},
-    "run --device c": {"cpu", "cuda"},
+    "run --suite m": {"mini", "my.toml"}, "suite show sm": {"smoke"},
+    "run --arenas gpt,": {"gpt,vit", "gpt,resnet", "gpt,ddpm"}, "run --optimizers AdamW,Lio": {"AdamW,Lion"},
+    "run --add-optimizer m": {"my_rule.py"}, "check PsiL": {"PsiLogic"}, "data list --dataset cel": {"celeba"},
+    "expl": {"explain"}, "run --se": {"--set", "--seeds"}, "run --device c": {"cpu", "cuda"},
     "suite ": {"show", "check", "-h", "--help"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow

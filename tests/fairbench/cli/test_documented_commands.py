@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow]
 
 STEPS = 12
 """No trial of `mini`, and of the arenas that the pages define, is longer."""
+SEEDS = 5
+"""No study has more of them."""
 SMALLER = TINY.replace("steps = 40", f"steps = {STEPS}").replace("budget = 3", "budget = 2")
 """What every page gets in place of the suite `mini`."""
 MORE = {
@@ -72,7 +74,7 @@ def run_options(options):
 
 FOLLOWED = {
     r"run .*(ablation|shock|zoo|ladder|schedules)": (run_options, "train for up to days"),
-    r"run .*--seeds 10": (run_options, "trains 40 times; the page on Python has 10 seeds, too"),
+    r"run .*--seeds 10": (run_options, "trains 40 times"),
     r"(run|plan) .*(paper|--data-root)": (run_options, "want the paper's data, and most of them a GPU"),
     r"run .*--ray": (run_options, "start a cluster, or need one; test_ray.py does"),
     r"run smoke": (run_options, "is nearly the smaller suite"),
@@ -134,8 +136,9 @@ def with_data(tables):
 
 
 def shortened(suite, changes):
-    """A suite with the changes of a command, and short trials in the arenas of the pages."""
+    """A suite with the changes of a command, few seeds, and short trials in the arenas of the pages."""
     suite = overridden(suite, changes)
+    suite = replace(suite, final=replace(suite.final, seeds=suite.final.seeds[:SEEDS]))
     own = {name: x for name, x in suite.arenas.items() if ":" in x.task and x.task != TASK}
     short = {name: replace(x, steps=STEPS, sweep_steps=STEPS) for name, x in own.items()}
     return replace(suite, arenas={**suite.arenas, **short})
@@ -201,9 +204,8 @@ def test_the_page_on_optimizers_is_what_its_commands_do(user):
 
 def test_a_grid_and_options_of_a_command_are_those_of_the_trials(user):
     specs = [stored(path)["spec"] for path in Path("results/tuned/trials").glob("*.json")]
-    rates = [
-        x["optimizer"]["options"]["lr"] for x in specs if (x["stage"], x["optimizer"]["name"]) == ("sweep", "MyRule")
-    ]
+    tried = [x["optimizer"] for x in specs if x["stage"] == "sweep"]
+    rates = [x["options"]["lr"] for x in tried if x["name"] == "MyRule"]
     assert (len(rates), min(rates), max(rates)) == (7, 1e-5, 1e-2)
     options = {x["optimizer"]["name"]: x["optimizer"]["options"] for x in specs}
     assert (options["MyRule"]["weight_decay"], options["AdamW"]["betas"]) == (0.1, [0.9, 0.95])

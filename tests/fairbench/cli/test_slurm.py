@@ -44,9 +44,8 @@ def start(folder, text, code, rest=WAITS, **environment):
         (folder / name).chmod(0o755)
     (folder / "job.sh").write_text(text)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    job = subprocess.Popen(
-        ["bash", "job.sh"], cwd=folder, env={**os.environ, "PATH": path, "SLURM_JOB_ID": "17", **environment}
-    )
+    names = {**os.environ, "PATH": path, "SLURM_JOB_ID": "17", **environment}
+    job = subprocess.Popen(["bash", "job.sh"], cwd=folder, env=names)
     while not (folder / "ready").exists():
         assert job.poll() is None
         time.sleep(0.01)

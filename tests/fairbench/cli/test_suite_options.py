@@ -22,10 +22,8 @@ def chosen(*words):
 
 
 def test_an_added_optimizer_does_not_change_the_suite():
-    mini, suite = (
-        load_suite("mini"),
-        chosen("--add-optimizer", "rules/mine.py:Mine", "--add-optimizer", "pkg.mod:Other"),
-    )
+    mini = load_suite("mini")
+    suite = chosen("--add-optimizer", "rules/mine.py:Mine", "--add-optimizer", "pkg.mod:Other")
     added = {"Mine": OptimizerPlan("rules/mine.py:Mine"), "Other": OptimizerPlan("pkg.mod:Other")}
     assert list(suite.optimizers.items()) == [*mini.optimizers.items(), *added.items()]
     assert (suite.reference, suite.arenas) == (mini.reference, mini.arenas)
@@ -48,11 +46,8 @@ def test_hyperparameters_are_added_to_those_of_the_suite():
 def test_any_key_of_a_suite_file_can_be_set():
     words = ["training.clip_norm=0", "arenas.vit.steps=100", "arenas.gpt.model.layers=3", "sweep.seeds=[7]"]
     words += [
-        "optimizers.Lion.lr=0.001",
-        "PsiLogic.gamma=2",
-        'reference="Lion"',
-        "optimizers.AdamW.arenas.gpt.eps=1e-6",
-    ]
+        "optimizers.Lion.lr=0.001", "PsiLogic.gamma=2", 'reference="Lion"', "optimizers.AdamW.arenas.gpt.eps=1e-6",
+    ]  # fmt: skip
     suite, mini = chosen(*(word for text in words for word in ("--set", text))), load_suite("mini")
     assert (suite.training.clip_norm, suite.sweep.seeds, suite.reference) == (0.0, [7], "Lion")
     assert suite.arenas["vit"] == replace(mini.arenas["vit"], steps=100)

@@ -516,13 +516,10 @@ def write_sources(dataset, folder, mirror):
 @pytest.mark.parametrize(
     ("dataset", "options"),
     [
-        ("cifar100", {}),
-        ("tiny-imagenet", {}),
-        ("celeba", {"size": 32}),
-        ("tinystories", {"version": "V1"}),
+        ("cifar100", {}), ("tiny-imagenet", {}), ("celeba", {"size": 32}), ("tinystories", {"version": "V1"}),
         ("tinystories", {"version": "V1", "vocabulary": 300}),
     ],
-)
+)  # fmt: skip
 def test_a_dataset_is_the_same_from_both_sources(tmp_path, monkeypatch, dataset, options):
     write_sources(dataset, tmp_path, tmp_path / "mirror")
     archives.register(monkeypatch, dataset, tmp_path)
@@ -543,10 +540,7 @@ def test_a_dataset_is_the_same_from_both_sources(tmp_path, monkeypatch, dataset,
 
 def test_each_dataset_that_arenas_read_is_named_once():
     tables = [
-        {"source": "tinystories", "vocabulary": 4096, "context": 128},
-        {"source": "cifar100"},
-        {"source": "cifar100", "image_size": 32},
-        {"source": "digits", "size": 8},
-        {"image_size": 8},
-    ]
+        {"source": "tinystories", "vocabulary": 4096, "context": 128}, {"source": "cifar100"},
+        {"source": "cifar100", "image_size": 32}, {"source": "digits", "size": 8}, {"image_size": 8},
+    ]  # fmt: skip
     assert configs_of(tables) == [dataset_config("tinystories", {"vocabulary": 4096}), dataset_config("cifar100")]

@@ -117,9 +117,8 @@ def test_wrong_rows_are_named_with_file_and_index(tmp_path, columns, complaint):
 def test_labels_of_an_archive_are_named_with_file_and_index(tmp_path):
     train, test = archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1)
     test[4] = test[4][0], -1
-    path = archives.write_tar(
-        tmp_path / "cifar-100-python.tar.gz", archives.cifar_members(train, test, archives.CLASSES)
-    )
+    members = archives.cifar_members(train, test, archives.CLASSES)
+    path = archives.write_tar(tmp_path / "cifar-100-python.tar.gz", members)
     with pytest.raises(UsageError) as raised:
         prepare(dataset_config("cifar100"), PrepareOptions(tmp_path, unverified=True))
     assert f"{path}: test, index 4 has the label -1" in str(raised.value)

@@ -312,11 +312,8 @@ def test_the_known_hashes_are_those_of_files_that_are_read():
     known = {name: hub.known_hashes(dataset_config(name)) for name in ("tinystories", "cifar100", "celeba")}
     known["V1"] = hub.known_hashes(dataset_config("tinystories", {"version": "V1"}))
     assert {name: hub.hashes_are_known(dataset_config(name)) for name in DATASETS if DATASETS[name].repository} == {
-        "tinystories": True,
-        "cifar100": True,
-        "tiny-imagenet": False,
-        "celeba": True,
-    }
+        "tinystories": True, "cifar100": True, "tiny-imagenet": False, "celeba": True,
+    }  # fmt: skip
     every = {name: value for hashes in known.values() for name, value in hashes.items()}
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in every.values())
     assert len({*every.values()}) == len(every)
@@ -641,9 +638,8 @@ def test_what_is_prepared_needs_no_writable_folder(tmp_path, folder, capsys):
     assert cifar("prepare", tmp_path) == 0
     assert "is already prepared" in capsys.readouterr().out
     assert cifar("prepare", tmp_path, "--again") == 2
-    assert f"{folder} cannot be prepared, since {folder.parent} cannot be written (Is a directory)" in (
-        capsys.readouterr().err
-    )
+    said = f"{folder} cannot be prepared, since {folder.parent} cannot be written (Is a directory)"
+    assert said in capsys.readouterr().err
 
 
 @needs_root

@@ -225,12 +225,10 @@ def test_a_missing_library_is_named_with_the_extra(monkeypatch):
 @pytest.mark.parametrize(
     ("factory", "needs"),
     [
-        ("torch.optim:LBFGS", ["closure"]),
-        ("schedulefree:SGDScheduleFree", ["modes"]),
-        ("schedulefree:AdamWScheduleFree", ["modes", "constant_lr"]),
-        ("torch.optim:Rprop", []),
+        ("torch.optim:LBFGS", ["closure"]), ("schedulefree:SGDScheduleFree", ["modes"]),
+        ("schedulefree:AdamWScheduleFree", ["modes", "constant_lr"]), ("torch.optim:Rprop", []),
     ],
-)
+)  # fmt: skip
 def test_needs_are_those_of_the_plan_or_the_registry_or_the_class(factory, needs):
     plan = OptimizerPlan(factory=factory)
     assert resolve_optimizer("Own", plan).needs == needs

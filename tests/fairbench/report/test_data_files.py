@@ -81,12 +81,8 @@ def test_the_records_are_in_the_parquet_file(folder, described):
     (ours,) = [
         x for x in trials if (x["arena"], x["optimizer"], x["stage"], x["seed"]) == ("vit", "PsiLogic", "final", 1)
     ]
-    assert (ours["status"], ours["test_accuracy"], ours["test_perplexity"], ours["alone"]) == (
-        "finished",
-        0.9,
-        None,
-        True,
-    )
+    assert (ours["status"], ours["test_accuracy"]) == ("finished", 0.9)
+    assert (ours["test_perplexity"], ours["alone"]) == (None, True)
     assert (ours["train_steps"], ours["train_loss"], ours["evaluated_at"]) == ([5, 10], [2.0, 1.0], [5, 10])
     assert (ours["evaluation_accuracy"], ours["hash_initial_weights"]) == ([0.9, 0.9], sha("vit 1"))
     assert ours["mechanism_total_fired"] == mechanism().totals["fired"]

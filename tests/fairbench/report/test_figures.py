@@ -269,14 +269,11 @@ def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
 
 
 SHARMA = [
-    ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
-    ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0),
-    ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195),
-    ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
-    ((50, 2.5, 0), (73, 25, -18), 27.1492),
-    ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+    ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425), ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0),
+    ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195), ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
+    ((50, 2.5, 0), (73, 25, -18), 27.1492), ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
     ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
-]
+]  # fmt: skip
 """Pairs of Sharma, Wu & Dalal 2005, table 1."""
 
 
@@ -300,9 +297,8 @@ def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, uni
     analyses = Analyses(history(the_study), Records(finals(the_study, **scores)))
     figure = drawn(draw_learning_curves, analyses)
     texts, (left, top, width, height) = extents(figure.svg), figure.parts[0].box
-    assert all(
-        part in figure.svg for part in ("validation loss (lower is better)", unit.replace(" ", "\N{NO-BREAK SPACE}"))
-    )
+    words = "validation loss (lower is better)", unit.replace(" ", "\N{NO-BREAK SPACE}")
+    assert all(part in figure.svg for part in words)
     for rotated, start, end in texts.values():
         assert (top if rotated else left) <= start < end <= (top + height if rotated else left + width)
 

@@ -56,9 +56,7 @@ def texts(figure):
 @pytest.mark.parametrize("width", [COLUMN, TEXT])
 def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
     drawings = draw_figures(analyses, width, NORMAL_TEXT)
-    assert {drawing.name for drawing in drawings} == {
-        x.name for section in SECTIONS for x in section.outputs if x.figure
-    }
+    assert {x.name for x in drawings} == {x.name for section in SECTIONS for x in section.outputs if x.figure}
     for drawing in drawings:
         figure = drawing.figure
         figure.canvas.draw()

@@ -65,11 +65,9 @@ def test_a_csv_of_a_figure_names_its_columns(browser):
     assert ("gpt", "AdamW", "5") in {(row["panel"], row["optimizer"], row["training step"]) for row in curves}
     assert {row["validation accuracy (higher is better)"] for row in curves} > {"", "0.5075"}
     gain = values_csv(browser, "leaderboard")[0]
-    assert (
-        float(gain["low"])
-        < float(gain["gain of PsiLogic over each, in margins (right is better)"])
-        < float(gain["high"])
-    )
+    names = ("low", "gain of PsiLogic over each, in margins (right is better)", "high")
+    low, middle, high = (float(gain[name]) for name in names)
+    assert low < middle < high
     phase = values_csv(browser, "step_time")[3]
     assert (phase["phase"], float(phase["milliseconds per training step"])) == ("step", pytest.approx(4))
     rates = values_csv(browser, "lr_sensitivity")

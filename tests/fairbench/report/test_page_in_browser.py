@@ -70,11 +70,9 @@ def test_its_markup_has_meaning_and_is_valid(request, page):
     browser = request.getfixturevalue(page)
     assert browser.execute_script(FLAWS, NEVER) == [[]] * (3 + len(NEVER))
     text = Path(browser.page.removeprefix("file://")).read_text()
-    parsed = browser.execute_script(
-        "const page = new DOMParser().parseFromString(arguments[0], 'text/html');"
-        "return [...page.querySelectorAll('*')].map((element) => element.localName.toLowerCase())",
-        text,
-    )
+    code = "const page = new DOMParser().parseFromString(arguments[0], 'text/html');"
+    code += "return [...page.querySelectorAll('*')].map((element) => element.localName.toLowerCase())"
+    parsed = browser.execute_script(code, text)
     assert parsed == [name for name, _ in Page(text).elements]
 
 

@@ -60,13 +60,10 @@ def test_inside_is_decided_in_the_digits_that_are_printed():
 @pytest.mark.parametrize(
     ("arena", "metric", "difference", "expected"),
     [
-        ("vit", "accuracy", 0.1, "better"),
-        ("vit", "accuracy", -0.1, "worse"),
-        ("gpt", "loss", 0.1, "worse"),
-        ("gpt", "perplexity", -0.1, "better"),
-        ("ddpm", "mse", 0.0, "equal"),
+        ("vit", "accuracy", 0.1, "better"), ("vit", "accuracy", -0.1, "worse"), ("gpt", "loss", 0.1, "worse"),
+        ("gpt", "perplexity", -0.1, "better"), ("ddpm", "mse", 0.0, "equal"),
     ],
-)
+)  # fmt: skip
 def test_directions(arena, metric, difference, expected):
     assert direction(arena, metric, difference) == expected
 
@@ -158,11 +155,9 @@ def test_arms_that_do_not_vary_have_no_test():
 def test_gaps_are_listed():
     the_study = study(optimizers=("AdamW", "Sign", "PsiLogic"))
     assert gaps(PAPER, judged(the_study, finals(the_study))[0]) == [
-        "arenas missing in the study: ddpm, resnet",
-        "optimizers missing in the study: Adam, Lion",
-        "optimizers that were not published: Sign",
-        "metrics that were not published: gpt bits_per_byte, vit loss",
-    ]
+        "arenas missing in the study: ddpm, resnet", "optimizers missing in the study: Adam, Lion",
+        "optimizers that were not published: Sign", "metrics that were not published: gpt bits_per_byte, vit loss",
+    ]  # fmt: skip
 
 
 def of_suite(name, suite):

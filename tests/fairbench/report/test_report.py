@@ -127,9 +127,8 @@ def test_aggregate(tmp_path):
     assert float(ours["mean"]) == pytest.approx(7 / 3)
     assert float(ours["std"]) == pytest.approx(math.sqrt(7 / 3))  # squares 16/9 + 1/9 + 25/9 = 42/9, halved
     assert (ours["split"], ours["n"], ours["diverged"]) == ("test", "3", "0")
-    assert [theirs[name] for name in ("mean", "std", "n", "diverged", "failed", "missing")] == [
-        *("0.5", "", "1", "1", "1", "0")
-    ]
+    names = ("mean", "std", "n", "diverged", "failed", "missing")
+    assert [theirs[name] for name in names] == ["0.5", "", "1", "1", "1", "0"]
 
 
 def test_significance_has_the_numbers_of_the_comparison(tmp_path):

@@ -37,13 +37,10 @@ SEVERITIES = ["fail", "warn", "note"]
 @pytest.mark.parametrize(
     ("page", "table", "column", "key"),
     [
-        ("real", "metrics", 3, float),
-        ("real", "verdicts", 1, float),
-        ("real", "comparisons", 9, float),
-        ("real", "budget", 1, str.casefold),
-        ("browser", "audit", 1, SEVERITIES.index),
+        ("real", "metrics", 3, float), ("real", "verdicts", 1, float), ("real", "comparisons", 9, float),
+        ("real", "budget", 1, str.casefold), ("browser", "audit", 1, SEVERITIES.index),
     ],
-)
+)  # fmt: skip
 def test_tables_are_sorted_and_a_third_press_brings_their_first_order_back(request, page, table, column, key):
     """By numbers, the place of a verdict, words, or the weight of a severity; missing values come last."""
     browser = request.getfixturevalue(page)

@@ -115,11 +115,9 @@ def test_an_option_that_differs_is_named_once():
     resolved = replace(plan.optimizers["AdamW"], options={"weight_decay": 0.1})
     other = replace(plan, suite=suite, optimizers={**plan.optimizers, "AdamW": resolved})
     assert [(x.path, x.before, x.after) for x in plan_changes(analysed(plan), analysed(other))] == [
-        ("optimizers.AdamW.options.weight_decay", "nothing", 0.1),
-        ("optimizers.AdamW.clip_norm", None, 0.5),
-        ("optimizers.AdamW.schedule", None, "linear"),
-        ("optimizers.AdamW.min_lr", None, 0.1),
-    ]
+        ("optimizers.AdamW.options.weight_decay", "nothing", 0.1), ("optimizers.AdamW.clip_norm", None, 0.5),
+        ("optimizers.AdamW.schedule", None, "linear"), ("optimizers.AdamW.min_lr", None, 0.1),
+    ]  # fmt: skip
 
 
 def test_a_pair_in_the_other_direction_is_the_same_pair():

@@ -39,14 +39,10 @@ class Helped(torch.optim.SGD):
         return super().step(closure)
 """
 FILES = {
-    "helped.py": HELPED,
-    "helper.py": "import torch\n\ndef sign(x):\n    return x.sign()\n",
-    "late.py": "scale = 1.0\n",
-    "package/__init__.py": "",
-    "package/deep.py": "from package import deeper\n",
-    "package/deeper.py": "",
-    "package/unrelated.py": "",
-}
+    "helped.py": HELPED, "helper.py": "import torch\n\ndef sign(x):\n    return x.sign()\n",
+    "late.py": "scale = 1.0\n", "package/__init__.py": "", "package/deep.py": "from package import deeper\n",
+    "package/deeper.py": "", "package/unrelated.py": "",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -233,11 +229,8 @@ def test_a_first_step_without_end_is_an_error(folder, tiny_suite, executor, monk
 def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):
     (folder / "odd.py").write_text(ODD)
     options = {"a horizon": {}, "a given one": {"total_steps": 7}}
-    plans = {
-        f"{name} with {what}": OptimizerPlan(f"odd:{name}", of_each)
-        for name in ("Horizon", "HandsOn")
-        for what, of_each in options.items()
-    }
+    pairs = product(("Horizon", "HandsOn"), options.items())
+    plans = {f"{name} with {what}": OptimizerPlan(f"odd:{name}", of_each) for name, (what, of_each) in pairs}
     suite = replace(tiny_suite, optimizers=plans, reference=next(iter(plans)))
     study, plan = run_preflight(suite, Place(), executor.call).study, tiny_suite.arenas["vit"]
     for name in plans:

@@ -203,9 +203,8 @@ def gpt(monkeypatch):
 
 @pytest.mark.slow
 def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
-    arena, program = (
-        run(spec, Place(), lambda step, loss: None) for run, spec in zip((trial, program_trial), gpt, strict=True)
-    )
+    pairs = zip((trial, program_trial), gpt, strict=True)
+    arena, program = (run(spec, Place(), lambda step, loss: None) for run, spec in pairs)
     assert program.details == arena.details
     for part in ("final", "parameters", "path_length", "steps"):
         assert getattr(program.result, part) == getattr(arena.result, part)

@@ -78,9 +78,8 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
     """Nor is a pickle of it executed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
-    (tmp_path / "poison.py").write_text(
-        "open('imported', 'w')\nclass Work: pass\nclass Signs: pass\ndef groups(): pass\n"
-    )
+    poison = "open('imported', 'w')\nclass Work: pass\nclass Signs: pass\ndef groups(): pass\n"
+    (tmp_path / "poison.py").write_text(poison)
     study = fabricated.study(("vit",))
     arena = replace(study.suite.arenas["vit"], task="poison.py:Work", data={}, model={})
     arena = replace(arena, facts=ArenaFacts(title="poison", metrics={"accuracy": "max", "loss": "min"}))

@@ -117,11 +117,9 @@ def test_horizons_are_trained_by_the_reference_alone(tmp_path):
 def test_a_ladder_trains_every_optimizer_for_as_many_steps_as_the_model_has_parameters(tmp_path):
     found = loaded(tmp_path, bottom=LADDER)
     assert {name: (x.steps, x.sweep_steps, x.cell and x.cell.parameters) for name, x in found.arenas.items()} == {
-        "gpt-32-x0.5": (50, 20, 24_576),
-        "gpt-32-x2": (200, 80, 24_576),
-        "gpt-64-x0.5": (400, 160, 196_608),
+        "gpt-32-x0.5": (50, 20, 24_576), "gpt-32-x2": (200, 80, 24_576), "gpt-64-x0.5": (400, 160, 196_608),
         "gpt-64-x2": (1600, 640, 196_608),
-    }
+    }  # fmt: skip
     assert found.arenas["gpt-64-x2"].model == {"hidden_size": 64, "layers": 4, "heads": 4}
     assert len(found.compared) == 4
     assert found.optimizers["PsiLogic"].arenas == {name: {"eps": 1e-7} for name in found.arenas}
@@ -165,13 +163,10 @@ def test_schedules_and_shocks_go_with_horizons(tmp_path):
     shock = '[shock.loss]\nkind = "loss"\nat = [0.5]\n[shock.inputs]\nkind = "inputs"\nat = [0.5]'  # it has no inputs
     found = loaded(tmp_path, 'schedules = ["cosine", "linear"]\nhorizons = [2]', shock)
     assert {name: (x.schedule, x.tuned_on) for name, x in found.arenas.items()} == {
-        "gpt-cosine": ("cosine", ""),
-        "gpt-cosine-x2": ("cosine", ""),
-        "gpt-linear": ("linear", ""),
-        "gpt-linear-x2": ("linear", ""),
-        "gpt-cosine-loss": ("cosine", "gpt-cosine"),
+        "gpt-cosine": ("cosine", ""), "gpt-cosine-x2": ("cosine", ""), "gpt-linear": ("linear", ""),
+        "gpt-linear-x2": ("linear", ""), "gpt-cosine-loss": ("cosine", "gpt-cosine"),
         "gpt-linear-loss": ("linear", "gpt-linear"),
-    }
+    }  # fmt: skip
     assert [x.cell.curve_of for x in found.arenas.values() if x.cell][:4] == ["", "gpt-cosine", "", "gpt-linear"]
     assert parse_suite(found.to_json(), "config.json") == found
 
@@ -184,20 +179,15 @@ def test_several_keys_of_an_arena_can_be_set(tmp_path):
 def test_the_optimizers_schedule_comes_first_then_the_arenas_then_the_trainings():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"))
     settings = {
-        "training.schedule": "wsd",
-        "training.min_lr": 0.1,
-        "arenas.gpt.schedule": "linear",
-        "optimizers.AdamW.schedule": "constant",
-        "optimizers.PsiLogic.min_lr": 0.0,
-    }
+        "training.schedule": "wsd", "training.min_lr": 0.1, "arenas.gpt.schedule": "linear",
+        "optimizers.AdamW.schedule": "constant", "optimizers.PsiLogic.min_lr": 0.0,
+    }  # fmt: skip
     suite = with_settings(the_study.suite, settings)
     found = {(arena, name): suite.schedule(arena, name) for arena in suite.arenas for name in suite.optimizers}
     assert found == {
-        ("gpt", "AdamW"): ("constant", 0.1),
-        ("gpt", "PsiLogic"): ("linear", 0.0),
-        ("vit", "AdamW"): ("constant", 0.1),
-        ("vit", "PsiLogic"): ("wsd", 0.0),
-    }
+        ("gpt", "AdamW"): ("constant", 0.1), ("gpt", "PsiLogic"): ("linear", 0.0),
+        ("vit", "AdamW"): ("constant", 0.1), ("vit", "PsiLogic"): ("wsd", 0.0),
+    }  # fmt: skip
     for (arena, name), expected in found.items():
         training = trial_spec(replace(the_study, suite=suite), arena, name, "final", 1e-3, 1).training
         assert (training.schedule, training.min_lr) == expected

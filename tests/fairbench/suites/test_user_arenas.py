@@ -241,8 +241,6 @@ def test_a_ladder_asks_the_arena_for_its_sizes(folder):
         del sys.modules[name]
     arenas = load_suite("sine.toml").arenas
     assert {name: (x.model["width"], x.steps, x.cell.parameters) for name, x in arenas.items()} == {
-        "sine-8-x1": (8, 40, 64),
-        "sine-8-x2": (8, 80, 64),
-        "sine-16-x1": (16, 160, 256),
+        "sine-8-x1": (8, 40, 64), "sine-8-x2": (8, 80, 64), "sine-16-x1": (16, 160, 256),
         "sine-16-x2": (16, 320, 256),
-    }
+    }  # fmt: skip

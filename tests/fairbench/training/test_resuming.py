@@ -393,10 +393,8 @@ def test_checkpoints_are_written_at_intervals(spec, tmp_path, monkeypatch):
 REASONS = {
     "Hidden": "it keeps memory on itself and not in its state",
     "Unwatchable": "its state cannot be saved: AttributeError: 'Watch' object has no attribute 'state_dict'",
-    "Counts": "",
-    "Late": "",
-    "Harmless": "",
-}
+    "Counts": "", "Late": "", "Harmless": "",
+}  # fmt: skip
 
 
 def test_the_preflight_names_trials_that_would_restart(tiny_suite, user_folder):

@@ -10,7 +10,6 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, Se
 from fairbench.optimizers.resolve import SCHEDULES
 from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrainingSpec, TrialSpec
-from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
 from fairbench.training.schedules import SHAPES, lr_factor
 from fairbench.training.trainer import Trainer
@@ -68,11 +67,10 @@ def test_the_factors_are_those_of_torchs_schedulers(schedule, min_lr):
 
 def rates_of(spec):
     """The factor of the rate in every step of a trainer."""
-    with one_thread():
-        trainer, rates = Trainer(spec, Place()), []
-        for step in range(1, spec.training.steps + 1):
-            rates.append(trainer.optimizer.param_groups[0]["lr"] / spec.lr)
-            trainer.train_one_step(step)
+    trainer, rates = Trainer(spec, Place()), []
+    for step in range(1, spec.training.steps + 1):
+        rates.append(trainer.optimizer.param_groups[0]["lr"] / spec.lr)
+        trainer.train_one_step(step)
     return rates
 
 

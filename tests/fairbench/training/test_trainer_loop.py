@@ -12,7 +12,6 @@ from torch.utils._pytree import tree_leaves
 from fairbench.arenas.registry import ARENAS
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
-from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer, evaluate
 
@@ -21,13 +20,6 @@ pytestmark = pytest.mark.xdist_group("trainer_loop")
 
 META = torch.device("meta")
 WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
-
-
-@pytest.fixture(autouse=True)
-def single_thread():
-    """As in a trial: a process with threads could not be forked by the tests that follow."""
-    with one_thread():
-        yield
 
 
 def spec_of(arena, optimizer="AdamW", **data):

@@ -17,7 +17,6 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.plan import arms, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
-from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
@@ -79,10 +78,7 @@ def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs, precision):
     spec = as_final(specs[0])
     spec = replace(spec, training=replace(spec.training, precision=precision))
     record = trial(spec)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     model, losses = bare_loop(spec)
-    torch.set_num_threads(threads)
     assert record.result.hashes.final_weights == sha_of(model)
     windows = torch.tensor(losses).view(-1, 5).mean(dim=1).tolist()
     assert [*record.details.loss_curve.points("loss")] == [(5 * (i + 1), loss) for i, loss in enumerate(windows)]
@@ -124,10 +120,8 @@ def test_the_mechanism_is_recorded(specs):
     spec = as_final(next(spec for spec in specs if spec.optimizer.name == "PsiLogic"))
     record = trial(spec)
     mechanism = record.details.mechanism
-    totals, tensors = (
-        mechanism.totals,
-        len(mechanism.tensors["acted"]),
-    )  # EMAs from zero keep the gate open for 68 steps
+    totals, tensors = mechanism.totals, len(mechanism.tensors["acted"])
+    # EMAs from zero keep the gate open for 68 steps
     assert totals["acted"] == totals["fired"] == totals["tensor_steps"] == tensors * spec.training.steps
     assert 0 < totals["cancellation"] < totals["weight_decay"]
     assert mechanism.course.steps == record.details.loss_curve.steps
@@ -146,12 +140,11 @@ def test_the_path_length_of_the_weights_by_hand(specs):
     """Sampled in every step, it is the sum of the lengths of all changes."""
     sgd = with_optimizer(as_final(specs[0]), "torch.optim:SGD")
     spec = replace(sgd, training=replace(sgd.training, log_every=1, steps=6, evaluations=1, warmup_steps=1))
-    with one_thread():
-        training, length = Trainer(spec, Place()), 0.0
-        for step in range(1, 7):
-            before = [p.detach().clone() for p in training.params]
-            training.train_one_step(step)
-            length += sum(float((p.detach() - q).norm()) for p, q in zip(training.params, before, strict=True))
+    training, length = Trainer(spec, Place()), 0.0
+    for step in range(1, 7):
+        before = [p.detach().clone() for p in training.params]
+        training.train_one_step(step)
+        length += sum(float((p.detach() - q).norm()) for p, q in zip(training.params, before, strict=True))
     assert trial(spec).result.path_length == pytest.approx(length, rel=1e-5)
 
 

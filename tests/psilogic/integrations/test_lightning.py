@@ -132,10 +132,8 @@ def test_optimizers_by_hand_of_several_kinds(lightning) -> None:
         automatic_optimization = False
 
         def configure_optimizers(self):
-            kinds = PsiLogic, torch.optim.SGD, PsiLogic
-            one, sgd, two = (
-                kind(self.layers[i].parameters(), lr=0.02) for i, kind in zip((0, 1, 3), kinds, strict=True)
-            )
+            kinds = {0: PsiLogic, 1: torch.optim.SGD, 3: PsiLogic}
+            one, sgd, two = (kind(self.layers[i].parameters(), lr=0.02) for i, kind in kinds.items())
             # from Python 3.12 on Lightning does not accept its own wrapper here, of AdamW neither
             return [LightningOptimizer(one) if sys.version_info < (3, 12) else one, sgd, two]
 
@@ -149,9 +147,8 @@ def test_optimizers_by_hand_of_several_kinds(lightning) -> None:
             pass
 
     memory, callback = lightning.Memory(), lightning.ChaosMonitor(per_tensor=True)
-    lightning.fit(
-        Adversaries(), classification_batches(6), max_steps=-1, max_epochs=1, logger=memory, callbacks=[callback]
-    )
+    options = {"max_steps": -1, "max_epochs": 1, "logger": memory, "callbacks": [callback]}
+    lightning.fit(Adversaries(), classification_batches(6), **options)
     steps = [{row.name: row.steps for row in watching.read()} for watching in callback.monitors]
     assert steps == [{"layers.0.weight": 6, "layers.0.bias": 6}, {"layers.3.weight": 2, "layers.3.bias": 2}]
     assert {"chaos/gate_share/0", "chaos/gate_share/1", "chaos/gn/layers.3.bias"} <= memory.logged[5].keys()

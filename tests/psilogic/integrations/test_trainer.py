@@ -23,9 +23,7 @@ class Classifier(torch.nn.Module):
 
 
 def examples():
-    return [
-        {"features": x, "labels": y} for batch in classification_batches(8, size=4) for x, y in zip(*batch, strict=True)
-    ]
+    return [{"features": x, "labels": y} for z in classification_batches(8, size=4) for x, y in zip(*z, strict=True)]
 
 
 def trainer(directory, model, data, optimizer, **arguments):

@@ -97,12 +97,8 @@ def test_every_parameter_is_in_one_group_and_vectors_norms_positions_and_tokens_
     assert sorted(id(p) for group in groups for p in group["params"]) == sorted(map(id, trained.values()))
     assert all(group["params"] for group in groups)
     assert len({group["name"] for group in groups}) == len(groups)
-    norms = {
-        f"{path}.{name}"
-        for path, module in model.named_modules()
-        if type(module).__name__ in NORMS
-        for name, _ in module.named_parameters()
-    }
+    of_norms = [(path, x) for path, x in model.named_modules() if type(x).__name__ in NORMS]
+    norms = {f"{path}.{name}" for path, module in of_norms for name, _ in module.named_parameters()}
     assert norms
     vectors = {name for name, p in trained.items() if p.ndim < 2 or name.endswith("bias")}
     rows = table(model, builder)

@@ -23,9 +23,8 @@ class Block(nn.Module):
 
     def __init__(self, mask: Tensor | None, **attributes: object) -> None:
         super().__init__()
-        self.qkv, self.out, self.up, self.down = (
-            nn.Linear(*shape) for shape in ((16, 48), (16, 16), (16, 64), (64, 16))
-        )
+        shapes = (16, 48), (16, 16), (16, 64), (64, 16)
+        self.qkv, self.out, self.up, self.down = (nn.Linear(*shape) for shape in shapes)
         self.norm = nn.LayerNorm(16)
         if mask is not None:
             self.register_buffer("mask", mask, persistent=False)
@@ -220,9 +219,8 @@ def test_the_choice_and_its_reason_are_logged(caplog):
         psilogic.auto(nn.Sequential(nn.Conv2d(3, 8, 3)), 0.01, 100)
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("psilogic", "INFO")
-    assert record.getMessage() == (
-        "psilogic.auto chose PsiLogicViT for a Sequential: convolutions in two or three dimensions"
-    )
+    said = "psilogic.auto chose PsiLogicViT for a Sequential: convolutions in two or three dimensions"
+    assert record.getMessage() == said
 
 
 @pytest.mark.parametrize(

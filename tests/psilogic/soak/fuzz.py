@@ -142,9 +142,8 @@ def each_step_is_foreach_in_float64(trial, run):
     flips = 0
     for t, after in enumerate(run.snapshots):
         before = run.snapshots[t - 1] if t else [{"param": x} for x in trial.initial]
-        twin = start(
-            trial, model([exact(x) for x in before], trial.shared), foreach=False, fused=None, bf16_update="nearest"
-        )
+        params = model([exact(x) for x in before], trial.shared)
+        twin = start(trial, params, foreach=False, fused=None, bf16_update="nearest")
         for p, x in zip(twin.params, before, strict=True):
             twin.optimizer.state[p] = {
                 name: value.to(p.dtype if name.startswith("exp") else CLOCKS.get(name, torch.float64), copy=True)
@@ -283,11 +282,9 @@ def a_disturbed_run_is_the_undisturbed_one(trial, run):
 
 
 CHECKS = [
-    each_step_is_foreach_in_float64,
-    the_training_is_that_of_the_reference,
-    threads_change_no_bit,
+    each_step_is_foreach_in_float64, the_training_is_that_of_the_reference, threads_change_no_bit,
     a_disturbed_run_is_the_undisturbed_one,
-]
+]  # fmt: skip
 
 
 def attempt(trial: Trial, counts: Counter) -> list:

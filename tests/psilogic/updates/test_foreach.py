@@ -137,9 +137,8 @@ def test_factors_of_rows_lie_as_the_tensors_do():
     by_unit = torch.arange(11, dtype=torch.float64)
     rows = foreach.expanded_rows(by_unit, units, xs, DeviceTables())
     for x, factor, part in zip(xs, rows, by_unit.split(units), strict=True):
-        assert torch.equal(
-            factor, part.float().view(-1, *[1] * (x.ndim - 1)).expand_as(x) if x.ndim else part[0].float()
-        )
+        expected = part.float().view(-1, *[1] * (x.ndim - 1)).expand_as(x) if x.ndim else part[0].float()
+        assert torch.equal(factor, expected)
     assert rows[3].stride() == image.stride()
 
 
@@ -249,9 +248,8 @@ def test_launches_of_whole_models(shapes, capacity, adamws, most):
 
 def test_adamw_in_a_graph_takes_more_launches(monkeypatch):
     """With `capturable` torch divides by a list of 0-dim tensors, which is a launch for each."""
-    monkeypatch.setattr(
-        import_module("torch.optim.adam"), "_get_capturable_supported_devices", lambda *_, **__: ["meta"]
-    )
+    adam = import_module("torch.optim.adam")
+    monkeypatch.setattr(adam, "_get_capturable_supported_devices", lambda *_, **__: ["meta"])
     params = tensors_on_a_device(GPT2)
     adamw = torch.optim.AdamW(params, foreach=True, capturable=True)
     assert count(adamw, params).counts.total() == 312

@@ -34,9 +34,8 @@ def test_double_precision(execution, name, flags):
 PROCESSED = [  # configurations that need more than AdamW's part, and therefore blocks
     name for name, options in CONFIGURATIONS.items() if {*PROCESSING, "quantum_decay"} & options.keys()
 ]
-BLOCKS = [(17, name) for name in PROCESSED] + [
-    (size, name) for size in (1, 256) for name in TOGETHER if name in PROCESSED
-]
+BLOCKS = [(17, name) for name in PROCESSED]
+BLOCKS += [(size, name) for size in (1, 256) for name in TOGETHER if name in PROCESSED]
 
 
 @pytest.mark.parametrize(("block", "name"), BLOCKS)

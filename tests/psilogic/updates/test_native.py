@@ -137,13 +137,11 @@ def test_equal_elements_add_up():
 
 
 UNITS = {
-    "as they are": {},
-    "rows": {"agc_clip": 0.3, "grad_centralize": True},
-    "rows without AGC": {"grad_centralize": True},
-    "rows without centralization": {"agc_clip": 0.3},
+    "as they are": {}, "rows": {"agc_clip": 0.3, "grad_centralize": True},
+    "rows without AGC": {"grad_centralize": True}, "rows without centralization": {"agc_clip": 0.3},
     "tensors": {"agc_clip": 0.3, "agc_norm": "tensor"},
     "tensors and rows": {"agc_clip": 0.3, "agc_norm": "tensor", "grad_centralize": True},
-}
+}  # fmt: skip
 DECAYS = [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 64.0)]
 
 

@@ -196,9 +196,7 @@ def test_the_decision_spills_nothing(monkeypatch, arch):
     driver = install(monkeypatch, arch)
     for options in ({}, PRESET, {"agc_clip": 0.01, "agc_norm": "tensor", "adaptive_tau": False, "max_grad_norm": 1.0}):
         optimizer_on_the_device(monkeypatch, [(3, 40)], **options).step()
-    decisions = [
-        kernel for kernel in driver.compiled() if kernel.metadata.name in ("processing_kernel", "decide_kernel")
-    ]
+    decisions = [x for x in driver.compiled() if x.metadata.name in ("processing_kernel", "decide_kernel")]
     assert len(decisions) == 4
     for kernel in decisions:
         used = resources(kernel)

@@ -46,12 +46,8 @@ class Driver:
 
     def compiled(self):
         """Everything that was compiled."""
-        return [
-            compiled
-            for kernel in KERNELS
-            for caches in kernel.device_caches.values()
-            for compiled in caches[0].values()
-        ]
+        caches = [x for kernel in KERNELS for x in kernel.device_caches.values()]
+        return [compiled for x in caches for compiled in x[0].values()]
 
 
 def install(monkeypatch, arch=90):
