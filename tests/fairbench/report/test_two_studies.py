@@ -149,7 +149,7 @@ def test_the_command(tmp_path, capsys):
     assert page.bold == ["better"] * 2  # AdamW in vit, as A and as B judged it
     assert text.count(' changed" data-value') == 2 * 2  # both cells of Lion, in two arenas
     lion = next(row for row in page.tables["values"] if row[:2] == ["vit", "Lion"])
-    assert lion[4].split() == ["0.7050", "±", "0.0071"]
+    assert lion[4].split() == ["0.705", "±", "0.007"]
     assert lion[5:] == ["–", "not compared", "B has a value in 2 of 3 seeds"]
     assert page.tables["costs"][1] == ["gpt", "AdamW", "0.001", "0.001", "1.00", "1.00"]
     rows = {name: csv.DictReader(io.StringIO((tmp_path / "out" / f"compare_{name}.csv").read_text())) for name in CSVS}
