@@ -191,7 +191,7 @@ def test_analyses_get_their_tables(page):
     assert page.tables["audit"][2] == ["clipping", "warn", "Clipped in 100% of steps.", "Look at it."]
     assert page.tables["causes"][1:] == [
         ["gpt", "AdamW → +chaos", "loss", "+0.010 [−0.020, +0.040]", "4", ""],
-        ["gpt", "AdamW → +chaos (the whole)", "loss", "+0.0300", "4", "no spread"],
+        ["gpt", "AdamW → +chaos (the whole)", "loss", "+0.030", "4", "no spread"],
     ]
     assert page.tables["ranking"][1][:5] == ["gpt", "AdamW", "0.5000", "1", "1"]
     assert page.tables["shocks"][1][2:6] == ["4", "0", "12.0", "30"]
@@ -224,7 +224,7 @@ def test_verdicts_have_the_longer_side_as_rows():
         table = Page(rendered(the_study, Records(finals(the_study, **scores)))).tables["verdicts"]
         assert table[0] == head
         assert [row[0] for row in table[1:]] == (["gpt", "vit"] if head[0] == "Arena" else ["AdamW", "Lion"])
-    assert table[1][1].startswith("▲ better +0.400 [")
+    assert table[1][1].startswith("▲ better +0.40 [")
     assert table[2][1].startswith("? inconclusive")
 
 
