@@ -116,7 +116,7 @@ def measured(mean: float | None, std: float | None) -> str:
 
 def mean_and_deviation(mean: float | None, std: float | None) -> str:
     """A mean with its standard deviation, if it has one, in one notation."""
-    if mean is None or std is None:
+    if mean is None or std is None or not isfinite(mean + std):
         return number(mean)
     return f"{measured(mean, std)}{PLUS_MINUS}{_notation(std, abs(mean))(std) if std else '0'}"
 
@@ -133,7 +133,7 @@ def column_of_means(rows: Sequence[tuple[float | None, float | None]]) -> list[s
 def column_of_intervals(rows: Sequence[tuple[float | None, float | None, float | None]]) -> list[str]:
     """Differences with their intervals, all with the number of decimals that the median width supports."""
     halves = [None if low is None or high is None else (high - low) / 2 for _, low, high in rows]
-    return _column(rows, [x if x and isfinite(x) else None for x in halves], interval, _with_ends)
+    return _column(rows, halves, interval, _with_ends)
 
 
 def _column(
@@ -151,7 +151,9 @@ def _column(
 
     finite = [[abs(x) for x in row if x is not None and isfinite(x)] for row in rows]
     largest = max((x for row in finite for x in row), default=0.0)
-    known = [x for x in spreads if x] or [median(row[0] for row in finite if row) / 100 if largest else 0.0]
+    known = [x for x in spreads if x and isfinite(x)] or [
+        median(row[0] for row in finite if row) / 100 if largest else 0.0
+    ]
     if not all(known) or not -4 <= _exponent(largest) < 7:
         return [alone(*row) for row in rows]
     usual = min(1 + _first_decimal(median(known)), DIGITS - 1 - _exponent(largest))
@@ -159,7 +161,7 @@ def _column(
     write = _decimals(places, 0)
 
     def fits(row: tuple[float | None, ...], spread: float | None) -> bool:
-        finite = row[0] is not None and all(x is None or isfinite(x) for x in row)
+        finite = row[0] is not None and all(x is None or isfinite(x) for x in (*row, spread))
         return finite and not (spread and _first_decimal(spread) > places)
 
     return [(together(write, *row) if fits(row, x) else alone(*row)) for row, x in zip(rows, spreads, strict=True)]
@@ -172,7 +174,7 @@ def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[s
     """
     from statistics import median
 
-    known = [abs(value) for value in values if value and isfinite(value)]
+    known = [abs(value) for value in values if value and abs(value) < 1e7]
     places = max(digits - 1 - _exponent(median(known)), 0) if known else 0
     write = _decimals(places, 0)
 

@@ -142,7 +142,12 @@ def values(title: str, attribute: str) -> Column:
 
 def differences(title: str, attribute: str) -> Column:
     """A column of an attribute that is a difference without an interval."""
-    return aligned(title, attribute, lambda numbers: column_of_intervals([(x, None, None) for x in numbers]))
+
+    def signed(values: Sequence[float | None]) -> list[str]:
+        texts = column_of_numbers(values)
+        return [f"+{text}" if value and value > 0 else text for value, text in zip(values, texts, strict=True)]
+
+    return aligned(title, attribute, signed)
 
 
 def percents(title: str, attribute: str) -> Column:

@@ -115,8 +115,8 @@ def test_the_csv_files_of_trials(tmp_path, check_files):
     even = ("0.001", "0.5000 (1.5)")
     assert page(tmp_path).tables["tuning"] == [
         ["Arena", "Optimizer", "Metric", "Default rate", *HEAD, "Settings", "Diverged", "Gain"],
-        [*ADAMW, *even, "0.5000 (1)", "0.5625 (1)", "0.6305 (1)", "0.7000 (1)", "4", "25%", "+0.2000"],
-        [*PSILOGIC, *even, "0.4250 (2)", "0.4438 (2)", "0.4684 (2)", "0.5000 (2)", "4", "0%", "0.0000"],
+        [*ADAMW, *even, "0.5000 (1)", "0.5625 (1)", "0.6305 (1)", "0.7000 (1)", "4", "25%", "+0.200"],
+        [*PSILOGIC, *even, "0.4250 (2)", "0.4438 (2)", "0.4684 (2)", "0.5000 (2)", "4", "0%", "0.000"],
     ]
 
 

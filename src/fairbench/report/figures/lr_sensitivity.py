@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from statistics import fmean, quantiles
 from typing import Any
 
@@ -98,8 +99,8 @@ def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) 
     low, _, high = quantiles((*full, *short), n=4)
     reach = 3 * (high - low)
     near = [*full, *(x for x in short if low - reach <= x <= high + reach)]
-    if len(near) < len(full) + len(short):
-        space = SPACE * (max(near) - min(near))
+    space = SPACE * (max(near) - min(near)) if near else 0.0
+    if len(near) < len(full) + len(short) and isfinite(reach + space):
         panel.axes.set_ylim(min(near) - space, max(near) + space)
 
 
