@@ -10,8 +10,6 @@ from fairbench.common.formatting import NONE, exact, merged, plural, rate
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import ResolvedSuite
 
-BY_PRESET = "by the preset"
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -53,7 +51,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
     resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
     chosen = {**plan.options, **plan.arenas.get(arm.arena, {})}
-    default = BY_PRESET if resolved.factory in PRESETS else "none"
+    default = "by the preset" if resolved.factory in PRESETS else "none"
     norm = results.study.suite.clip_norm(arm.optimizer)
     by_loop = [f"norm {exact(norm)}"] if norm > 0 else []
     extra = dict(arm.selected.extra) if arm.selected else {}

@@ -13,9 +13,6 @@ from fairbench.study.record import Details, Error, MechanismReport, Record, Resu
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import Setting
 
-NO_DETAILS = Details(Series(), Series(), None)
-"""Those of a trial that failed or is missing."""
-
 
 class Run(NamedTuple):
     """A planned trial and its record.
@@ -78,7 +75,8 @@ class Run(NamedTuple):
     @property
     def details(self) -> Details:
         """Curves and mechanism; empty when the trial failed or is missing, and of a record without its long parts."""
-        return (isinstance(self.record, WholeRecord) and self.record.details) or NO_DETAILS
+        known = isinstance(self.record, WholeRecord) and self.record.details
+        return known or Details(Series(), Series(), None)
 
     def curve(self, metric: str) -> dict[int, float]:
         """A metric on the validation split by step; empty when the trial failed or is missing."""

@@ -19,8 +19,6 @@ from fairbench.common.coercion import KeyPath, Wrong, build, is_json
 from fairbench.common.errors import UsageError, unknown
 from fairbench.suites.schema import ArenaPlan, Cell, Ladder, Suite, SuiteFile
 
-NEEDED = ("build_model", "loss", "scores")
-"""The methods that a subclass of `Arena` must define."""
 Named = Iterator[tuple[str, ArenaPlan]]
 """Arenas with their names."""
 
@@ -66,7 +64,7 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
     if not isinstance(facts, ArenaFacts):
         example = 'facts = ArenaFacts(title="my work", metrics={"loss": "min"})'
         raise UsageError(f"arena {reference!r} must have facts, as in: {example}; got {facts!r}")
-    for method in NEEDED:
+    for method in ("build_model", "loss", "scores"):
         if not _has(arena, method):
             raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.base.Arena")
     if not facts.metrics:

@@ -13,7 +13,6 @@ from fairbench.suites.stages import SPENDING, TESTS
 
 MOST = 10**9
 """Upper bound of steps, examples and sizes; anything larger is a typo."""
-PRECISIONS = ("float32", "bfloat16")
 REHEARSED = 3
 """Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
 MISSING = {"na", "n/a", "#na", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "null", "none"}
@@ -73,7 +72,7 @@ CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
     "breaks": ("rule", RULES),
     "final.spending": ("spending", SPENDING),
     "final.test": ("test", TESTS),
-    "training.precision": ("precision", PRECISIONS),
+    "training.precision": ("precision", ("float32", "bfloat16")),
     "training.schedule": ("schedule", SCHEDULES),
     "optimizers.*.schedule": ("schedule", SCHEDULES),
     "optimizers.*.needs": ("need of the training loop", [*NEEDS, *METHODS]),

@@ -100,9 +100,8 @@ def _median(rows: Sequence[Speedup]) -> float | None:
 
 def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:
     """The times of the optimizer's part of a step and of a whole step over the reference's; medians over arenas."""
-    by_arm = {(cost.arena, cost.optimizer): cost for cost in costs}
-    pairs = [(x, by_arm.get((x.arena, reference))) for x in costs if x.optimizer == name]
-    known = [(a, b) for a, b in pairs if b]
-    if not known:
+    theirs = {x.arena: x for x in costs if x.optimizer == reference}
+    pairs = [(x, theirs[x.arena]) for x in costs if x.optimizer == name and x.arena in theirs]
+    if not pairs:
         return None, None
-    return median(a.step_ms / b.step_ms for a, b in known), median(a.train_ms / b.train_ms for a, b in known)
+    return median(a.step_ms / b.step_ms for a, b in pairs), median(a.train_ms / b.train_ms for a, b in pairs)

@@ -37,13 +37,13 @@ class ShockCost:
     optimizer: str
     n: int
     diverged: int
-    excess: float | None
-    recovery: float | None
-    recovered: float | None
-    lost: float | None
-    lost_low: float | None
-    lost_high: float | None
-    note: str
+    excess: float | None = None
+    recovery: float | None = None
+    recovered: float | None = None
+    lost: float | None = None
+    lost_low: float | None = None
+    lost_high: float | None = None
+    note: str = ""
 
 
 def shock_costs(analyses: Analyses) -> list[ShockCost]:
@@ -57,27 +57,18 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
     suite, plan = results.study.suite, results.study.suite.arenas[arm.arena]
     twins = {run.seed: run for run in calm.final if run.status == "finished"}
     pairs = [(run, twins[run.seed]) for run in arm.final if run.status == "finished" and run.seed in twins]
+    about = (arm.arena, calm.arena, arm.optimizer, len(pairs), arm.count("diverged"))
+    if not pairs:
+        return ShockCost(*about, note="no seed finished in both")
     starts = shock_starts(plan.shock, plan.steps)
     curves = [(run.loss_curve, twin.loss_curve) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
-    more = fmean(excess(*pair, starts[0]) for pair in curves) if curves else None
+    more = fmean(excess(*pair, starts[0]) for pair in curves)
+    recovery, recovered = median(steps for steps, _ in waits), fmean(overcome for _, overcome in waits)
     sides, sign = [*zip(*pairs, strict=True)][::-1], suite.sign(arm.arena)  # the calm one first
     finals = ([sign * x for run in side if (x := run.metric("test", plan.metric)) is not None] for side in sides)
-    test = paired_t(*finals) if pairs else None
-    return ShockCost(
-        arena=arm.arena,
-        calm=calm.arena,
-        optimizer=arm.optimizer,
-        n=len(pairs),
-        diverged=arm.count("diverged"),
-        excess=more,
-        recovery=median(steps for steps, _ in waits) if waits else None,
-        recovered=fmean(overcome for _, overcome in waits) if waits else None,
-        lost=test.difference if test else None,
-        lost_low=test.ci_low if test else None,
-        lost_high=test.ci_high if test else None,
-        note=test.reason if test else "no seed finished in both",
-    )
+    test = paired_t(*finals)
+    return ShockCost(*about, more, recovery, recovered, test.difference, test.ci_low, test.ci_high, test.reason)
 
 
 def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:

@@ -139,7 +139,7 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
     about = {trend.optimizer: trend for trend in trends}
     smallest = min(plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell)
     judged = [about.get(x) or Trend(x, UNKNOWN, note=note) for x in suite.optimizers if x != reference]
-    rows = [_row(ladder, reference, metric, trend, law, smallest) for trend in judged]
+    rows = [_row(ladder, reference, metric, x, law, smallest) for x in judged]
     return Ladder(law and replace(law, arena=ladder, metric=metric), rows)
 
 
