@@ -118,7 +118,7 @@ def mean_and_deviation(mean: float | None, std: float | None) -> str:
     """A mean with its standard deviation, if it has one, in one notation."""
     if mean is None or std is None or not isfinite(mean + std):
         return number(mean)
-    return f"{measured(mean, std)}{PLUS_MINUS}{_notation(std, abs(mean))(std) if std else '0'}"
+    return _with_deviation(_notation(std, abs(mean)) if std else number, mean, std)
 
 
 def _with_deviation(write: Callable[..., str], mean: float, std: float | None) -> str:
