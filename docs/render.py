@@ -21,6 +21,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from functools import cache
+from math import sqrt
 from pathlib import Path
 
 from fairbench.analysis.statistics.significance import paired_t
@@ -69,6 +70,7 @@ def database(folder: Path) -> sqlite3.Connection:
     for name in WRITERS:
         connection.create_function(name, -1, getattr(formatting, name))
     connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
+    connection.create_function("sqrt", 1, sqrt)  # not every SQLite has it
     connection.create_aggregate("paired", 2, Paired)
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="") as file:
