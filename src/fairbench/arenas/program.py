@@ -74,9 +74,8 @@ def cores_and_gpus(task: str, model: Mapping[str, Any]) -> tuple[int, int]:
     return (model["cores"], model["gpus"]) if task == TASK else (1, 0)
 
 
-def program_table(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
+def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
     """The table of an arena with a program, completed to that of any other arena."""
-    path: KeyPath = ("arenas", name)
     own = {x.name for x in fields(ProgramOptions)}
     given = {**table.get("model", {}), **{key: table[key] for key in table if key in own}}
     options: ProgramOptions = build(ProgramOptions, given, path)

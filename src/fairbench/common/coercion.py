@@ -1,7 +1,7 @@
 """From plain values to declared types: dataclasses, as in `fairbench.suites.schema`, typed dicts, lists and numbers."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType
@@ -28,7 +28,7 @@ def build(cls: Any, value: Any, path: KeyPath) -> Any:
         return value
     kind, parts = get_origin(cls), get_args(cls)
     if is_typeddict(cls) or is_dataclass(cls):
-        return _with_keys(cls, value, path)
+        return cls(**build_keys(*_keys(cls), value, path, others=is_typeddict(cls)))
     if kind in (dict, Mapping):
         return {key: build(parts[1], item, (*path, key)) for key, item in _table(value, path).items()}
     if kind in (list, Sequence):
@@ -54,17 +54,18 @@ def _keys(cls: Any) -> tuple[Mapping[str, Any], list[str]]:
     return get_type_hints(cls), needed
 
 
-def _with_keys(cls: Any, value: Any, path: KeyPath) -> Any:
-    """A dataclass, of a table without other keys, or a typed dict, which may have more than the declared ones."""
-    (types, needed), built = _keys(cls), dict(_table(value, path))
-    for key in built if is_dataclass(cls) else ():
+def build_keys(
+    types: Mapping[str, Any], needed: Iterable[str], value: Any, path: KeyPath, others: bool = False
+) -> dict[str, Any]:
+    """A table with values of the declared types, of which some are needed; it may have no others unless `others`."""
+    built = dict(_table(value, path))
+    for key in () if others else built:
         if key not in types:
             raise Wrong((*path, key), unknown("key", key, types))
     for key in needed:
         if key not in built:
             raise Wrong((*path, key), "is missing")
-    built |= {key: build(part, built[key], (*path, key)) for key, part in types.items() if key in built}
-    return cls(**built)
+    return built | {key: build(part, built[key], (*path, key)) for key, part in types.items() if key in built}
 
 
 def _table(value: Any, path: KeyPath) -> Mapping[str, Any]:

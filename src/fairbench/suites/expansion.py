@@ -23,13 +23,20 @@ Named = Iterator[tuple[str, ArenaPlan]]
 """Arenas with their names."""
 
 
-def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena, whose `task` may be any class; that of a user's arena or program with all options."""
-    path, task = ("arenas", name), table.get("task") or name
+def arena_plan(name: str, table: Any) -> ArenaPlan:
+    """The plan that the table of an arena describes; its `task` may be any class, or it names a program."""
+    path = ("arenas", name)
+    plan: ArenaPlan = build(ArenaPlan, _completed(path, table) if isinstance(table, Mapping) else table, path)
+    return plan
+
+
+def _completed(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table of an arena at a path; that of a user's arena or program with its facts and all options."""
+    task = table.get("task") or path[-1]
     if "facts" in table:
         raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
     if names_program(table):
-        return program_table(name, table)
+        return program_table(path, table)
     if not isinstance(task, str) or task in ARENAS:
         return table
     reference = known_arenas().get(task, task)
@@ -43,15 +50,14 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     except UsageError as error:
         raise Wrong(where, error) from error
     full = {"data": {}, "model": {}, **arena.defaults, **table, "task": reference, "facts": asdict(facts)}
-    _, *of_model = inspect.signature(arena.build_model).parameters.values()
-    full["model"] = _arguments(of_model, full["model"], (*path, "model"))
-    if "source" not in build(dict[str, Any], full["data"], (*path, "data")):
+    given = build(dict[str, dict[str, Any]], {key: full[key] for key in ("data", "model")}, path)
+    arguments = {"model": [*inspect.signature(arena.build_model).parameters.values()][1:]}  # after the data
+    if "source" not in given["data"]:
         if not _has(arena, "load_data"):
             reason = 'needs a source, as in data = { source = "digits" }, or the arena a method load_data'
             raise Wrong((*path, "data"), reason)
-        of_data = [*inspect.signature(arena.load_data).parameters.values()]
-        full["data"] = _arguments(of_data, full["data"], (*path, "data"))
-    return full
+        arguments["data"] = [*inspect.signature(arena.load_data).parameters.values()]
+    return full | {key: _all_options(of, given[key], (*path, key)) for key, of in arguments.items()}
 
 
 def _has(arena: Arena, method: str) -> bool:
@@ -72,10 +78,11 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
     return facts
 
 
-def _arguments(arguments: Sequence[inspect.Parameter], given: Any, path: KeyPath) -> dict[str, Any]:
+def _all_options(arguments: Sequence[inspect.Parameter], given: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+    """The given options of a method with these arguments, and the defaults of the others."""
     options = {x.name: x.default for x in arguments if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
     takes_any = any(x.kind is x.VAR_KEYWORD for x in arguments)
-    for key in build(dict[str, Any], given, path):
+    for key in given:
         if key not in options and not takes_any:
             raise Wrong((*path, key), unknown("option", key, options))
     complete = {**options, **given}

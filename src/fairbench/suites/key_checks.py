@@ -1,14 +1,19 @@
-"""Checks of single keys of a suite: ranges, known words and names."""
+"""Checks of single keys of a suite: ranges, known words, and names."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from fairbench.arenas.registry import ARENAS
+from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import unknown
-from fairbench.optimizers.resolve import METHODS, NEEDS, SCHEDULES, names_methods
-from fairbench.suites.schema import RULES, Suite
+from fairbench.data.datasets.registry import DATASETS
+from fairbench.optimizers.resolve import METHODS, NEEDS, SCHEDULES, known_optimizers, names_methods
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.schema import ALL, ALL_ARENAS, RULES, ArenaPlan, Suite
 from fairbench.suites.stages import SPENDING, TESTS
 
 MOST = 10**9
@@ -68,27 +73,22 @@ RANGES: Mapping[str, Range] = {
     "optimizers.*.lr_scale": POSITIVE,
 }
 """The range of each key; "*" stands for every name."""
-CHOICES: Mapping[str, tuple[str, Iterable[str]]] = {
-    "breaks": ("rule", RULES),
-    "final.spending": ("spending", SPENDING),
-    "final.test": ("test", TESTS),
-    "training.precision": ("precision", ("float32", "bfloat16")),
-    "training.schedule": ("schedule", SCHEDULES),
-    "optimizers.*.schedule": ("schedule", SCHEDULES),
-    "optimizers.*.needs": ("need of the training loop", [*NEEDS, *METHODS]),
-}
-"""The kind and the known values of each key that has words."""
 
 
 def check_values(suite: Suite) -> None:
-    """Raise `Wrong` for the first key with a value that is out of its range or unknown."""
+    """Raise `Wrong` for the first value that is out of its range or unknown, or name that some file would change."""
     for key, allowed in RANGES.items():
         for path, value in _values(suite, key):
             allowed.check(path, value)
-    for key, (kind, known) in CHOICES.items():
-        for path, value in _values(suite, key):
-            words = [value] if isinstance(value, str) else value or ()
-            check_known(path, kind, [x for x in words if key != "optimizers.*.needs" or not names_methods(x)], known)
+    check_known(("breaks",), "rule", suite.breaks, RULES)
+    check_known(("final", "spending"), "spending", [suite.final.spending], SPENDING)
+    check_known(("final", "test"), "test", [suite.final.test], TESTS)
+    check_known(("training", "precision"), "precision", [suite.training.precision], ("float32", "bfloat16"))
+    check_known(("training", "schedule"), "schedule", [suite.training.schedule], SCHEDULES)
+    for name, arena in suite.arenas.items():
+        _check_arena(suite, name, arena)
+    for name, optimizer in suite.optimizers.items():
+        _check_optimizer(name, optimizer)
 
 
 def _values(suite: Suite, key: str) -> list[tuple[KeyPath, Any]]:
@@ -99,6 +99,61 @@ def _values(suite: Suite, key: str) -> list[tuple[KeyPath, Any]]:
         else:
             found = [((*path, name), getattr(part, name)) for path, part in found]
     return found
+
+
+def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
+    path = ("arenas", name)
+    if not re.fullmatch(r"[\w.\- ]+", name):  # as a command can have it
+        raise Wrong(path, f"must be made of letters, digits, spaces, '_', '-' and '.', got {name!r}")
+    if name == ALL_ARENAS:
+        raise Wrong(path, f"must not be {ALL_ARENAS!r}, which stands for all of them in tables; rename it")
+    _check_name(path, name)
+    if arena.facts is None:
+        check_known((*path, "task") if arena.task else path, "arena", [suite.task(name)], ARENAS)
+    facts = suite.facts(name)
+    for metric in facts.metrics:
+        _check_name((*path, "metric"), metric)
+    check_known((*path, "metric"), "metric", [arena.metric], facts.metrics)
+    check_known((*path, "schedule"), "schedule", filter(None, [arena.schedule]), SCHEDULES)
+    check_known((*path, "tuned_on"), "arena", filter(None, [arena.tuned_on]), suite.arenas)
+    if "source" in arena.data or arena.facts is None:
+        fitting = [key for key, x in DATASETS.items() if x.kind == facts.kind and x.labelled >= facts.labelled]
+        remark = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
+        source = str(arena.data.get("source"))
+        check_known((*path, "data", "source"), "source for this arena", [source], fitting, remark)
+    if arena.shock:
+        shocks = [key for key, x in SHOCKS.items() if facts.kind in x.kinds]
+        check_known((*path, "shock", "kind"), "shock for this arena", [str(arena.shock.get("kind"))], shocks)
+
+
+def _check_optimizer(name: str, plan: OptimizerPlan) -> None:
+    path = ("optimizers", name)
+    _check_name(path, name)
+    if name == ALL:
+        raise Wrong(path, f"must not be {ALL!r}, which stands for every optimizer in compare.baselines; rename it")
+    if not plan.factory:
+        check_known(path, "optimizer", [name], known_optimizers(), '; a custom one needs factory = "module:Class"')
+    check_known((*path, "schedule"), "schedule", [] if plan.schedule is None else [plan.schedule], SCHEDULES)
+    words = [need for need in plan.needs or () if not names_methods(need)]
+    check_known((*path, "needs"), "need of the training loop", words, [*NEEDS, *METHODS])
+
+
+def check_references(suite: Suite) -> None:
+    """Raise `Wrong` for the first name of an arena or an optimizer that the suite lacks, or has twice in a list."""
+    for name, optimizer in suite.optimizers.items():
+        for arena in optimizer.arenas:
+            check_known(("optimizers", name, "arenas", arena), "arena", [arena], suite.arenas)
+    check_known(("reference",), "optimizer", [suite.reference], suite.optimizers)
+    for key, names in vars(suite.compare).items():
+        if names != [ALL] or key == "optimizers":
+            check_known(("compare", key), "optimizer", names, suite.optimizers)
+        if len(set(names)) < len(names):
+            raise Wrong(("compare", key), f"must name each optimizer once, got {names}")
+    if len(suite.optimizers) > 1 and not suite.pairs:
+        raise Wrong(("compare",), "has no pair of two; name an optimizer and another one as its baseline")
+    check_known(("controls",), "optimizer", suite.controls, suite.optimizers)
+    if suite.controls and len(set(suite.controls)) < max(len(suite.controls), 2):
+        raise Wrong(("controls",), f"must have two or more optimizers, each once, got {suite.controls}")
 
 
 def check_known(path: KeyPath, kind: str, words: Iterable[str], known: Iterable[str], remark: str = "") -> None:
@@ -114,7 +169,7 @@ def check_rising(path: KeyPath, values: Sequence[float]) -> None:
         raise Wrong(path, f"must be positive numbers that rise, got {values}")
 
 
-def check_name(path: KeyPath, name: str) -> None:
+def _check_name(path: KeyPath, name: str) -> None:
     """Raise `Wrong` unless the name of an arena, an optimizer or a metric stays what it is in every file."""
     if not name.isprintable() or " ".join(name.split()) != name or not name:
         raise Wrong(path, f"must be printable and not blank, without spaces at its ends or in a row, got {name!r}")

@@ -10,7 +10,7 @@ from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.toml import tomllib
 from fairbench.suites.checks import NAME, check_file, check_suite
-from fairbench.suites.expansion import completed, expanded
+from fairbench.suites.expansion import arena_plan, expanded
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite, SuiteFile
 
@@ -41,8 +41,8 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
         allowed = "letters, digits, '_', '-' and '.'"
         raise UsageError(f"{name_or_path}: a suite is named by its file, and a name has only {allowed}; rename it")
     with _located(file.name, text, overrides):
-        tables: dict[str, dict[str, Any]] = build(dict[str, dict[str, Any]], content.get("arenas", {}), ("arenas",))
-        arenas = {arena: completed(arena, table) for arena, table in tables.items()}
+        tables: dict[str, Any] = build(dict[str, Any], content.get("arenas", {}), ("arenas",))
+        arenas = {arena: arena_plan(arena, table) for arena, table in tables.items()}
         suite_file: SuiteFile = build(SuiteFile, {**content, "name": name, "arenas": arenas}, ())
         check_file(suite_file)
         suite = overridden(expanded(suite_file), overrides)

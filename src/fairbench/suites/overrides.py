@@ -6,13 +6,13 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from fairbench.arenas.registry import ARENAS, known_arenas
-from fairbench.common.coercion import KeyPath, Wrong, build
+from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import module_and_name
 from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, WARMUP, OptimizerPlan
-from fairbench.suites.expansion import completed
+from fairbench.suites.expansion import arena_plan
 from fairbench.suites.schema import ALL, ArenaPlan, Compare, Suite
 from fairbench.suites.settings import with_settings
 from fairbench.suites.stages import Sweep
@@ -178,15 +178,13 @@ def _named(
 
 
 def _user_arena(name: str, task: str) -> ArenaPlan:
-    path = ("arenas", name)
     try:
-        plan: ArenaPlan = build(ArenaPlan, completed(name, {"task": task}), path)
+        return arena_plan(name, {"task": task})
     except Wrong as wrong:
-        key = ".".join(wrong.path[len(path) :])
+        key = ".".join(wrong.path[2:])
         place = f"the arena's defaults or in a suite file's [arenas.{name}]"
         remedy = "" if key in ("", "task") else f"; define it in {place}"
         raise UsageError(f"--arenas {task}: {key}: {wrong.reason}{remedy}") from None
-    return plan
 
 
 def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:

@@ -7,10 +7,12 @@ drivers, and after every interruption.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import log, prod
+from math import inf, isfinite, log, prod
 from typing import Any
 
+from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.grouping import grouped
+from fairbench.optimizers.spec import WARMUP
 from fairbench.suites.stages import Final, Sweep
 
 Extra = tuple[tuple[str, Any], ...]
@@ -130,6 +132,16 @@ class Search:
         """
         return float(f"{self.scale * self.sweep.lr_min * self._ratio**index:.6g}")
 
+    def check_rates(self, path: KeyPath) -> None:
+        """Raise `Wrong` for a key unless all rates that may be tried are distinct, positive and finite."""
+        beyond = self.sweep.points + 2 * max(self.sweep.budget - self.sweep.points, 0)
+        try:
+            rates = [self.rate(index) for index in range(-beyond, self.sweep.points + beyond)]
+        except OverflowError:
+            raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
+        if not (rates[0] > 0 and rates[-1] < inf and len(set(rates)) == len(rates)):
+            raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
+
     def index(self, lr: float) -> float:
         """The index of a rate; fractions lie between the points of the grid."""
         return round(log(lr / self.rate(0)) / log(self._ratio), 4)
@@ -159,6 +171,30 @@ class Untuned(Search):
 def search_for(sweep: Sweep, lr_scale: float, lr: float | None, lacks: Iterable[str] = ()) -> Search:
     """The search for an optimizer: the suite's, with rates times `lr_scale`, or none if it has a fixed `lr`."""
     return Untuned(sweep, lr) if lr is not None else Search(sweep, lr_scale, frozenset(lacks))
+
+
+def check_sweep(sweep: Sweep) -> None:
+    """Raise `Wrong` for the first error in the search of a suite, apart from the ranges of single keys."""
+    if sweep.lr_max <= sweep.lr_min:
+        raise Wrong(("sweep", "lr_max"), f"must be above lr_min = {sweep.lr_min}, got {sweep.lr_max}")
+    if 0 < sweep.budget < sweep.points:
+        raise Wrong(("sweep", "budget"), f"must be at least points = {sweep.points}, got {sweep.budget}")
+    for name, values in sweep.extra.items():
+        path = ("sweep", "extra", name)
+        if name == "lr":
+            raise Wrong(path, "is always searched, from lr_min to lr_max; leave it out")
+        least = 0.0 if name in ("weight_decay", WARMUP) else -inf
+        if name == WARMUP and not all(type(value) is int for value in values):
+            raise Wrong(path, f"must be whole numbers of steps, got {values}")
+        for value in values:
+            for each in value if isinstance(value, list) else [value]:
+                if not isinstance(each, bool | int | float | str):
+                    raise Wrong(path, f"must be numbers, strings, true or false, or lists of them, got {value!r}")
+                if not isinstance(each, str) and not (isfinite(each) and each >= least):
+                    raise Wrong(path, f"must be finite{' and not negative' * (least == 0)}, got {value!r}")
+        if len(values) < 2 or len(set(canonical(values))) < len(values):
+            raise Wrong(path, f"must be two or more values, each once, got {values}")
+    Search(sweep).check_rates(("sweep", "points"))
 
 
 def canonical(values: Iterable[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.common.coercion import KeyPath, build
 from fairbench.common.errors import UsageError, pick, unknown
 from fairbench.common.toml import tomllib
-from fairbench.suites.expansion import completed
+from fairbench.suites.expansion import arena_plan
 from fairbench.suites.schema import Suite
 
 FORM = "AdamW.weight_decay=0.1, training.clip_norm=0 or arenas.vit.steps=100"
@@ -35,8 +35,7 @@ def with_settings(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     changed = [change(tables, key, value) for key, value in settings.items()]
     for name, known in facts.items():
         if ("arenas", name) in (path[:2] for path in changed):  # the class of a user's arena knows its options
-            table = build(dict[str, Any], tables["arenas"][name], ("arenas", name))
-            tables["arenas"][name] = completed(name, table)
+            tables["arenas"][name] = arena_plan(name, tables["arenas"][name])
         else:
             tables["arenas"][name]["facts"] = known
     replaced: Suite = build(Suite, tables, ())
