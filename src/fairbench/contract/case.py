@@ -79,18 +79,15 @@ class Case:
             trainer.train_one_step()
         return trainer
 
-    @property
-    def needs(self) -> OptimizerNeeds:
-        return OptimizerNeeds(self.optimizer.needs, self.spec(self.best.lr).training)
-
 
 class SmallTraining:
     """A training of another model than that of the task, at the best rate; its steps are those of a `Trainer`."""
 
     def __init__(self, case: Case, model: nn.Module, loss: Callable[[], Tensor]) -> None:
-        self.optimizer, self.needs = build_optimizer(case.spec(case.best.lr).optimizer, model), case.needs
-        self._loss, self._step = loss, self.needs.step_of(self.optimizer)
-        self.needs.switch(self.optimizer, "train")
+        spec, self._loss = case.spec(case.best.lr), loss
+        self.optimizer = build_optimizer(spec.optimizer, model)
+        self.needs = OptimizerNeeds(self.optimizer, spec.optimizer.needs, spec.training)
+        self.needs.switch("train")
 
     def gradients(self, clipped: bool = True) -> Tensor:
         self.optimizer.zero_grad()
@@ -102,7 +99,7 @@ class SmallTraining:
         """Take one step; returns the seconds without those of the first gradients."""
         self.gradients()
         began = time.perf_counter()
-        self.needs.step(self.optimizer, self._step, self.gradients)
+        self.needs.step(self.gradients)
         return time.perf_counter() - began
 
 
@@ -126,7 +123,7 @@ def train_at(case: Case, lr: float) -> ShortTraining:
 def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
     """Take a training step; returns the results of `look` right before and right after the optimizer's own step."""
     seen: list[Seen] = []
-    step = trainer.step
+    step = trainer.needs.own_step
 
     def watched(*arguments: Any) -> Any:
         seen.append(look())
@@ -134,9 +131,9 @@ def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]
         seen.append(look())
         return value
 
-    trainer.step = watched
+    trainer.needs.own_step = watched
     trainer.train_one_step()
-    trainer.step = step
+    trainer.needs.own_step = step
     return seen[0], seen[1]
 
 

@@ -6,12 +6,13 @@ from torch.nn.functional import cross_entropy
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import Case, SmallTraining, around_step, tensors, weights
+from fairbench.training.optimizer_needs import recomputes
 
 
 @check("gradients untouched", "warn", "work on a copy: p.grad may be accumulated, logged or clipped after the step")
 def gradients_untouched(case: Case) -> tuple[Severity, str]:
     """A step does not change p.grad."""
-    if case.needs.recomputes:
+    if recomputes(case.optimizer.needs):
         return "note", "not tried: it has them computed several times"
     trainer = case.training(1)
 
@@ -29,7 +30,7 @@ def gradients_untouched(case: Case) -> tuple[Severity, str]:
 @check("missing gradients", "fail", "skip a parameter whose p.grad is None, and create its state at its first gradient")
 def missing_gradients(case: Case) -> tuple[Severity, str]:
     """A parameter without a gradient does not move, and is trained once it has one."""
-    if case.needs.recomputes:
+    if recomputes(case.optimizer.needs):
         return "note", "not tried: it has all gradients computed again"
     trainer = case.training(0)
     idle = trainer.params[0]

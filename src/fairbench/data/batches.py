@@ -28,7 +28,7 @@ class Batches:
         self._order, self._taken = order.to(data.train.inputs.device), 0
         self._augmentation = torch.Generator(device).manual_seed(seed)
 
-    def next(self) -> Split:
+    def __next__(self) -> Split:
         """The next batch as inputs of the model, on the device."""
         batch = self._data.train[self._order[self._taken]]
         self._taken += 1

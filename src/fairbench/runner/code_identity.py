@@ -35,6 +35,7 @@ TRIAL = (
     "fairbench.training.trial",
     "fairbench.training.trainer",
     "fairbench.training.determinism",
+    "fairbench.training.digests",
     "fairbench.training.phase_timer",
     "fairbench.training.optimizer_needs",
     "fairbench.training.mechanism",

@@ -4,7 +4,6 @@ It states its trial and the environment that it was written in, and has a digest
 ignores checksums when it reads. A checkpoint that is damaged or from a different environment is not used.
 """
 
-import hashlib
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
-from torch import Tensor
 from torch.serialization import default_restore_location
 
 from fairbench.common.errors import Paused, UsageError
@@ -21,32 +19,12 @@ from fairbench.common.files import replacing
 from fairbench.common.processes import handling
 from fairbench.common.terminal import say
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.digests import content_digest
 from fairbench.training.environment import environment
 from fairbench.training.place import Place
 
 State = dict[str, Any]
 """Plain values and tensors, in dicts, lists and tuples."""
-
-
-def content_digest(value: Any) -> str:
-    """sha256 of a state, bit by bit."""
-    sha = hashlib.sha256()
-
-    def add(value: Any) -> None:
-        text = repr(value) if not isinstance(value, Tensor | Mapping | list | tuple) else ""
-        if isinstance(value, Tensor):
-            sha.update(f"{value.dtype} {tuple(value.shape)}".encode())
-            sha.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-        elif isinstance(value, Mapping | list | tuple):
-            text = str(len(value))
-            for each in value:
-                add(each)
-                if isinstance(value, Mapping):
-                    add(value[each])
-        sha.update(f"{type(value).__name__} {text};".encode())
-
-    add(value)
-    return sha.hexdigest()
 
 
 def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None:

@@ -1,6 +1,5 @@
 """What makes a training reproducible: the order of sums, and the global random generators."""
 
-import hashlib
 import os
 import random
 from collections.abc import Iterator
@@ -9,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 
 @contextmanager
@@ -24,30 +22,17 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def same_order(deterministic: bool) -> Iterator[None]:
-    """Use torch's deterministic algorithms on a GPU, where they exist; on a CPU sums have one order anyway."""
+def same_order(deterministic: bool, device: str) -> Iterator[None]:
+    """Use one thread, and on the device "cuda", if asked, torch's deterministic algorithms, where they exist."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # writes everything twice
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    torch.use_deterministic_algorithms(deterministic and device == "cuda", warn_only=True)
     try:
-        yield
+        with one_thread():
+            yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-
-
-def weights_hash(model: nn.Module) -> str:
-    """sha256 of every parameter and buffer, bit by bit; with DTensors every process of their mesh must call it."""
-    sha = hashlib.sha256()
-    for name, value in model.state_dict().items():
-        sha.update(name.encode())
-        sha.update(tensor_bytes(value.full_tensor() if hasattr(value, "full_tensor") else value))
-    return sha.hexdigest()
-
-
-def tensor_bytes(tensor: torch.Tensor) -> bytes:
-    """The bytes of a tensor's values, wherever it is."""
-    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 
 def generator_states(device: torch.device) -> dict[str, Any]:

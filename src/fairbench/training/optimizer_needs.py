@@ -4,8 +4,9 @@ The words are those of `fairbench.optimizers.resolve.NEEDS`; the loop knows no o
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,14 +22,19 @@ UNCOMPILED = ("create_graph", "closure")
 """Needs that torch.compile excludes: compiled gradients have no derivative, a compiled step calls no closure."""
 
 
+def recomputes(needs: Iterable[str]) -> bool:
+    """Whether an optimizer with these needs has gradients computed again in every step."""
+    return any(need == "closure" or PARTS.fullmatch(need) for need in needs)
+
+
 class OptimizerNeeds:
-    """The needs of one optimizer in one training.
+    """An optimizer in one training, and what it needs of the loop.
 
     Raises:
         UsageError: the training is compiled, and a need excludes that.
     """
 
-    def __init__(self, needs: Sequence[str], training: TrainingSpec) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, needs: Sequence[str], training: TrainingSpec) -> None:
         for need in UNCOMPILED:
             if training.compile and need in needs:
                 raise UsageError(
@@ -40,10 +46,11 @@ class OptimizerNeeds:
         self.constant_lr = "constant_lr" in needs
         self._parts = [part for need in needs if PARTS.fullmatch(need) for part in need.split(" then ")]
         self._calls = [(call[1], int(call[2]), bool(call[3])) for call in map(CALL.fullmatch, needs) if call]
-        self._closure = "closure" in needs
-        self.recomputes = self._closure or bool(self._parts)
-        self._modes = "modes" in needs
+        self._closure, self._modes = "closure" in needs, "modes" in needs
         self._mode, self.steps, self._compile = "", 0, training.compile
+        self._optimizer = optimizer
+        if self._parts:  # the schedule warns if a step was never called
+            optimizer._opt_called = True  # type: ignore[attr-defined]
 
     @property
     def methods(self) -> set[str]:
@@ -55,12 +62,11 @@ class OptimizerNeeds:
         """The context of the forward pass: fast attention kernels are off if second derivatives are needed."""
         return sdpa_kernel(SDPBackend.MATH) if self.create_graph else nullcontext()
 
-    def step_of(self, optimizer: torch.optim.Optimizer) -> Callable[[Again], None]:
-        """The step of an optimizer, or what takes its place, as a function of the closure."""
-        if self._parts:  # the schedule warns if a step was never called
-            optimizer._opt_called = True  # type: ignore[attr-defined]
-        parts = [getattr(optimizer, part) for part in self._parts]
-        whole: Callable[..., Any] = torch.compile(optimizer.step) if self._compile else optimizer.step
+    @cached_property
+    def own_step(self) -> Callable[[Again], None]:
+        """The step of the optimizer, which a schedule may have wrapped, or what takes its place; for `step`."""
+        parts = [getattr(self._optimizer, part) for part in self._parts]
+        whole: Callable[..., Any] = torch.compile(self._optimizer.step) if self._compile else self._optimizer.step
 
         def step(again: Again) -> None:
             if not parts:
@@ -72,21 +78,21 @@ class OptimizerNeeds:
 
         return step
 
-    def step(self, optimizer: torch.optim.Optimizer, step: Callable[[Again], None], again: Again) -> None:
-        """Everything that a training does with an optimizer in a step once the gradients are there, see `step_of`."""
-        step(again)
+    def step(self, again: Again) -> None:
+        """Everything that a training does with the optimizer in a step once the gradients are there."""
+        self.own_step(again)
         for method, every, with_gradients in self._calls:
             if self.steps % every == 0:
                 if with_gradients:
                     again(clipped=False)
-                getattr(optimizer, method)()
+                getattr(self._optimizer, method)()
         self.steps += 1
-        optimizer.zero_grad()
+        self._optimizer.zero_grad()
 
-    def switch(self, optimizer: torch.optim.Optimizer, mode: str) -> None:
+    def switch(self, mode: str) -> None:
         """Switch an optimizer that has modes to "train" or "eval": each mode has different weights."""
         if self._modes and mode != self._mode:
-            getattr(optimizer, mode)()
+            getattr(self._optimizer, mode)()
             self._mode = mode
 
     def state_dict(self) -> dict[str, Any]:

@@ -26,12 +26,6 @@ class Clock:
     def read(self) -> None:
         """Bring `seconds` up to date; the caller has just waited for the device anyway."""
 
-    def state_dict(self) -> dict[str, float]:
-        return dict(self.seconds)
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        self.seconds = dict(state)
-
 
 class GpuClock(Clock):
     """A clock of a GPU's own time: its phases end with events, which `read` evaluates."""

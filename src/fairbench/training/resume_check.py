@@ -5,7 +5,8 @@ import pickle
 import re
 from collections.abc import Callable
 
-from fairbench.training.checkpoint import content_digest, read_state, write_state
+from fairbench.training.checkpoint import read_state, write_state
+from fairbench.training.digests import content_digest
 from fairbench.training.trainer import Trainer
 from fairbench.training.unsaved import changed
 

@@ -21,7 +21,8 @@ from fairbench.optimizers.resolve import build_optimizer, facts_of
 from fairbench.optimizers.state import load_optimizer_state, optimizer_state
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
-from fairbench.training.determinism import generator_states, one_thread, set_generator_states, weights_hash
+from fairbench.training.determinism import generator_states, one_thread, set_generator_states
+from fairbench.training.digests import weights_hash
 from fairbench.training.environment import peak_memory, reset_peak_memory
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds
@@ -39,6 +40,8 @@ UNTIMED_STEPS = 10
 """The first steps of a timing trial, which create the optimizer's state, compile, and fill caches."""
 PROGRESS = ("done", "window", "loss_curve", "evaluations", "kept", "marks")
 """What a trainer has collected so far."""
+PARTS = ("model", "schedule", "batches", "shocks", "needs", "mechanism", "path_length")
+"""The parts of a trainer that have a state of their own."""
 CHUNK = 256
 """Examples of an evaluation that share a stream of random numbers, whatever the batch size."""
 
@@ -49,7 +52,6 @@ class Trainer:
     def __init__(self, spec: TrialSpec, place: Place) -> None:
         self.started = time.perf_counter()
         self.spec, self.plan, self.place = spec, spec.training, place
-        self.needs = OptimizerNeeds(spec.optimizer.needs, spec.training)
         self.device = torch.device(place.device)
         reset_peak_memory(self.device)
         self.clock = clock(self.device)
@@ -67,15 +69,15 @@ class Trainer:
         self.noise = torch.Generator(self.device).manual_seed(spec.seed)
         self.shocks = Shocks(self.plan.shock, self.plan.steps, spec.seed, self.device)
         self.optimizer = build_optimizer(spec.optimizer, self.model)
-        constant = self.needs.constant_lr
-        self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.plan, constant=constant))
+        self.needs = OptimizerNeeds(self.optimizer, spec.optimizer.needs, self.plan)
+        factor = partial(lr_factor, training=self.plan, constant=self.needs.constant_lr)
+        self.schedule = LambdaLR(self.optimizer, factor)
         self.watched = spec.stage == "final"  # sweeps only select, and timings must not include the observation
         self.mechanism = MechanismLog(self.optimizer if self.watched else None, self.model.named_parameters())
         self.path_length = PathLength(self.params)
         self.clipped = torch.zeros((), device=self.device)
         self.gradients = 0
         self.trained = cast(nn.Module, torch.compile(self.model)) if self.plan.compile else self.model
-        self.step = self.needs.step_of(self.optimizer)
 
         self.done = 0
         self.window: list[Tensor] = []
@@ -116,9 +118,9 @@ class Trainer:
 
     def train_one_step(self, step: int = 1, sampled: bool = False) -> Tensor:
         """Take a step, counted from 1; returns the loss, on the device. `sampled` measures the path length, too."""
-        self.needs.switch(self.optimizer, "train")
+        self.needs.switch("train")
         shock = self.shocks.of(step)
-        examples = shock.examples(self.arena.examples(self.batches.next(), self.noise))
+        examples = shock.examples(self.arena.examples(next(self.batches), self.noise))
         shock_state = shock.generator.get_state()
         self.clock.lap("data")
 
@@ -151,7 +153,7 @@ class Trainer:
             self.path_length.begin()
             self.clock.lap("log")
         self.clipped += clip()
-        self.needs.step(self.optimizer, self.step, closure)
+        self.needs.step(closure)
         self.schedule.step()
         self.clock.lap("step")
         if sampled:
@@ -174,7 +176,7 @@ class Trainer:
 
     def evaluate(self, split: str) -> dict[str, float]:
         """Every metric of a split, at the optimizer's evaluation weights."""
-        self.needs.switch(self.optimizer, "eval")
+        self.needs.switch("eval")
         with self.autocast():
             metrics = evaluate(self.arena, self.trained, self.data, split, self.plan.evaluation_batch_size)
         self.clock.lap("eval")
@@ -206,7 +208,7 @@ class Trainer:
         return {
             **self.numeric_state(),
             **{name: getattr(self, name) for name in PROGRESS},
-            "clock": self.clock.state_dict(),
+            "clock": self.clock.seconds,
             "seconds": self.seconds(),
             "peak": self.peak(),
         }
@@ -227,7 +229,7 @@ class Trainer:
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""
         return {
-            **{name: part.state_dict() for name, part in self._parts().items()},
+            **{name: getattr(self, name).state_dict() for name in PARTS},
             "optimizer": optimizer_state(self.optimizer),
             "noise": self.noise.get_state(),
             "clipped": self.clipped,
@@ -238,28 +240,17 @@ class Trainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the state of another trainer of the same trial; this one has taken no step."""
         self.load_numeric_state(state)
-        self.clock.load_state_dict(state["clock"])
+        self.clock.seconds = state["clock"]
         vars(self).update({name: state[name] for name in PROGRESS})
         self.earlier_seconds, self.earlier_peak = state["seconds"], state["peak"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
-        for name, part in self._parts().items():
-            part.load_state_dict(state[name])
+        for name in PARTS:
+            getattr(self, name).load_state_dict(state[name])
         load_optimizer_state(self.optimizer, state["optimizer"])
         self.noise.set_state(state["noise"].cpu())
         self.clipped, self.gradients = state["clipped"], state["gradients"]
         set_generator_states(state["generators"], self.device)
-
-    def _parts(self) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "schedule": self.schedule,
-            "batches": self.batches,
-            "shocks": self.shocks,
-            "needs": self.needs,
-            "mechanism": self.mechanism,
-            "path_length": self.path_length,
-        }
 
 
 def evaluate(

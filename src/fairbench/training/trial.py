@@ -9,7 +9,8 @@ from fairbench.common.terminal import say
 from fairbench.study.record import Details, Hashes, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
-from fairbench.training.determinism import one_thread, same_order, weights_hash
+from fairbench.training.determinism import same_order
+from fairbench.training.digests import weights_hash
 from fairbench.training.environment import environment, reset_peak_memory
 from fairbench.training.place import Place
 from fairbench.training.trainer import UNTIMED_STEPS, Progress, Trainer
@@ -27,8 +28,7 @@ def trial(
 
     The spec determines every number, and none depends on the place. `progress` is called after each window of steps.
     """
-    deterministic = spec.training.deterministic and place.kind == "cuda"
-    with one_thread(), same_order(deterministic), checkpoint.on_request() if checkpoint else nullcontext():
+    with same_order(spec.training.deterministic, place.kind), checkpoint.on_request() if checkpoint else nullcontext():
         trainer = Trainer(spec, place)
         if checkpoint and (state := checkpoint.read()):
             try:
@@ -44,7 +44,7 @@ def trial(
 def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRecord:
     """The record of a training that has ended; the test split is only read at the end of a final trial."""
     spec, final = trainer.spec, None
-    trainer.needs.switch(trainer.optimizer, "eval")
+    trainer.needs.switch("eval")
     if status == "finished":
         final = {"val": trainer.evaluations[-1]["val"]}
         if spec.stage == "final":

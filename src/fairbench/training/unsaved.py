@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from fairbench.optimizers.state import is_plain, own_attributes
-from fairbench.training.checkpoint import content_digest
+from fairbench.training.digests import content_digest
 
 NO_CONTENT = (type(None), FunctionType, BuiltinFunctionType, ModuleType, type, RemovableHandle)
 

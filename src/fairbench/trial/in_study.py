@@ -21,7 +21,7 @@ from fairbench.optimizers.spec import OptimizerSpec
 from fairbench.runner.code_identity import LoadedCode
 from fairbench.study.record import plain_values
 from fairbench.study.trial_spec import TrainingSpec
-from fairbench.training.determinism import tensor_bytes, weights_hash
+from fairbench.training.digests import tensor_bytes, weights_hash
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.program import Evidence
 from fairbench.training.schedules import lr_factor

@@ -10,7 +10,7 @@ from fairbench.arenas.ddpm import DDPM
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.data.splits import Data, Split
 from fairbench.suites.loader import load_suite, suite_names
-from fairbench.training.determinism import weights_hash
+from fairbench.training.digests import weights_hash
 from psilogic import gpt_groups, nlp_groups, vit_groups
 from psilogic.models.presets import suitable
 

@@ -65,14 +65,14 @@ def test_rows_of_a_table_in_two_splits_are_counted():
 
 def test_batches_are_epochs_without_repetition():
     batches = Batches(numbers(10), 3, 6, 5, CPU)
-    drawn = [batches.next() for _ in range(6)]
+    drawn = [next(batches) for _ in range(6)]
     for epoch in (drawn[:3], drawn[3:]):
         seen = torch.cat([batch.inputs for batch in epoch])
         assert len(set(seen.tolist())) == 9
     assert all(torch.equal(batch.targets, batch.inputs * 10) for batch in drawn)
     assert not torch.equal(drawn[0].inputs, drawn[3].inputs)
     with pytest.raises(IndexError):
-        batches.next()
+        next(batches)
 
 
 def test_the_hash_tells_orders_apart():

@@ -47,7 +47,8 @@ class Net(nn.Module):
 
 def built(name, model, lr, **options):
     resolved = resolve_optimizer(name, OptimizerPlan(options=options))
-    return build_optimizer(resolved.spec("vit", {"lr": lr}, 40), model), OptimizerNeeds(resolved.needs, TRAINING)
+    optimizer = build_optimizer(resolved.spec("vit", {"lr": lr}, 40), model)
+    return optimizer, OptimizerNeeds(optimizer, resolved.needs, TRAINING)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -59,7 +60,7 @@ def test_every_optimizer_trains_and_has_the_stated_state(name):
     optimizer, needs = built(name, model, rate)
     losses = []
     for _ in range(30):
-        needs.switch(optimizer, "train")
+        needs.switch("train")
         with needs.kernels():
             loss = nn.functional.cross_entropy(model(tokens, images), tokens[:, 0] % 4)
         loss.backward(create_graph=needs.create_graph)
@@ -96,7 +97,7 @@ def relative_change(name, scale, decay):
     weight, curved = model[0].weight, torch.rand(4, 4, dtype=torch.float64) + 0.5
     started = {"d0": 1.0} if OPTIMIZERS[name].lr else {}
     optimizer, needs = built(name, model, 1e-9, weight_decay=decay, **started)
-    needs.switch(optimizer, "train")
+    needs.switch("train")
     start = weight.detach().clone()
     for _ in range(2):  # some only create their state in the first step
         optimizer.zero_grad()

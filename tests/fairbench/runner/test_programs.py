@@ -27,7 +27,7 @@ from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
-from fairbench.training.determinism import weights_hash
+from fairbench.training.digests import weights_hash
 from fairbench.training.place import Place
 from fairbench.training.program import Evidence, program_trial
 from fairbench.training.trial import trial

@@ -14,7 +14,7 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.plan import arms
-from fairbench.training.determinism import weights_hash
+from fairbench.training.digests import weights_hash
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
@@ -40,7 +40,7 @@ def by_hand(spec, step):
     """A training with the model and the examples of fairbench, and a loop written by hand."""
     training = Trainer(spec, Place())
     for _ in range(STEPS):
-        examples = training.arena.examples(training.batches.next(), training.noise)
+        examples = training.arena.examples(next(training.batches), training.noise)
 
         def backward(create_graph=False, clipped=True, examples=examples):
             training.model.zero_grad()

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 from fairbench.arenas.registry import ARENAS
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
+from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer, evaluate
 
@@ -67,7 +68,7 @@ def test_a_training_step_never_waits(arena):
     training = Trainer(spec_of(arena, **augmented), Place())
     to_another_device(training)
     training.optimizer = torch.optim.AdamW(training.params, foreach=True)
-    training.step = training.optimizer.step
+    training.needs = OptimizerNeeds(training.optimizer, (), training.plan)
     training.train_one_step()  # starts the state
     with Transfers() as transfers:
         training.train_one_step()

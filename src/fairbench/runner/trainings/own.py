@@ -26,7 +26,8 @@ from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Training
 from fairbench.training import environment
 from fairbench.training.checkpoint import Checkpoint
-from fairbench.training.determinism import one_thread, same_order, weights_hash
+from fairbench.training.determinism import one_thread, same_order
+from fairbench.training.digests import weights_hash
 from fairbench.training.place import Place
 from fairbench.training.resume_check import resume_check
 from fairbench.training.trainer import CHUNK, FIRST_STEPS, Progress, Trainer, evaluate
@@ -107,7 +108,7 @@ def first_steps(study: ResolvedSuite, arena: str, place: Place, examples: int) -
         trainer.mechanism.read(FIRST_STEPS)
     gpu_bytes, gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
     deterministic = study.suite.training.deterministic
-    with one_thread(), same_order(deterministic and place.kind == "cuda"):
+    with same_order(deterministic, place.kind):
         restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or place.kind == "cpu"))
         del trainer  # its memory is needed for the next one
         reason = restart_reason()
