@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
+from fairbench.common.grouping import grouped
+
 SHOWN = 4
 """The largest number of values that a list shows."""
 NONE = "–"
@@ -60,9 +62,7 @@ def some(values: Sequence[str], separator: str = ", ") -> str:
 
 def merged(statements: Iterable[tuple[str, str]]) -> str:
     """Pairs of place and statement as text; a statement that holds in several places is written once."""
-    places: dict[str, list[str]] = {}
-    for place, statement in statements:
-        places.setdefault(statement, []).append(place)
+    places = grouped((statement, place) for place, statement in statements)
     return "; ".join(f"{', '.join(where)}: {statement}" for statement, where in places.items())
 
 

@@ -11,6 +11,7 @@ from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, curve_arenas, speedups
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import NONE, measured, three
+from fairbench.common.grouping import grouped
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import line_panels
@@ -35,9 +36,7 @@ def speedup_text(row: Speedup) -> str:
 def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """A panel for each curve of the reference, with the arms that are compared with it."""
     suite, results = analyses.suite, analyses.results
-    curves: dict[tuple[str, ...], list[Speedup]] = {}
-    for row in analyses.of(speedups):
-        curves.setdefault(tuple(curve_arenas(suite, row.arena)), []).append(row)
+    curves = grouped((tuple(curve_arenas(suite, row.arena)), row) for row in analyses.of(speedups))
     titles = {}
     for arenas in curves:
         cell = suite.arenas[arenas[0]].cell
@@ -98,10 +97,7 @@ def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmSty
 def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """A panel for each ladder whose law is known, with a line for each optimizer."""
     suite = analyses.suite
-    trends: dict[str, list[SizeTrend]] = {}
-    for row in analyses.of(size_trends):
-        if row.speedup is not None:
-            trends.setdefault(row.arena, []).append(row)
+    trends = grouped((row.arena, row) for row in analyses.of(size_trends) if row.speedup is not None)
     if not trends:
         return None
     titles = {name: f"{name}: {suite.facts(suite.ladders[name][0]).title}" for name in trends}
