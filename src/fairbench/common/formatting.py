@@ -105,7 +105,7 @@ def interval(middle: float | None, low: float | None, high: float | None) -> str
 
 def _with_ends(write: Callable[..., str], middle: float, low: float | None, high: float | None) -> str:
     center, *ends = (write(x, "+") for x in (middle, low, high) if x is not None)
-    center = center if center.strip("+−.0") else center[1:]  # 0 in these digits has no sign
+    center = center if center.split("e")[0].strip("+−.0") else center[1:]  # 0 in these digits has no sign
     return f"{center} [{', '.join(ends)}]" if ends else center
 
 
@@ -174,7 +174,7 @@ def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[s
     """
     from statistics import median
 
-    known = [abs(value) for value in values if value and abs(value) < 1e7]
+    known = [abs(value) for value in values if value and 1e-4 <= abs(value) < 1e7]
     places = max(digits - 1 - _exponent(median(known)), 0) if known else 0
     write = _decimals(places, 0)
 
@@ -217,7 +217,8 @@ def _decimals(places: int, power: int) -> Callable[..., str]:
     """How to write numbers with some decimals, as multiples of a power of ten."""
 
     def write(value: float, sign: str = "") -> str:
-        text = f"{value / 10.0**power:{sign}.{max(places, 0)}f}" + (f"e{power:+03d}" if power else "")
+        mantissa = value / 10.0 ** (power // 2) / 10.0 ** (power - power // 2)  # since 10.0**-324 is 0
+        text = f"{mantissa:{sign}.{max(places, 0)}f}" + (f"e{power:+03d}" if power else "")
         return text.replace("-", "−")
 
     return write
