@@ -40,7 +40,7 @@ schedule = trial.lr_schedule(optimizer)
 batches, losses = Batches(data, 8, trial.steps, trial.seed, CPU), []
 evaluated = {round(trial.steps * (i + 1) / EVALUATIONS) for i in range(EVALUATIONS)}
 for step in range(1, trial.steps + 1):
-    tokens = batches.next().inputs
+    tokens = next(batches).inputs
     trial.batch(tokens)
     loss = arena.loss(model, tokens[rank::world])
     loss.backward()

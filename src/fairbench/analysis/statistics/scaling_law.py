@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import optimize
 
 from fairbench.analysis.statistics.significance import TTest, t_test
-from fairbench.common.errors import UsageError, unknown
+from fairbench.common.errors import UsageError, pick
 
 Array = npt.NDArray[np.float64]
 
@@ -107,12 +107,9 @@ class Law(LadderLaw):
 
     def speed_up(self, optimizer: str, size: float) -> float:
         """r_o(N) of an optimizer. Raises `UsageError` if the law has no such optimizer."""
-        found = {x.optimizer: x for x in self.speed_ups}
-        if optimizer == self.reference:
+        own = pick("optimizer", optimizer, {self.reference: None, **{x.optimizer: x for x in self.speed_ups}})
+        if own is None:
             return 1.0
-        if optimizer not in found:
-            raise UsageError(unknown("optimizer", optimizer, [self.reference, *found]))
-        own = found[optimizer]
         return math.exp(own.log.difference + own.trend.difference * math.log(size / self.center))
 
     def predict(self, size: float, steps: float, optimizer: str) -> Prediction:

@@ -15,6 +15,7 @@ from fairbench.analysis.comparison.shocks import shock_costs
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import STEP_PHASES, Cost, costs
 from fairbench.common.formatting import interval, number
+from fairbench.common.grouping import grouped
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import name_rows, width_for
@@ -148,10 +149,9 @@ def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 def draw_shocks(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
     rows: dict[str, list[Interval]] = {}
-    drawn = [(x, x.lost) for x in analyses.of(shock_costs) if x.lost is not None]
     planned = len(analyses.suite.final.seeds)
-    for arena in dict.fromkeys(x.arena for x, _ in drawn):
-        of_arena = [(x, lost) for x, lost in drawn if x.arena == arena]
+    drawn = grouped((x.arena, (x, x.lost)) for x in analyses.of(shock_costs) if x.lost is not None)
+    for arena, of_arena in drawn.items():
         labels = marked_names({x.optimizer: seeds_mark(planned - x.diverged, planned) for x, _ in of_arena})
         for x, lost in of_arena:
             name = x.optimizer + (f" ({x.diverged} diverged)" if x.diverged else "")
