@@ -75,12 +75,7 @@ def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int 
     """
     if not (std_a > 0 or std_b > 0):
         return None
-
-    def error(n: int) -> tuple[float, float]:
-        a, b = Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)
-        return error_and_freedom(a, b)
-
-    return _fewest(margin, alpha, error)
+    return _fewest(margin, alpha, lambda n: error_and_freedom(Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)))
 
 
 def _fewest(margin: float, alpha: float, error: Callable[[int], tuple[float, float]]) -> int | None:
