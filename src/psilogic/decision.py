@@ -57,8 +57,9 @@ class Step(NamedTuple):
     quantum_rate: Tensor | None  # lr q_t w (1 - s), shape (N,); None when quantum decay is off
     lr: Scalar  # learning rate, a number or a tensor with one element, or of shape (N,)
     weight_decay: Scalar  # lambda, with which delta is lr lambda where nothing fires; a number or of shape (N,)
-    betas: tuple[float, float]  # Adam's decay rates of the moments
-    eps: float  # added to the denominator, outside the root
+    beta1: Scalar  # Adam's decay rate of the first moment, a number or of shape (N,), as all below
+    beta2: Scalar  # Adam's decay rate of the second moment
+    eps: Scalar  # added to the denominator, outside the root
 
     def of(self, chosen: slice | Tensor | list[int]) -> Step:
         """The step of the chosen tensors."""
@@ -91,7 +92,8 @@ def prepare(work: Work) -> None:
         t = upload("step", t, bucket.device)
     delta = lr * weight_decay
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
-    work.quiet = work.step = Step(t, decay, None, lr, weight_decay, group["betas"], group["eps"])
+    beta1, beta2 = group["betas"]
+    work.quiet = work.step = Step(t, decay, None, lr, weight_decay, beta1, beta2, group["eps"])
 
 
 def decide(
@@ -149,7 +151,7 @@ def equations(group: dict[str, Any], gn: Tensor, memory: Chaos, w: Tensor, sched
     return Decision(gn, memory, ratio, chaos, s, w, cancelled, decay, rate)
 
 
-def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
+def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: Scalar) -> Chaos:
     """Update the detector's memory with gn, but not where gn is not finite: one NaN would stay in an EMA forever."""
     starts = reference = None
     if memory.reference is not None:
@@ -171,8 +173,7 @@ def gate(group: dict[str, Any], memory: Chaos) -> Tensor:
     if not group["adaptive_tau"]:
         return torch.ge(memory.slow, group["chaos_tau"])
     threshold: Tensor = group["tau_scale"] * memory.slow
-    relative = memory.reference is not None and group["eps"] > 0
-    return memory.fast > (threshold + group["eps"] if relative else threshold)
+    return memory.fast > (threshold if memory.reference is None else threshold + group["eps"])
 
 
 def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> Tensor:

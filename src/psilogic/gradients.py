@@ -140,19 +140,30 @@ def centered(squares: Tensor, sums: Tensor, numel: Tensor) -> tuple[Tensor, Tens
 def signals(works: Sequence[Work]) -> list[Tensor]:
     """gn of each bucket's tensors, shape (N,): of each tensor, or of the pool that `chaos_scope` defines."""
     every_gn = [work.norms / work.bucket.root_numel(work.numel) for work in works]
-    pools: dict[int, list[int]] = {}
+    pools: dict[int, int] = {}  # the position of each, by its group, or 0
+    places: dict[int, list[int]] = {}  # the pool of each tensor, by the position of its bucket
     for i, work in enumerate(works):
         if (scope := work.bucket.group["chaos_scope"]) != "tensor":
-            pools.setdefault(id(work.bucket.group) if scope == "group" else 0, []).append(i)
-    for members in pools.values():
-        pooled = [works[i] for i in members]
-        like = pooled[0].norms
-        squares = torch.stack([total(x.norms.square()).to(like) for x in pooled]).sum()
-        counts = [x.bucket.numel if x.numel is None else x.numel for x in pooled]
-        gn = root(squares) / root_of_count(torch.stack([count.sum().to(like) for count in counts]).sum())
-        for i in members:
-            every_gn[i] = gn.to(every_gn[i]).expand_as(every_gn[i])
-    return every_gn
+            keys = [id(group) if scope == "group" else 0 for group in work.bucket.groups]
+            places[i] = [pools.setdefault(key, len(pools)) for key in keys]
+    if not places:
+        return every_gn
+    squares = counts = works[next(iter(places))].norms.new_zeros(len(pools))
+    where = {}
+    for i, of_tensors in places.items():
+        bucket, numel = works[i].bucket, works[i].numel
+        where[i] = bucket.cache.tables.vector("pools", of_tensors, torch.int64, squares.device)
+        squares = _added(squares, where[i], works[i].norms.square(), len(set(of_tensors)))
+        counts = _added(counts, where[i], bucket.numel if numel is None else numel, len(set(of_tensors)))
+    gn = root(squares) / root_of_count(counts)
+    return [x if i not in where else gn[where[i]].to(x) for i, x in enumerate(every_gn)]
+
+
+def _added(sums: Tensor, places: Tensor, by_tensor: Tensor, pools: int) -> Tensor:
+    """The sums of pools and the values of tensors; several pools in a bucket are only on the host, in a fixed order."""
+    if pools == 1:
+        places, by_tensor = places[:1], total(by_tensor).reshape(1)
+    return sums.index_add(0, places, by_tensor.to(sums))
 
 
 def to_owned(work: Work, gn: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,7 +29,8 @@ REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.co
 Group = dict[str, Any]
 """The hyperparameters, as in `torch.optim.Optimizer.param_groups`."""
 NUMBERS = ("lr", "weight_decay", "gamma", "p_ext", "max_cancel", "tau_scale", "chaos_tau")
-"""Hyperparameters that may be vectors over the tensors of a bucket; all others are the same."""
+"""Hyperparameters that may be vectors over the tensors of a bucket; on the host `betas` and `eps` too. All others are
+the same."""
 
 
 class BucketCache:
@@ -216,11 +217,11 @@ def together(groups: Sequence[Group], names: Iterable[str]) -> list[list[int]]:
     """
     if traced():
         return [[i] for i in range(len(groups))]
-    common = itemgetter(*(name for name in names if name not in (*NUMBERS, "betas")))
+    common = itemgetter(*(name for name in names if name not in (*NUMBERS, "betas", "eps")))
     by_key: dict[Any, list[int]] = {}
     for i, group in enumerate(groups):
-        key = (*common(group), *group["betas"], _contiguous(group["params"])) if _can_share(group) else i
-        by_key.setdefault(key, []).append(i)
+        more = _shared(group)
+        by_key.setdefault(i if more is None else (*common(group), *more), []).append(i)
     return list(by_key.values())
 
 
@@ -232,14 +233,15 @@ def _contiguous(params: Sequence[Tensor]) -> bool:
         return False
 
 
-def _can_share(group: Group) -> bool:
-    """Whether vectors may replace the group's numbers, and no decision depends on the other tensors of the group."""
+def _shared(group: Group) -> tuple[Any, ...] | None:
+    """What else the groups have in common that are merged with this one; None if it stays alone."""
     params, tensors = group["params"], [x for x in (group["lr"], group["weight_decay"]) if isinstance(x, Tensor)]
-    if not params or group["chaos_scope"] != "tensor":
-        return False
+    if params and all(map(attrgetter("is_cpu"), (*params, *tensors))):  # where vectors may be read as numbers
+        return (_contiguous(params),)
     in_foreach = group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest"
-    on_host = all(x.device.type == "cpu" for x in (params[0], *tensors))  # where tensors may be read as numbers
-    return on_host or (params[0].is_cuda and not (in_foreach or tensors))
+    if not params or not params[0].is_cuda or in_foreach or tensors or group["chaos_scope"] != "tensor":
+        return None
+    return (_contiguous(params), *group["betas"], group["eps"])
 
 
 def merged(groups: Sequence[Group]) -> Group:
@@ -247,9 +249,16 @@ def merged(groups: Sequence[Group]) -> Group:
     first, decay = groups[0], groups[0]["weight_decay"]
     if first is groups[-1]:  # its weight_decay is a tensor, otherwise nobody asks
         return first if traced() or decay.device.type != "cpu" else {**first, "weight_decay": float(decay)}
-    numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}
-    numbers |= {name: list(map(float, numbers[name])) for name in ("lr", "weight_decay")}
-    differing = {name: values for name, values in numbers.items() if values.count(values[0]) < len(values)}
-    vectors = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in differing.items()}
-    same = {name: values[0] for name, values in numbers.items()}
-    return {**first, **same, **vectors} if vectors or isinstance(decay, Tensor) else first
+    of_each = {name: list(map(itemgetter(name), groups)) for name in (*NUMBERS, "eps")}
+    of_each |= {name: list(map(float, of_each[name])) for name in ("lr", "weight_decay")}
+    numbers = {name: _column(x) for name, x in of_each.items()}
+    betas = tuple(_column(list(x)) for x in zip(*map(itemgetter("betas"), groups), strict=True))
+    if not any(isinstance(x, Tensor) for x in (*numbers.values(), *betas, decay)):
+        return first
+    return {**first, **numbers, "betas": betas}
+
+
+def _column(values: list[float]) -> float | Tensor:
+    """The number that all tensors share, or a vector, shape (N,)."""
+    same = values.count(values[0]) == len(values)
+    return values[0] if same else torch.tensor(values, dtype=torch.float64, device="cpu")

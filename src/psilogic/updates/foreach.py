@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from psilogic.decision import Step
+from psilogic.decision import Scalar, Step
 from psilogic.gradients import measure
 from psilogic.tensors.buckets import Bucket, spread_units
 from psilogic.tensors.device_tables import DeviceTables
@@ -138,7 +138,7 @@ def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
     scale_(params, 1 - step.decay, tables)
     if step.quantum_rate is not None:
         quantum_decay_(params, grads, step.quantum_rate, tables)
-    moments_(grads, exp_avgs, exp_avg_sqs, step.betas)
+    moments_(grads, exp_avgs, exp_avg_sqs, step)
     descend_(params, exp_avgs, exp_avg_sqs, step, tables)
 
 
@@ -152,24 +152,27 @@ def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, tables: Device
     torch._foreach_mul_(params, factors)
 
 
-def moments_(grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, betas: tuple[float, float]) -> None:
+def moments_(grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step) -> None:
     """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2."""
-    beta1, beta2 = betas
-    torch._foreach_lerp_(exp_avgs, grads, 1 - beta1)
-    torch._foreach_mul_(exp_avg_sqs, beta2)
-    torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
+    torch._foreach_lerp_(exp_avgs, grads, numbers(1 - step.beta1))
+    torch._foreach_mul_(exp_avg_sqs, numbers(step.beta2))
+    torch._foreach_addcmul_(exp_avg_sqs, grads, grads, numbers(1 - step.beta2))
 
 
 def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step, tables: DeviceTables) -> None:
     """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
-    (beta1, beta2), t = step.betas, step.t
-    denominators = _applied(torch._foreach_div_, fresh(torch._foreach_sqrt(exp_avg_sqs)), (1 - beta2**t).sqrt(), tables)
-    torch._foreach_add_(denominators, step.eps)
-    step_size = -step.lr / (1 - beta1**t)
+    root2, step_size = (1 - step.beta2**step.t).sqrt(), -step.lr / (1 - step.beta1**step.t)
+    denominators = _applied(torch._foreach_div_, fresh(torch._foreach_sqrt(exp_avg_sqs)), root2, tables)
+    torch._foreach_add_(denominators, numbers(step.eps))
     if readable(step_size):
         addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
         addcdiv_(params, fresh(exp_avgs), _applied(torch._foreach_div_, denominators, step_size, tables), 1.0)
+
+
+def numbers(x: Scalar) -> float | list[float]:
+    """A number, or one for each tensor from a vector on the host, as foreach takes them."""
+    return x.tolist() if isinstance(x, Tensor) else x
 
 
 def readable(vector: Tensor) -> bool:

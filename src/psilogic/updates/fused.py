@@ -55,22 +55,21 @@ def _quantum_decay_(params: Foreach, grads: Foreach, rates: list[float]) -> None
 def adamw_(tensors: Tensors, step: Step) -> None:
     """Decay and Adam for N tensors that `supports` accepts, with processed gradients, in place.
 
-    One call of torch's kernel for each run of tensors with the same learning rate and weight decay. The latter has no
-    rounding that AdamW does not have: it is lambda itself, and delta / lr where a tensor fires.
+    One call of torch's kernel for each run of tensors with the same numbers. Weight decay has no rounding that AdamW
+    does not have: it is lambda itself, and delta / lr where a tensor fires.
     """
     steps, deltas = step.t.tolist(), step.decay.tolist()
     clocks = {t: torch.tensor(t, dtype=torch.float64, device="cpu") for t in set(steps)}
-    numbers = (torch.as_tensor(x, dtype=torch.float64, device="cpu") for x in (step.lr, step.weight_decay))
-    rates, lambdas = (x.expand_as(step.t).tolist() for x in numbers)
-    triples = zip(rates, lambdas, deltas, strict=True)
-    decays = [(lr, x if delta == lr * x else delta / lr) for lr, x, delta in triples]
-    start, (beta1, beta2) = 0, step.betas
-    for (lr, weight_decay), run in groupby(decays):
+    numbers = (torch.as_tensor(x, dtype=torch.float64, device="cpu") for x in step[3:])
+    columns = zip(deltas, *(x.expand_as(step.t).tolist() for x in numbers), strict=True)
+    every = [(lr, x if delta == lr * x else delta / lr, *rest) for delta, lr, x, *rest in columns]
+    start = 0
+    for (lr, weight_decay, beta1, beta2, eps), run in groupby(every):
         end = start + len(list(run))
         params, grads, exp_avgs, exp_avg_sqs = (xs[start:end] for xs in tensors)
         torch._fused_adamw_(
             params, grads, exp_avgs, exp_avg_sqs, [], [clocks[t] for t in steps[start:end]], lr=lr, beta1=beta1,
-            beta2=beta2, weight_decay=weight_decay, eps=step.eps, amsgrad=False, maximize=False,
+            beta2=beta2, weight_decay=weight_decay, eps=eps, amsgrad=False, maximize=False,
         )  # fmt: skip
         start = end
 

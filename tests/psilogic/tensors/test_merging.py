@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from configurations import CONFIGURATIONS, PER_TENSOR, assert_same, trace
+from configurations import CONFIGURATIONS, assert_same, trace
 from torch import nn
 from trajectories import SHAPES, gradients, parameters
 
@@ -10,11 +10,11 @@ from psilogic import PsiLogic
 from psilogic.tensors import buckets
 
 VARIED = [  # of each group; layer-wise rates, and every other number that may differ
-    {"lr": 0.02, "weight_decay": 0.1},
+    {"lr": 0.02, "weight_decay": 0.1, "betas": (0.4, 0.99), "eps": 1e-3},
     {"lr": 0.01, "weight_decay": 0.0, "p_ext": 2.0, "max_cancel": 0.01},
     {"lr": 0.04, "weight_decay": 0.1, "gamma": 0.0},
     {"lr": 0.02, "weight_decay": 0.2, "tau_scale": 1.2, "chaos_tau": 0.1},
-    {"lr": 0.05, "weight_decay": 0.1, "gamma": 9.0},
+    {"lr": 0.05, "weight_decay": 0.1, "gamma": 9.0, "betas": (0.9, 0.9)},
 ]
 assert len(VARIED) <= len(SHAPES)
 
@@ -63,9 +63,8 @@ def sizes(monkeypatch):
 
 
 @pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"foreach": False}], ids=str)
-@pytest.mark.parametrize("name", ["no warm-up", "absolute gate", "everything but clipping"])
+@pytest.mark.parametrize("name", ["no warm-up", "absolute gate", "everything but clipping", "group"])
 def test_steps_are_those_of_separate_optimizers(sizes, execution, name, flags):
-    assert name in PER_TENSOR
     script, options = gradients(20, every=9), {**without(CONFIGURATIONS[name]), **flags, "chaos_warmup": 2}
     params, twins = parameters(), parameters()
     optimizer = grouped(params, **options)
@@ -77,7 +76,7 @@ def test_steps_are_those_of_separate_optimizers(sizes, execution, name, flags):
 
 
 def test_what_is_no_number_keeps_groups_apart(sizes):
-    options = [{}, {"betas": (0.8, 0.99)}, {"quantum_decay": 1.0}, {"chaos_scope": "group"}, {"agc_clip": 0.1}, {}]
+    options = [{}, {"maximize": True}, {"quantum_decay": 1.0}, {"chaos_scope": "group"}, {"agc_clip": 0.1}, {}]
     params = [nn.Parameter(torch.ones(3)) for _ in options]
     optimizer = PsiLogic([{"params": [p], **option} for p, option in zip(params, options, strict=True)])
     trace(optimizer, params, [[torch.ones(3)] * len(params)])

@@ -88,8 +88,8 @@ def update_(
         The sum of |g|^2 of each tensor's unprocessed gradient, shape (N,), in float64.
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    vectors = [step.t, step.lr, step.decay, step.quantum_rate, mean, scale, squares]
-    _run(kernels.update_, tensors, units, vectors, [None, deferred], (*step.betas, step.eps, 0.0))
+    vectors = [*_of_tensors(step), None, mean, scale, squares]
+    _run(kernels.update_, tensors, units, vectors, [None, deferred])
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return squares
 
@@ -111,8 +111,7 @@ def process_and_update_(
     mean = squares.new_empty(sum(units)) if step.quantum_rate is not None or any(deferred) else None
     scale = None if mean is None else torch.empty_like(mean)
     flags = [[grad_centralize and g.ndim > 1 for g in tensors.grads], deferred]
-    vectors = [step.t, step.lr, step.decay, step.quantum_rate, mean, scale, squares]
-    _run(kernels.process_and_update_, tensors, units, vectors, flags, (*step.betas, step.eps, agc_clip))
+    _run(kernels.process_and_update_, tensors, units, [*_of_tensors(step), agc_clip, mean, scale, squares], flags)
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return mean, scale, squares
 
@@ -127,8 +126,8 @@ def cancel_(
     tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for
     quantum decay. The other arguments are those of the update.
     """
-    vectors = [step.t, step.lr, lost, step.quantum_rate, mean, scale, None]
-    _run(kernels.cancel_, tensors, units, vectors, [None, None], (*step.betas, step.eps, 0.0))
+    vectors = [*_of_tensors(step._replace(decay=lost)), None, mean, scale, None]
+    _run(kernels.cancel_, tensors, units, vectors, [None, None])
     torch.autograd.graph.increment_version(tensors.params)
 
 
@@ -138,7 +137,6 @@ def _run(
     units: list[int],
     vectors: Sequence[Tensor | float | None],
     flags: Sequence[list[bool] | None] = (),
-    numbers: Sequence[float] = (),
 ) -> None:
     """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arrays' addresses.
 
@@ -148,10 +146,15 @@ def _run(
     integers = [*map(addresses, columns), array("q", map(Tensor.numel, tensors)), array("q", units)]
     integers += [array("q", x or ()) for x in flags]
     # The kernel needs contiguous vectors, which must live until it has returned.
-    kept: list[Any] = list(vectors)
-    for i, x in enumerate(kept):
-        if x is not None:
-            many = isinstance(x, Tensor) and x.ndim > 0
-            kept[i] = x.contiguous() if many else torch.full((n,), float(x), dtype=torch.float64, device="cpu")
-    places = [x.buffer_info()[0] if x else 0 for x in integers] + [0 if x is None else x.data_ptr() for x in kept]
-    kernel(tensors[0].itemsize, torch.get_num_threads(), n, array("q", places).tobytes(), *numbers)
+    kept = [x.contiguous() if isinstance(x, Tensor) and x.ndim else _repeated(x, n) for x in vectors]
+    places = [x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0] if x else 0 for x in [*integers, *kept]]
+    kernel(tensors[0].itemsize, torch.get_num_threads(), n, array("q", places).tobytes())
+
+
+def _repeated(number: Any, n: int) -> "array[float]":
+    return array("d", () if number is None else (float(number),)) * n
+
+
+def _of_tensors(step: Step) -> list[Any]:
+    """The numbers and vectors of a step, in the order of the kernels' table."""
+    return [step.t, step.lr, step.beta1, step.beta2, step.eps, step.decay, step.quantum_rate]

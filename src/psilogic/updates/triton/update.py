@@ -118,7 +118,7 @@ def update_(
     other list of tensors should use the same tables. Nothing changes if `found_inf`, one element or None, is above 0.
     """
     params, _, exp_avgs, exp_avg_sqs = tensors
-    lr, betas = step.lr, step.betas
+    lr, betas = step.lr, (step.beta1, step.beta2)
     first = params[0]
     chunk, part = CHUNK_BYTES // first.dtype.itemsize, min(PART, PART_BYTES // first.dtype.itemsize)
     numels = [p.numel() for p in params]

@@ -30,17 +30,6 @@ __asm__(".symver pow,pow@" OLDEST);
 
 namespace {
 
-// Each function gets the size of an element (2 is bfloat16), threads, tensors, and a table's addresses
-
-template <class Tables> bool unpack(const char *bytes, Py_ssize_t size, Tables &tables) {
-    if (size != sizeof tables) {
-        PyErr_Format(PyExc_ValueError, "a table of %zd bytes, not %zd", sizeof tables, size);
-        return false;
-    }
-    std::memcpy(&tables, bytes, sizeof tables);
-    return true;
-}
-
 // A tensor whose memory was released, as by libraries that keep it elsewhere, has elements but no address.
 bool in_memory(Index n, const Index *tensors, const Index *numels) {
     for (Index i = 0; i < n; ++i)
@@ -52,12 +41,30 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
     return true;
 }
 
-// Runs without Python's global lock.
-template <class Run> PyObject *run_freely(const Run &run) {
+// Each function gets the size of an element (2 is bfloat16), threads, tensors, and the addresses of its tables. It runs
+// without Python's global lock.
+template <class Tables> using Kernel = void (*)(Index, unsigned, const Tables &);
+
+template <class Tables>
+PyObject *run(PyObject *arguments, Kernel<Tables> of_bfloat16, Kernel<Tables> of_float, Kernel<Tables> of_double) {
+    int itemsize, threads;
+    long long n;
+    const char *bytes;
+    Py_ssize_t size;
+    Tables tables;
+    if (!PyArg_ParseTuple(arguments, "iiLy#", &itemsize, &threads, &n, &bytes, &size)) return nullptr;
+    if (size != sizeof tables) {
+        PyErr_Format(PyExc_ValueError, "a table of %zd bytes, not %zd", size, sizeof tables);
+        return nullptr;
+    }
+    std::memcpy(&tables, bytes, sizeof tables);
+    for (const Index *tensors : tables.columns())
+        if (!in_memory(n, tensors, tables.numels)) return nullptr;
+    const auto kernel = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;
     bool out_of_memory = false;
     Py_BEGIN_ALLOW_THREADS;
     try {
-        run();
+        kernel(n, threads, tables);
     } catch (const std::bad_alloc &) {
         out_of_memory = true;
     }
@@ -67,50 +74,20 @@ template <class Run> PyObject *run_freely(const Run &run) {
 }
 
 PyObject *py_row_sums(PyObject *, PyObject *arguments) {
-    int itemsize, threads;
-    long long n;
-    const char *bytes;
-    Py_ssize_t size;
-    RowTables tables;
-    if (!PyArg_ParseTuple(arguments, "iiLy#", &itemsize, &threads, &n, &bytes, &size) || !unpack(bytes, size, tables))
-        return nullptr;
-    if (!in_memory(n, tables.tensors, tables.numels)) return nullptr;
-    const auto run = itemsize == 2   ? any_row_sums<bfloat16>
-                     : itemsize == 4 ? any_row_sums<float>
-                                     : any_row_sums<double>;
-    return run_freely([&] { run(n, threads, tables); });
-}
-
-using Update = void (*)(Index, unsigned, const UpdateTables &, const Hyperparameters &);
-
-PyObject *run_update(PyObject *arguments, Update of_bfloat16, Update of_float, Update of_double) {
-    int itemsize, threads;
-    long long n;
-    const char *bytes;
-    Py_ssize_t size;
-    UpdateTables tables;
-    Hyperparameters h;
-    if (!PyArg_ParseTuple(
-            arguments, "iiLy#dddd", &itemsize, &threads, &n, &bytes, &size, &h.beta1, &h.beta2, &h.eps, &h.agc_clip) ||
-        !unpack(bytes, size, tables))
-        return nullptr;
-    for (const Index *tensors : {tables.params, tables.grads, tables.exp_avgs, tables.exp_avg_sqs})
-        if (!in_memory(n, tensors, tables.numels)) return nullptr;
-    const Update run = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;
-    return run_freely([&] { run(n, threads, tables, h); });
+    return run(arguments, any_row_sums<bfloat16>, any_row_sums<float>, any_row_sums<double>);
 }
 
 PyObject *py_update(PyObject *, PyObject *arguments) {
-    return run_update(arguments, any_update<bfloat16>, any_update<float>, any_update<double>);
+    return run(arguments, any_update<bfloat16>, any_update<float>, any_update<double>);
 }
 
 PyObject *py_process_and_update(PyObject *, PyObject *arguments) {
-    return run_update(
+    return run(
         arguments, any_process_and_update<bfloat16>, any_process_and_update<float>, any_process_and_update<double>);
 }
 
 PyObject *py_cancel(PyObject *, PyObject *arguments) {
-    return run_update(arguments, cancel<bfloat16>, cancel<float>, cancel<double>);
+    return run(arguments, cancel<bfloat16>, cancel<float>, cancel<double>);
 }
 
 PyMethodDef methods[] = {

@@ -29,7 +29,7 @@ inline Processed process(double squares, double elements, double param_squares, 
 // For each piece of a row that is split over several the processing of that row; otherwise empty.
 template <class T>
 std::vector<Processed> process_split(
-    const Work &work, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    const Work &work, unsigned threads, const UpdateTables &tables) {
     struct RowSums {
         Sums grads;
         double param_squares = 0;
@@ -43,18 +43,18 @@ std::vector<Processed> process_split(
         const T *g = at<T>(tables.grads, i, from), *p = at<T>(tables.params, i, from);
         parts[j].grads = (tables.centered[i] ? sums<T, true> : sums<T, false>)(g, to - from);
         if (!tables.centered[i]) parts[j].grads.elements = 0;
-        if (h.agc_clip > 0) parts[j].param_squares = sums<T, false>(p, to - from).squares;
+        if (tables.agc_clip[i] > 0) parts[j].param_squares = sums<T, false>(p, to - from).squares;
     });
     std::vector<Processed> rows(work.pieces.size());
     for (std::size_t first = 0, j = 0; j < split.size(); first = j) {
-        const Index length = work.length(work.pieces[split[first]].tensor);
+        const Index i = work.pieces[split[first]].tensor, length = work.length(i);
         RowSums row;
         do {
             row.grads.squares += parts[j].grads.squares;
             row.grads.elements += parts[j].grads.elements;
             row.param_squares += parts[j].param_squares;
         } while (work.pieces[split[j++]].to % length);
-        const auto whole = process(row.grads.squares, row.grads.elements, row.param_squares, length, h.agc_clip);
+        const auto whole = process(row.grads.squares, row.grads.elements, row.param_squares, length, tables.agc_clip[i]);
         for (std::size_t k = first; k < j; ++k) rows[split[k]] = {whole.mean, whole.scale, k == first ? whole.squares : 0};
     }
     return rows;
@@ -71,40 +71,41 @@ struct Rows {
 
 // The processing of the rows between two elements of a tensor.
 template <class T>
-void process_rows(const UpdateTables &tables, const Hyperparameters &h, const Piece &piece, Index length, Rows &rows) {
+void process_rows(const UpdateTables &tables, const Piece &piece, Index length, Rows &rows) {
     const Index i = piece.tensor, count = (piece.to - piece.from) / length;
     const T *g = at<T>(tables.grads, i, piece.from), *p = at<T>(tables.params, i, piece.from);
     double squares[BLOCK], elements[BLOCK], param_squares[BLOCK];
     std::fill_n(elements, count, 0), std::fill_n(param_squares, count, 0);
     (tables.centered[i] ? sums_of_rows<T, true> : sums_of_rows<T, false>)(g, count, length, squares, elements);
-    if (h.agc_clip > 0) sums_of_rows<T, false>(p, count, length, param_squares, nullptr);
-    const double agc_clip = h.agc_clip;
+    const double agc_clip = tables.agc_clip[i];
+    if (agc_clip > 0) sums_of_rows<T, false>(p, count, length, param_squares, nullptr);
 #pragma omp simd
     for (Index r = 0; r < count; ++r)
         rows.set(r, process(squares[r], elements[r], param_squares[r], length, agc_clip));
 }
 
-template <class T> void fetch(const UpdateTables &tables, const Hyperparameters &h, Index i, Index from, Index to) {
+template <class T> void fetch(const UpdateTables &tables, Index i, Index from, Index to) {
+    const bool with_params = tables.agc_clip[i] > 0;
     for (; from < to; from += LINE / sizeof(T)) {
         __builtin_prefetch(at<T>(tables.grads, i, from), 0, 2);
-        if (h.agc_clip > 0) __builtin_prefetch(at<T>(tables.params, i, from), 0, 2);
+        if (with_params) __builtin_prefetch(at<T>(tables.params, i, from), 0, 2);
     }
 }
 
 template <class T, bool QUANTUM>
-void process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
     using Real = Computed<T>;
-    const auto elements = update_of_elements<T, true, QUANTUM>(h);
-    const auto processed_elements = update_of_elements<T, false, QUANTUM, Real>(h);
     Work work(n, tables.numels, tables.units);
     work.cut_rows();
     threads = work.threads(threads);
-    const auto of_split = process_split<T>(work, threads, tables, h);
+    const auto of_split = process_split<T>(work, threads, tables);
     std::vector<double> squares(work.pieces.size());
     share(work.pieces.size(), threads, [&](Index k) {
         auto [i, from, end] = work.pieces[k];
         const Index length = work.length(i), span = length < SHORT ? BLOCK / length * length : length;
-        auto x = numbers<Real>(tables, h, i);
+        auto x = numbers<Real>(tables, i);
+        const auto elements = update_of_elements<T, true, QUANTUM>(tables.beta1[i]);
+        const auto processed_elements = update_of_elements<T, false, QUANTUM, Real>(tables.beta1[i]);
         const bool waits = tables.waits && tables.waits[i];
         Rows rows;
         Real grads[BLOCK];
@@ -113,7 +114,7 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables, c
             if (work.splits(i))
                 rows.set(0, of_split[k]);
             else
-                process_rows<T>(tables, h, {i, from, to}, length, rows);
+                process_rows<T>(tables, {i, from, to}, length, rows);
             const Index unit = work.first_unit[i] + from / length, count = std::max<Index>(1, (to - from) / length);
             for (Index r = 0; r < count; ++r) squares[k] += rows.squares[r];
             if (tables.mean && from % length == 0) {  // one piece of a split row writes
@@ -122,7 +123,7 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables, c
             }
             for (Index here = from, next; here < to && !waits; here = next) {
                 next = std::min(to, here + BLOCK);
-                fetch<T>(tables, h, i, here + span, std::min(end, next + span));
+                fetch<T>(tables, i, here + span, std::min(end, next + span));
                 T *p = at<T>(tables.params, i, here), *g = at<T>(tables.grads, i, here);
                 T *m = at<T>(tables.exp_avgs, i, here), *v = at<T>(tables.exp_avg_sqs, i, here);
                 for (Index r = 0, j = 0; r < count; ++r) {
@@ -141,8 +142,8 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables, c
 }
 
 template <class T>
-void any_process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
-    (tables.quantum_rate ? process_and_update<T, true> : process_and_update<T, false>)(n, threads, tables, h);
+void any_process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
+    (tables.quantum_rate ? process_and_update<T, true> : process_and_update<T, false>)(n, threads, tables);
 }
 
 }  // namespace

@@ -77,6 +77,8 @@ void sums_of_rows(const T *x, Index rows, Index n, double *squares, double *elem
 struct RowTables {
     const Index *tensors, *numels, *units;
     double *squares, *elements;  // one of each row; the last may be null
+
+    std::array<const Index *, 1> columns() const { return {tensors}; }
 };
 
 template <class T, bool WITH_ELEMENTS> void row_sums(Index n, unsigned threads, const RowTables &tables) {

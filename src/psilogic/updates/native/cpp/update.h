@@ -86,30 +86,30 @@ void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real los
 struct UpdateTables {  // of each tensor, but for mean and scale, which are of each row
     const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
     const Index *centered, *waits;           // may be null
-    const double *t, *lr, *decay, *quantum_rate;  // the last may be null; to cancel, decay is the additional loss
+    const double *t, *lr, *beta1, *beta2, *eps, *decay;  // to cancel, decay is the additional loss
+    const double *quantum_rate, *agc_clip;   // may be null
     double *mean, *scale;                    // may be null; results if the pass of the update computes them
     double *squares;                         // a result
+
+    std::array<const Index *, 4> columns() const { return {params, grads, exp_avgs, exp_avg_sqs}; }
 };
 
-struct Hyperparameters {
-    double beta1, beta2, eps, agc_clip;
-};
-
-template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hyperparameters &h, Index i) {
+template <class Real> Numbers<Real> numbers(const UpdateTables &tables, Index i) {
+    const double beta1 = tables.beta1[i], beta2 = tables.beta2[i];
     Numbers<Real> x;
     x.keep = static_cast<Real>(1 - tables.decay[i]);
     x.quantum_rate = tables.quantum_rate ? static_cast<Real>(tables.quantum_rate[i]) : 0;
-    x.weight1 = static_cast<Real>(1 - h.beta1);
-    x.beta2 = static_cast<Real>(h.beta2);
-    x.weight2 = static_cast<Real>(1 - h.beta2);
-    x.step_size = static_cast<Real>(tables.lr[i] / (1 - std::pow(h.beta1, tables.t[i])));
-    x.root2 = static_cast<Real>(std::sqrt(1 - std::pow(h.beta2, tables.t[i])));
-    x.eps = static_cast<Real>(h.eps);
+    x.weight1 = static_cast<Real>(1 - beta1);
+    x.beta2 = static_cast<Real>(beta2);
+    x.weight2 = static_cast<Real>(1 - beta2);
+    x.step_size = static_cast<Real>(tables.lr[i] / (1 - std::pow(beta1, tables.t[i])));
+    x.root2 = static_cast<Real>(std::sqrt(1 - std::pow(beta2, tables.t[i])));
+    x.eps = static_cast<Real>(tables.eps[i]);
     return x;
 }
 
-template <class T, bool PROCESSED, bool QUANTUM, class G = T> auto update_of_elements(const Hyperparameters &h) {
-    return 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false, G>
+template <class T, bool PROCESSED, bool QUANTUM, class G = T> auto update_of_elements(double beta1) {
+    return 1 - beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false, G>
                              : update_elements<T, PROCESSED, QUANTUM, true, G>;
 }
 
@@ -125,9 +125,8 @@ Index stretch(const Work &work, const UpdateTables &tables, Index i, Index from,
 }
 
 template <class T, bool PROCESSED, bool QUANTUM>
-void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+void update(Index n, unsigned threads, const UpdateTables &tables) {
     using Real = Computed<T>;
-    const auto elements = update_of_elements<T, PROCESSED, QUANTUM>(h);
     Work work(n, tables.numels, tables.units);
     work.cut_anywhere();
     std::vector<double> squares(work.pieces.size());
@@ -137,7 +136,8 @@ void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperpa
             squares[k] = sums<T, false>(at<T>(tables.grads, i, from), end - from).squares;
             return;
         }
-        auto x = numbers<Real>(tables, h, i);
+        const auto elements = update_of_elements<T, PROCESSED, QUANTUM>(tables.beta1[i]);
+        auto x = numbers<Real>(tables, i);
         for (Index to; from < end; from = to) {
             to = stretch(work, tables, i, from, end, x);
             squares[k] += elements(
@@ -148,21 +148,21 @@ void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperpa
     for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
 }
 
-template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables) {
     if (tables.mean || tables.scale)
-        (tables.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, tables, h);
+        (tables.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, tables);
     else
-        (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables, h);
+        (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables);
 }
 
-template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables) {
     using Real = Computed<T>;
     const auto elements = tables.quantum_rate ? cancel_elements<T, true> : cancel_elements<T, false>;
     Work work(n, tables.numels, tables.units);
     work.cut_anywhere();
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
         auto [i, from, end] = work.pieces[k];
-        auto x = numbers<Real>(tables, h, i);
+        auto x = numbers<Real>(tables, i);
         for (Index to; from < end; from = to) {
             to = stretch(work, tables, i, from, end, x);
             elements(
