@@ -55,6 +55,7 @@ class Contender:
         build: makes the step of the given tensors.
         bytes: per element, 0 where nobody counted.
         baseline: the name of what it is compared with.
+        groups: the parameter groups of that.
         targets: the ratio that it should not exceed, by kind of device, or by that and the set.
     """
 
@@ -62,31 +63,39 @@ class Contender:
     build: Callable[[list[Tensor]], Callable[[], Any]]
     bytes: int = 0
     baseline: str = FUSED
+    groups: Callable[[list[Tensor]], Any] = list
     targets: dict[str | tuple[str, str], float] = field(default_factory=dict)
 
 
-def contenders(on: str) -> list[Contender]:
-    """Everything that is timed on a kind of device; peers where they are installed."""
+def contenders(on: str, name: str) -> list[Contender]:
+    """Everything that is timed with a set on a kind of device; peers where they are installed."""
     ahead, by_rows = (28, 28) if on == "cpu" else (32, 36)  # on a CPU the sums come with the update
+    if name == "150 groups":
+        return [_contender_of_groups(kind, ahead) for kind in ("lr", "tensor lr", "betas", "eps", "chaos_scope")]
     plain, spikes, presets, clipped = (
         {"cpu": cpu, "cuda": cuda} for cpu, cuda in ((1.05, 1.15), (1.25, 1.25), (1.5, 1.35), (0.75, 0.85))
     )
     plain["cpu", "ViT-Tiny"] = 1.10
-    grouped: dict[str | tuple[str, str], float] = {"cpu": 1.5}
     peers = [(module, name) for module, names in PEERS.items() if find_spec(module) for name in names]
     return [
         Contender("AdamW(foreach=True)", lambda params: AdamW(params, LR, foreach=True).step, 28),
         Contender("PsiLogic", _psilogic, ahead, targets=plain),
-        Contender("PsiLogic, a group for each tensor", _grouped, ahead, GROUPED, grouped),
+        _contender_of_groups("lr", ahead),
         *([Contender("PsiLogic(foreach=True)", _foreach)] if on == "cuda" else []),
         Contender("PsiLogic, 5% of the tensors fire", _spiking, ahead, targets=spikes),
         Contender("PsiLogicViT (GC + AGC)", partial(_psilogic, kind=PsiLogicViT), by_rows, targets=presets),
         Contender(
             "PsiLogicNLP (GC + AGC + quantum decay)", partial(_psilogic, kind=PsiLogicNLP), by_rows, targets=presets
         ),
-        Contender("PsiLogic(max_grad_norm), clips", partial(_psilogic, max_grad_norm=1.0), 32, CLIPPED, clipped),
         Contender(
-            "PsiLogic(max_grad_norm), clips nothing", partial(_psilogic, max_grad_norm=1e30), 32, CLIPPED, clipped
+            "PsiLogic(max_grad_norm), clips", partial(_psilogic, max_grad_norm=1.0), 32, CLIPPED, targets=clipped
+        ),
+        Contender(
+            "PsiLogic(max_grad_norm), clips nothing",
+            partial(_psilogic, max_grad_norm=1e30),
+            32,
+            CLIPPED,
+            targets=clipped,
         ),
         Contender("(torch's fused kernel alone)", _kernel, 28),
         Contender("(norms, then torch's fused kernel)", partial(_kernel, with_norms=True), 32),
@@ -99,13 +108,23 @@ def _clipping(params: list[Tensor], step: Callable[[], Any]) -> Callable[[], Any
     return lambda: (torch.nn.utils.clip_grad_norm_(params, 1e30), step())
 
 
-def _groups(params: list[Tensor]) -> list[dict[str, Any]]:
-    """A group for each tensor, as layer-wise learning rates make, and weight decay of every other one."""
-    return [{"params": [p], "lr": LR * 0.99**i, "weight_decay": 1e-2 * (i % 2)} for i, p in enumerate(params)]
+def _groups(params: list[Tensor], kind: str) -> list[dict[str, Any]]:
+    """A group for each tensor, as layer-wise learning rates make, weight decay of every other one, and differences."""
+    groups = [{"params": [p], "lr": LR * 0.99**i, "weight_decay": 1e-2 * (i % 2)} for i, p in enumerate(params)]
+    for i, group in enumerate(groups):
+        more = {"tensor lr": {"lr": torch.tensor(group["lr"])}, "betas": {"betas": (0.9, 1 - 0.1 * 0.98**i)}}
+        group |= (more | {"eps": {"eps": 1e-8 * (i + 1)}}).get(kind, {})
+    return groups
 
 
-def _grouped(params: list[Tensor]) -> Callable[[], Any]:
-    return PsiLogic(_groups(params), fused=True).step
+def _contender_of_groups(kind: str, bytes_: int) -> Contender:
+    options = {"chaos_scope": "group"} if kind == "chaos_scope" else {}
+    name = "PsiLogic, a group for each tensor" + ("" if kind == "lr" else f": {kind}")
+
+    def build(params: list[Tensor]) -> Callable[[], Any]:
+        return PsiLogic(_groups(params, kind), fused=True, **options).step
+
+    return Contender(name, build, bytes_, GROUPED, partial(_groups, kind=kind), {"cpu": 1.5})
 
 
 def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: Any) -> Callable[[], Any]:
@@ -199,9 +218,9 @@ def measure(name: str, on: str, rounds: int) -> Iterator[dict[str, Any]]:
     numel = sum(p.numel() for p in params)
     source, target = (torch.ones(COPIED, device=on) for _ in range(2))
     clock = device if on == "cuda" else wall
-    for contender in contenders(on):
-        groups = _groups(params) if contender.baseline == GROUPED else params
-        step, adamw = contender.build(params), AdamW(groups, LR, fused=True, capturable=on == "cuda")
+    for contender in contenders(on, name):
+        step = contender.build(params)
+        adamw = AdamW(contender.groups(params), LR, fused=True, capturable=on == "cuda")
         optimizer = getattr(step, "__self__", None)
         step(), adamw.step()
         share_moments(optimizer, adamw)

@@ -38,6 +38,7 @@ TENSOR_SETS: dict[str, Callable[[], Shapes]] = {
     "1000 x 1k": lambda: [torch.Size([1000])] * 1000,
     "1 x 50M": lambda: [torch.Size([50_000_000])],
     "2 tensors": lambda: [torch.Size([64, 64]), torch.Size([64])],
+    "150 groups": lambda: [torch.Size([64, 64])] * 150,
     "rows of 8": lambda: [torch.Size([4096, 8])] * 64,  # as LoRA's B
     "rows of 9": lambda: [torch.Size([960, 1, 3, 3])] * 100,  # as depthwise convolutions
     "rows of 16": lambda: [torch.Size([4096, 16])] * 64,
