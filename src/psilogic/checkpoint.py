@@ -16,19 +16,14 @@ log = logging.getLogger("psilogic")
 
 SCHEMA = 1
 """Version of the state dict, in every parameter group; increased when an older psilogic could not read it."""
-
 FROM_ADAMW = 0
 """The schema of groups that are PsiLogic's in form, but whose moments AdamW wrote: their detectors start now."""
-
 DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
-
 OWN_STATE = (*DETECTOR, "compensation")
 """Per-parameter state that AdamW does not have."""
-
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
-
 OTHERS_ONLY = ("amsgrad", "decoupled_weight_decay", "fused", "use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
 
 FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"

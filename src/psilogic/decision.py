@@ -57,9 +57,9 @@ class Step(NamedTuple):
     quantum_rate: Tensor | None  # lr q_t w (1 - s), shape (N,); None when quantum decay is off
     lr: Scalar  # learning rate, a number or a tensor with one element, or of shape (N,)
     weight_decay: Scalar  # lambda, with which delta is lr lambda where nothing fires; a number or of shape (N,)
-    beta1: Scalar  # Adam's decay rate of the first moment, a number or of shape (N,), as all below
-    beta2: Scalar  # Adam's decay rate of the second moment
-    eps: Scalar  # added to the denominator, outside the root
+    eps: Scalar  # added to the denominator, outside the root; a number or of shape (N,)
+    beta1: Scalar  # Adam's decay rate of the first moment, likewise
+    beta2: Scalar  # Adam's decay rate of the second moment, likewise
 
     def of(self, chosen: slice | Tensor | list[int]) -> Step:
         """The step of the chosen tensors."""
@@ -92,8 +92,7 @@ def prepare(work: Work) -> None:
         t = upload("step", t, bucket.device)
     delta = lr * weight_decay
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
-    beta1, beta2 = group["betas"]
-    work.quiet = work.step = Step(t, decay, None, lr, weight_decay, beta1, beta2, group["eps"])
+    work.quiet = work.step = Step(t, decay, None, lr, weight_decay, group["eps"], *group["betas"])
 
 
 def decide(

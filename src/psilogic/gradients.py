@@ -148,22 +148,16 @@ def signals(works: Sequence[Work]) -> list[Tensor]:
             places[i] = [pools.setdefault(key, len(pools)) for key in keys]
     if not places:
         return every_gn
-    squares = counts = works[next(iter(places))].norms.new_zeros(len(pools))
-    where = {}
+    sums, where = works[next(iter(places))].norms.new_zeros(2, len(pools)), {}
     for i, of_tensors in places.items():
-        bucket, numel = works[i].bucket, works[i].numel
-        where[i] = bucket.cache.tables.vector("pools", of_tensors, torch.int64, squares.device)
-        squares = _added(squares, where[i], works[i].norms.square(), len(set(of_tensors)))
-        counts = _added(counts, where[i], bucket.numel if numel is None else numel, len(set(of_tensors)))
-    gn = root(squares) / root_of_count(counts)
-    return [x if i not in where else gn[where[i]].to(x) for i, x in enumerate(every_gn)]
-
-
-def _added(sums: Tensor, places: Tensor, by_tensor: Tensor, pools: int) -> Tensor:
-    """The sums of pools and the values of tensors; several pools in a bucket are only on the host, in a fixed order."""
-    if pools == 1:
-        places, by_tensor = places[:1], total(by_tensor).reshape(1)
-    return sums.index_add(0, places, by_tensor.to(sums))
+        bucket, norms, numel = works[i].bucket, works[i].norms, works[i].numel
+        values = torch.stack([norms.square(), (bucket.numel if numel is None else numel).to(norms)])
+        where[i] = to = bucket.cache.tables.vector("pools", of_tensors, torch.int64, sums.device)
+        if len(set(of_tensors)) == 1:  # always on a GPU, where other additions would have no fixed order
+            values, to = values.sum(1, keepdim=True), to[:1]
+        sums = sums.index_add(1, to, values.to(sums))
+    gn = root(sums[0]) / root_of_count(sums[1])
+    return [gn[where[i]].to(x) if i in where else x for i, x in enumerate(every_gn)]
 
 
 def to_owned(work: Work, gn: Tensor) -> Tensor:

@@ -54,17 +54,13 @@ def check_range(name: str, value: Any, low: float, high: float = math.inf, *, op
         raise ValueError(f"{WORDS_OF_TORCH[name]}{value}; {range_}" if name in WORDS_OF_TORCH else range_)
 
 
-def check_betas(betas: Any) -> None:
-    """ValueError unless betas are two numbers in [0, 1)."""
+def check_hyperparameters(options: Mapping[str, Any]) -> None:
+    """Check every hyperparameter of a complete group, or the constructor's; ValueError names it and its value."""
+    betas = options["betas"]
     if not isinstance(betas, tuple | list) or len(betas) != 2:
         raise ValueError(f"betas must be two numbers, got {betas!r}")
     for i, beta in enumerate(betas):
         check_range(f"betas[{i}]", beta, 0.0, 1.0)
-
-
-def check_hyperparameters(options: Mapping[str, Any]) -> None:
-    """Check every hyperparameter of a complete group, or the constructor's; ValueError names it and its value."""
-    check_betas(options["betas"])
     for name in (*NON_NEGATIVE, *["max_grad_norm"] * (options["max_grad_norm"] is not None)):
         check_range(name, options[name], 0.0)
     check_range("max_cancel", options["max_cancel"], 0.0, 1.0, open_end=False)

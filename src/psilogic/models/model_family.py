@@ -76,7 +76,8 @@ def recognize(model: nn.Module) -> Finding:
     predicts_tokens = _predicts_tokens(model, tables)
     if not predicts_tokens and _convolves_images(named, tables):
         return Finding(ModelFamily.VISION, "convolutions in two or three dimensions")
-    if not tables and _names_images(named):
+    names = ((type(module).__name__, snake_case(path)) for path, module in named)
+    if not tables and any(IMAGE_CLASS.search(kind) or IMAGE.search(path) for kind, path in names):
         return Finding(ModelFamily.VISION, "names of images or patches")
     directed = _direction(named)
     if directed is not None:
@@ -147,11 +148,6 @@ def _convolves_images(named: NamedModules, tables: Sequence[Table]) -> bool:
         if any(module is table for table in tables):
             return False
     return False
-
-
-def _names_images(named: NamedModules) -> bool:
-    """Whether a module's class or path names images or patches."""
-    return any(IMAGE_CLASS.search(type(module).__name__) or IMAGE.search(snake_case(path)) for path, module in named)
 
 
 def _is_sequential(module: nn.Module) -> bool:

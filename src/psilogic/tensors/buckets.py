@@ -249,16 +249,15 @@ def merged(groups: Sequence[Group]) -> Group:
     first, decay = groups[0], groups[0]["weight_decay"]
     if first is groups[-1]:  # its weight_decay is a tensor, otherwise nobody asks
         return first if traced() or decay.device.type != "cpu" else {**first, "weight_decay": float(decay)}
-    of_each = {name: list(map(itemgetter(name), groups)) for name in (*NUMBERS, "eps")}
-    of_each |= {name: list(map(float, of_each[name])) for name in ("lr", "weight_decay")}
-    numbers = {name: _column(x) for name, x in of_each.items()}
-    betas = tuple(_column(list(x)) for x in zip(*map(itemgetter("betas"), groups), strict=True))
+    numbers = {name: _column(map(itemgetter(name), groups)) for name in (*NUMBERS, "eps")}
+    betas = tuple(map(_column, zip(*map(itemgetter("betas"), groups), strict=True)))
     if not any(isinstance(x, Tensor) for x in (*numbers.values(), *betas, decay)):
         return first
     return {**first, **numbers, "betas": betas}
 
 
-def _column(values: list[float]) -> float | Tensor:
+def _column(of_each: Iterable[float | Tensor]) -> float | Tensor:
     """The number that all tensors share, or a vector, shape (N,)."""
+    values = list(map(float, of_each))
     same = values.count(values[0]) == len(values)
     return values[0] if same else torch.tensor(values, dtype=torch.float64, device="cpu")

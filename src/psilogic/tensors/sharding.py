@@ -103,8 +103,6 @@ class Sharding:
         Raises:
             RuntimeError: a layout does not define which elements belong together.
         """
-        if not dist.is_available() or not dist.is_initialized():
-            return {}
         special = [p for p in params if type(p) is not Parameter]
         # A library puts its partition into the groups in place of several tensors; copies keep the shapes of theirs.
         flat = [p for p in special if type(p) is Tensor and p.ndim == 1 and id(p) not in self._given]

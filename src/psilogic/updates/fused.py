@@ -21,11 +21,6 @@ BLOCK = 1 << 18
 DTYPES = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
 
-def supports(columns: Tensors, by_rows: bool) -> bool:
-    """Whether torch's kernel can update these tensors on the CPU."""
-    return uniform(columns, DTYPES, by_rows)
-
-
 def finish(work: Work, found_inf: Tensor | None) -> None:
     """Update the tensors block by block, or all at once if nothing but torch's kernel changes them."""
     step, tensors = work.step, work.tensors
@@ -64,7 +59,7 @@ def adamw_(tensors: Tensors, step: Step) -> None:
     columns = zip(deltas, *(x.expand_as(step.t).tolist() for x in numbers), strict=True)
     every = [(lr, x if delta == lr * x else delta / lr, *rest) for delta, lr, x, *rest in columns]
     start = 0
-    for (lr, weight_decay, beta1, beta2, eps), run in groupby(every):
+    for (lr, weight_decay, eps, beta1, beta2), run in groupby(every):
         end = start + len(list(run))
         params, grads, exp_avgs, exp_avg_sqs = (xs[start:end] for xs in tensors)
         torch._fused_adamw_(
@@ -74,4 +69,6 @@ def adamw_(tensors: Tensors, step: Step) -> None:
         start = end
 
 
-execution = Execution("fused", supports, lambda work: measure(work.bucket), finish)
+execution = Execution(
+    "fused", lambda x, by_rows: uniform(x, DTYPES, by_rows), lambda work: measure(work.bucket), finish
+)

@@ -51,7 +51,7 @@ def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=Fa
     lr, quantum_rate = torch.tensor(lr) if tensor_lr else lr, by_tensor if quantum else None
     updates.update_(
         Tensors(params, grads, exp_avgs, exp_avg_sqs),
-        Step(by_tensor, by_tensor, quantum_rate, lr, 0.0, *betas, 1e-8),
+        Step(by_tensor, by_tensor, quantum_rate, lr, 0.0, 1e-8, *betas),
         by_unit if mean else None,
         by_unit if scale else None,
         units,
@@ -223,7 +223,7 @@ def test_changing_numbers_compiles_nothing(monkeypatch):
     xs, vector = [torch.zeros(8) for _ in range(4)], torch.ones(8, dtype=torch.float64)
     for i in range(3):  # vectors at any address, with arguments that are compiled once more
         t, decay = vector[i : i + 1], vector[i + 1 : i + 2]
-        what = Step(t, decay, None, vector[i], 0.0, 0.9, 0.999, 1e-8)
+        what = Step(t, decay, None, vector[i], 0.0, 1e-8, 0.9, 0.999)
         updates.update_(Tensors(*([x] for x in xs)), what, None, t, [1], device_tables.DeviceTables())
         assert len(driver.compiled()) == 2
     signature = driver.compiled()[0].src.signature

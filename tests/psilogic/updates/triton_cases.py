@@ -124,7 +124,7 @@ class Problem:
         updates.update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
 
     def step(self, lr, betas, eps):
-        return Step(self.t, self.decay, self.quantum_rate, lr, 0.0, *betas, eps)
+        return Step(self.t, self.decay, self.quantum_rate, lr, 0.0, eps, *betas)
 
     def check(self, tables=None, tolerance=None, **options):
         """One step, against foreach."""

@@ -69,8 +69,7 @@ def decide_bucket(work: Work, total: Tensor | None, grad_scale: Tensor | None, f
     memory = Chaos(fast, slow, reference if relative else None)
     rate = quantum_rate if group["quantum_decay"] > 0 else None
     work.decision = Decision(gn, memory, ratio, chaos, gates.view(torch.bool), warmup, cancellation, decay, rate)
-    beta1, beta2 = group["betas"]
-    work.step = Step(t, decay, rate, lr, group["weight_decay"], beta1, beta2, group["eps"])
+    work.step = Step(t, decay, rate, lr, group["weight_decay"], group["eps"], *group["betas"])
 
 
 def _process_units(
