@@ -169,7 +169,7 @@ def to_owned(work: Work, gn: Tensor) -> Tensor:
 
 def units_of(by_unit: Tensor | None, units: list[int], chosen: list[int]) -> Tensor | None:
     """The values of the chosen tensors' units, from those of all tensors; None for None."""
-    if by_unit is None:
-        return None
+    if by_unit is None or len(chosen) == len(units):
+        return by_unit
     parts = by_unit.split(units)
     return torch.cat([parts[i] for i in chosen]) if chosen else by_unit[:0]

@@ -143,8 +143,7 @@ class Monitor:
         for seen in sorted(self._seen.values(), key=lambda seen: seen.step):
             for p, row in zip(seen.params, self._rows(seen), strict=True):
                 rows[id(p)] = _joined(rows[id(p)], row) if id(p) in rows else row
-        order = [id(p) for group in self._optimizer.param_groups for p in group["params"]]
-        return [rows[key] for key in order if key in rows]
+        return [rows[id(p)] for p in self._params() if id(p) in rows]
 
     def totals(self) -> dict[str, float]:
         """The sums over all tensors and steps. This waits for the device.

@@ -93,9 +93,8 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
 
 def capturing() -> bool:
     """Whether a CUDA graph is being captured, which repeats only the work of the device."""
-    if torch.compiler.is_compiling():
-        return False
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    compiling = torch.compiler.is_compiling()
+    return not compiling and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def warn_of_frozen(name: str, value: float | Tensor) -> None:

@@ -52,10 +52,8 @@ def row_sums(tensors: Foreach, with_sums: bool) -> tuple[Tensor, Tensor | None]:
     where float32 is not precise enough for it, the sums are computed in float64.
     """
     single = [x for x in tensors if x.ndim <= 1]
-    of_single, zero = (
-        iter(squares(single).split(1) if single else ()),
-        torch.zeros(1, dtype=torch.float64, device="cpu"),
-    )
+    of_single = iter(squares(single).split(1) if single else ())
+    zero = torch.zeros(1, dtype=torch.float64, device="cpu")
     by_row, sums = [], []
     for x in tensors:  # squares and sums of one tensor, while it is in cache
         by_row.append(next(of_single) if x.ndim <= 1 else _of_rows(x, _squares))

@@ -71,7 +71,7 @@ def ordinary(columns: Sequence[Foreach]) -> bool:
     return layouts == {torch.strided} and all(k.__torch_dispatch__ is Tensor.__torch_dispatch__ for k in kinds)
 
 
-def uniform(columns: Sequence[Foreach], dtypes: Container[torch.dtype], by_rows: bool) -> bool:
+def uniform(dtypes: Container[torch.dtype], columns: Sequence[Foreach], by_rows: bool) -> bool:
     """Whether all are ordinary, of one of some dtypes, and `alike`, so that a kernel can run through their memory."""
     kinds = set().union(*(map(attrgetter("dtype"), xs) for xs in columns))
     return len(kinds) == 1 and kinds.pop() in dtypes and ordinary(columns) and alike(columns, by_rows)

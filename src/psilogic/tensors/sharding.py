@@ -145,10 +145,8 @@ class Sharding:
         index = [slice(None) if d in dims else place for d, place in enumerate(mesh.get_coordinate() or ())]
         ranks = tuple(mesh.mesh[tuple(index)].flatten().tolist())
         if ranks not in self._ranks:
-            world, everyone = dist.group.WORLD, len(ranks) == dist.get_world_size()
-            self._ranks[ranks] = (
-                world if world and everyone else dist.new_group(list(ranks), use_local_synchronization=True)
-            )
+            everyone = dist.group.WORLD if len(ranks) == dist.get_world_size() else None
+            self._ranks[ranks] = everyone or dist.new_group(list(ranks), use_local_synchronization=True)
         return self._ranks[ranks]
 
 

@@ -4,6 +4,7 @@ A block of gradients is centered and scaled right before the pass over it, while
 is that of one block.
 """
 
+from functools import partial
 from itertools import groupby
 
 import torch
@@ -69,6 +70,4 @@ def adamw_(tensors: Tensors, step: Step) -> None:
         start = end
 
 
-execution = Execution(
-    "fused", lambda x, by_rows: uniform(x, DTYPES, by_rows), lambda work: measure(work.bucket), finish
-)
+execution = Execution("fused", partial(uniform, DTYPES), lambda work: measure(work.bucket), finish)

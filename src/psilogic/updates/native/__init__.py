@@ -47,8 +47,10 @@ def begin(work: Work) -> Sums | None:
         return Sums(None if bucket.ranks is None else bucket.numel, *sums)
     work.quiet, work.deferred = _speculate(work)
     if bucket.by_rows or clip > 0:
-        work.mean, work.scale, squares = kernels.process_and_update_(
-            work.tensors, work.quiet, units, work.deferred, clip, centralize
+        if work.quiet.quantum_rate is not None or any(work.deferred):  # the gradients are processed again
+            work.mean, work.scale = bucket.cache.by_unit(sum(units))
+        squares = kernels.process_and_update_(
+            work.tensors, work.quiet, work.mean, work.scale, units, work.deferred, clip, centralize
         )
     else:
         squares = kernels.update_(work.tensors, work.quiet, None, None, units, work.deferred)
@@ -65,12 +67,9 @@ def _speculate(work: Work) -> tuple[Step, list[bool]]:
     decays = quiet.lr * group["weight_decay"], quiet.lr * group["quantum_decay"]
     if any(x.max() >= 0.5 if isinstance(x, Tensor) else x >= 0.5 for x in decays):  # too little is left to correct
         return quiet, [True] * n
-    gamma = group["gamma"]
-    if isinstance(gamma, float | int) and gamma == 0 and group["quantum_decay"] == 0:
-        return quiet, [False] * n
-    likely = likely_to_fire(group, work.memory, work.t_detector)
-    if isinstance(gamma, Tensor) and group["quantum_decay"] == 0:
-        likely &= gamma > 0  # as if the groups of the bucket were apart
+    likely, gamma = likely_to_fire(group, work.memory, work.t_detector), group["gamma"]
+    if group["quantum_decay"] == 0 and (isinstance(gamma, Tensor) or gamma == 0):
+        likely &= gamma > 0  # what fires changes nothing without chaos gain
     return quiet, likely.tolist()
 
 

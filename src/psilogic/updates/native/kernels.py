@@ -36,7 +36,7 @@ kernels = _load()
 def supports(columns: Tensors, by_rows: bool) -> bool:
     """Whether the kernels can update these tensors, which are on the CPU."""
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
-    return kernels is not None and on_host and uniform(columns, DTYPES, by_rows)
+    return kernels is not None and on_host and uniform(DTYPES, columns, by_rows)
 
 
 def unit_statistics(
@@ -85,7 +85,7 @@ def update_(
         deferred: for each tensor whether it is only summed; None for no tensor.
 
     Returns:
-        The sum of |g|^2 of each tensor's unprocessed gradient, shape (N,), in float64.
+        The sum of |g|^2 of each tensor's gradient, shape (N,), in float64; only without mean and scale.
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
     vectors = [*_of_tensors(step), None, mean, scale, squares]
@@ -95,25 +95,30 @@ def update_(
 
 
 def process_and_update_(
-    tensors: Tensors, step: Step, units: list[int], deferred: list[bool], agc_clip: float, grad_centralize: bool
-) -> tuple[Tensor | None, Tensor | None, Tensor]:
+    tensors: Tensors,
+    step: Step,
+    mean: Tensor | None,
+    scale: Tensor | None,
+    units: list[int],
+    deferred: list[bool],
+    agc_clip: float,
+    grad_centralize: bool,
+) -> Tensor:
     """One step for N tensors that `supports` accepts, in place: AGC, centralization, decay, quantum decay, Adam.
 
     A unit is summed just before it is updated, so that the second read is from cache. `agc_clip` is the largest ratio
     of a unit's gradient norm to its parameter norm, 0 for any; with `grad_centralize` the mean of each row is
-    subtracted in tensors with more than one dimension. The other arguments are those of `update_`.
+    subtracted in tensors with more than one dimension. `mean` and `scale` are results here, unless they are None. The
+    other arguments are those of `update_`.
 
     Returns:
-        The mean and the scale of each unit, shape (U,), None if they are not needed later: no tensor is deferred and
-        quantum decay is off. And the sum of |g|^2 of each tensor's processed gradient, shape (N,). All in float64.
+        The sum of |g|^2 of each tensor's processed gradient, shape (N,), in float64.
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    mean = squares.new_empty(sum(units)) if step.quantum_rate is not None or any(deferred) else None
-    scale = None if mean is None else torch.empty_like(mean)
     flags = [[grad_centralize and g.ndim > 1 for g in tensors.grads], deferred]
     _run(kernels.process_and_update_, tensors, units, [*_of_tensors(step), agc_clip, mean, scale, squares], flags)
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
-    return mean, scale, squares
+    return squares
 
 
 def cancel_(
@@ -146,13 +151,12 @@ def _run(
     integers = [*map(addresses, columns), array("q", map(Tensor.numel, tensors)), array("q", units)]
     integers += [array("q", x or ()) for x in flags]
     # The kernel needs contiguous vectors, which must live until it has returned.
-    kept = [x.contiguous() if isinstance(x, Tensor) and x.ndim else _repeated(x, n) for x in vectors]
+    kept = [
+        x.contiguous() if isinstance(x, Tensor) and x.ndim else array("d", () if x is None else [float(x)] * n)
+        for x in vectors
+    ]
     places = [x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0] if x else 0 for x in [*integers, *kept]]
     kernel(tensors[0].itemsize, torch.get_num_threads(), n, array("q", places).tobytes())
-
-
-def _repeated(number: Any, n: int) -> "array[float]":
-    return array("d", () if number is None else (float(number),)) * n
 
 
 def _of_tensors(step: Step) -> list[Any]:

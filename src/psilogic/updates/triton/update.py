@@ -100,7 +100,7 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
     every = [x for xs in columns for x in xs]
     if not every or every[0].is_cuda == INTERPRETED or len({x.get_device() for x in every}) > 1:
         return False
-    return uniform(columns, DTYPES, by_rows)
+    return uniform(DTYPES, columns, by_rows)
 
 
 def update_(

@@ -60,9 +60,8 @@ std::vector<Processed> process_split(
     return rows;
 }
 
-// Rows shorter than SHORT are processed side by side, as many as have BLOCK elements. The next ones are fetched into cache
-// while they are updated, in lines; longer rows are updated in parts of BLOCK elements.
-const Index SHORT = 32, BLOCK = 256, LINE = 64;
+// The next rows are fetched into cache while some are updated, in lines; long ones are updated in parts of BLOCK elements.
+const Index LINE = 64;
 
 struct Rows {
     double mean[BLOCK], scale[BLOCK], squares[BLOCK];
@@ -104,8 +103,6 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
         auto [i, from, end] = work.pieces[k];
         const Index length = work.length(i), span = length < SHORT ? BLOCK / length * length : length;
         auto x = numbers<Real>(tables, i);
-        const auto elements = update_of_elements<T, true, QUANTUM>(tables.beta1[i]);
-        const auto processed_elements = update_of_elements<T, false, QUANTUM, Real>(tables.beta1[i]);
         const bool waits = tables.waits && tables.waits[i];
         Rows rows;
         Real grads[BLOCK];
@@ -126,15 +123,13 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
                 fetch<T>(tables, i, here + span, std::min(end, next + span));
                 T *p = at<T>(tables.params, i, here), *g = at<T>(tables.grads, i, here);
                 T *m = at<T>(tables.exp_avgs, i, here), *v = at<T>(tables.exp_avg_sqs, i, here);
-                for (Index r = 0, j = 0; r < count; ++r) {
-                    x.mean = static_cast<Real>(rows.mean[r]), x.scale = static_cast<Real>(rows.scale[r]);
-                    for (const Index last = j + length; length < SHORT && j < last; ++j)
-                        grads[j] = (widen(g[j]) - x.mean) * x.scale;
+                if (length < SHORT) {
+                    process_short(g, 0, next - here, length, rows.mean, rows.scale, grads);
+                    update_elements<T, false, QUANTUM>(p, grads, m, v, next - here, x);
+                    continue;
                 }
-                if (length < SHORT)
-                    processed_elements(p, grads, m, v, next - here, x);
-                else
-                    elements(p, g, m, v, next - here, x);
+                x.mean = static_cast<Real>(rows.mean[0]), x.scale = static_cast<Real>(rows.scale[0]);
+                update_elements<T, true, QUANTUM>(p, g, m, v, next - here, x);
             }
         }
     });

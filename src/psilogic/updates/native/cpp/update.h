@@ -40,6 +40,7 @@ template <class Real> inline Real tanh_of_size(Real g) {
 // The numbers that all elements of a tensor, or of a row, share.
 template <class Real> struct Numbers {
     Real keep, quantum_rate, weight1, beta2, weight2, step_size, root2, eps, mean = 0, scale = 1;
+    bool far;  // whether the first moment is nearer to the gradient than to its value before
 };
 
 // lr m_hat / (sqrt(v_hat) + eps)
@@ -50,7 +51,7 @@ template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const N
 // Returns the sum of the squares of the unprocessed gradients. Multiplications and additions are fused where torch's
 // kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements equal AdamW's.
 template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class G, class Real = Computed<T>>
-Real update_elements(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> x) {
+Real update_by_lerp(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> x) {
     Real squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (Index j = 0; j < n; ++j) {
@@ -68,10 +69,16 @@ Real update_elements(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> 
     return squares;
 }
 
+template <class T, bool PROCESSED, bool QUANTUM, class G, class Real = Computed<T>>
+Real update_elements(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> &x) {
+    return x.far ? update_by_lerp<T, PROCESSED, QUANTUM, true>(p, g, m, v, n, x)
+                 : update_by_lerp<T, PROCESSED, QUANTUM, false>(p, g, m, v, n, x);
+}
+
 // After an update to p: p plus the descent is the parameter after decay and quantum decay. It loses a share of that, and
 // quantum decay is undone: the share is 1 - (1 - lost) / (1 - rate tanh|g|).
-template <class T, bool QUANTUM, class Real = Computed<T>>
-void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
+template <class T, bool QUANTUM, class G, class Real = Computed<T>>
+void cancel_elements(T *p, const G *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
 #pragma omp simd
     for (Index j = 0; j < n; ++j) {
         Real theta = widen(p[j]), share = lost;
@@ -100,6 +107,7 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, Index i)
     x.keep = static_cast<Real>(1 - tables.decay[i]);
     x.quantum_rate = tables.quantum_rate ? static_cast<Real>(tables.quantum_rate[i]) : 0;
     x.weight1 = static_cast<Real>(1 - beta1);
+    x.far = 1 - beta1 >= 0.5;
     x.beta2 = static_cast<Real>(beta2);
     x.weight2 = static_cast<Real>(1 - beta2);
     x.step_size = static_cast<Real>(tables.lr[i] / (1 - std::pow(beta1, tables.t[i])));
@@ -108,42 +116,62 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, Index i)
     return x;
 }
 
-template <class T, bool PROCESSED, bool QUANTUM, class G = T> auto update_of_elements(double beta1) {
-    return 1 - beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false, G>
-                             : update_elements<T, PROCESSED, QUANTUM, true, G>;
+// Rows shorter than SHORT are processed side by side, as many as have BLOCK elements.
+const Index SHORT = 32, BLOCK = 256;
+
+// The processed gradients of at most BLOCK elements from one element of a tensor, whose rows are short. Mean and scale
+// are those of the row of the first element and of the next ones; null for 0 and 1.
+template <class T, class Real = Computed<T>>
+void process_short(
+    const T *gradients, Index from, Index to, Index length, const double *mean, const double *scale, Real *processed) {
+    for (Index row = 0, end = (from / length + 1) * length, j = from; j < to; ++row, end += length) {
+        const Real of_mean = mean ? static_cast<Real>(mean[row]) : 0, of_scale = scale ? static_cast<Real>(scale[row]) : 1;
+        for (const Index last = std::min(to, end); j < last; ++j)
+            processed[j - from] = (widen(gradients[j]) - of_mean) * of_scale;
+    }
 }
 
-// The end of a stretch of at most TILE elements of one row, and the numbers that these share.
-template <class Real>
-Index stretch(const Work &work, const UpdateTables &tables, Index i, Index from, Index end, Numbers<Real> &x) {
-    const Index to = std::min(end, from + TILE);
-    if (!tables.mean && !tables.scale) return to;
-    const Index row = from / work.length(i), unit = work.first_unit[i] + row;
-    if (tables.mean) x.mean = static_cast<Real>(tables.mean[unit]);
-    if (tables.scale) x.scale = static_cast<Real>(tables.scale[unit]);
-    return std::min(to, (row + 1) * work.length(i));
+// Calls run(gradients, from, to, numbers) for stretches of a piece whose elements share the numbers. Gradients of short
+// rows are processed before; those of others, at most TILE elements of one row, are not.
+template <class T, class Run>
+void for_stretches(const Work &work, const UpdateTables &tables, const Piece &piece, const Run &run) {
+    using Real = Computed<T>;
+    const auto [i, begin, end] = piece;
+    const Index length = work.length(i);
+    const bool by_rows = tables.mean || tables.scale;
+    auto x = numbers<Real>(tables, i);
+    Real processed[BLOCK];
+    for (Index from = begin, to; from < end; from = to) {
+        const Index row = by_rows ? from / length : 0, unit = work.first_unit[i] + row;
+        const double *mean = tables.mean ? tables.mean + unit : nullptr, *scale = tables.scale ? tables.scale + unit : nullptr;
+        if (by_rows && length < SHORT) {
+            to = std::min(end, from + BLOCK);
+            process_short(at<T>(tables.grads, i, 0), from, to, length, mean, scale, processed);
+            run(processed, from, to, x);
+            continue;
+        }
+        if (mean) x.mean = static_cast<Real>(*mean);
+        if (scale) x.scale = static_cast<Real>(*scale);
+        to = std::min(from + TILE, by_rows ? std::min(end, (row + 1) * length) : end);
+        run(at<T>(tables.grads, i, from), from, to, x);
+    }
 }
 
 template <class T, bool PROCESSED, bool QUANTUM>
 void update(Index n, unsigned threads, const UpdateTables &tables) {
-    using Real = Computed<T>;
     Work work(n, tables.numels, tables.units);
     work.cut_anywhere();
     std::vector<double> squares(work.pieces.size());
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
-        auto [i, from, end] = work.pieces[k];
+        const auto [i, begin, end] = work.pieces[k];
         if (tables.waits && tables.waits[i]) {
-            squares[k] = sums<T, false>(at<T>(tables.grads, i, from), end - from).squares;
+            squares[k] = sums<T, false>(at<T>(tables.grads, i, begin), end - begin).squares;
             return;
         }
-        const auto elements = update_of_elements<T, PROCESSED, QUANTUM>(tables.beta1[i]);
-        auto x = numbers<Real>(tables, i);
-        for (Index to; from < end; from = to) {
-            to = stretch(work, tables, i, from, end, x);
-            squares[k] += elements(
-                at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
-                at<T>(tables.exp_avg_sqs, i, from), to - from, x);
-        }
+        for_stretches<T>(work, tables, work.pieces[k], [&, i = i](const auto *g, Index from, Index to, const auto &x) {
+            T *m = at<T>(tables.exp_avgs, i, from), *v = at<T>(tables.exp_avg_sqs, i, from);
+            squares[k] += update_elements<T, PROCESSED, QUANTUM>(at<T>(tables.params, i, from), g, m, v, to - from, x);
+        });
     });
     for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
 }
@@ -156,19 +184,19 @@ template <class T> void any_update(Index n, unsigned threads, const UpdateTables
 }
 
 template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables) {
-    using Real = Computed<T>;
-    const auto elements = tables.quantum_rate ? cancel_elements<T, true> : cancel_elements<T, false>;
     Work work(n, tables.numels, tables.units);
     work.cut_anywhere();
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
-        auto [i, from, end] = work.pieces[k];
-        auto x = numbers<Real>(tables, i);
-        for (Index to; from < end; from = to) {
-            to = stretch(work, tables, i, from, end, x);
-            elements(
-                at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
-                at<T>(tables.exp_avg_sqs, i, from), to - from, static_cast<Real>(tables.decay[i]), x);
-        }
+        const Index i = work.pieces[k].tensor;
+        const auto lost = static_cast<Computed<T>>(tables.decay[i]);
+        for_stretches<T>(work, tables, work.pieces[k], [&](const auto *g, Index from, Index to, const auto &x) {
+            const T *m = at<T>(tables.exp_avgs, i, from), *v = at<T>(tables.exp_avg_sqs, i, from);
+            T *p = at<T>(tables.params, i, from);
+            if (tables.quantum_rate)
+                cancel_elements<T, true>(p, g, m, v, to - from, lost, x);
+            else
+                cancel_elements<T, false>(p, g, m, v, to - from, lost, x);
+        });
     });
 }
 
