@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from fabricated import history
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.search import depends_on_setting
+from fairbench.analysis.comparison.alternatives import DEPENDS
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Hashes, Record, Result
 from fairbench.study.trial_spec import TrialSpec
@@ -81,15 +81,14 @@ def row(arena: str, rows: list[dict[str, str]], seeds: int, same_seeds: bool, st
         )
         (c,) = analyses.comparisons
         found["different"].append(c.verdict in ("better", "worse"))
-        found["flagged"].append(found["different"][-1] and depends_on_setting.flag(analyses).severity != "pass")
+        found["withheld"].append(DEPENDS in c.note)
         found["gain"].append(abs(c.gain or 0.0))
-    different, flagged = np.mean(found["different"]), np.mean(found["flagged"])
     return {
         "arena": arena,
         "seeds": seeds,
         "same_seeds": same_seeds,
-        "false_verdict": different,
-        "not_flagged": different - flagged,
+        "false_verdict": np.mean(found["different"]),
+        "withheld": np.mean(found["withheld"]),
         "mean_difference": np.mean(found["gain"]),
         "studies": studies,
     }

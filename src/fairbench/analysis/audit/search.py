@@ -1,12 +1,9 @@
 """Checks of the search for settings: where the selected ones lie, and whether verdicts depend on their choice."""
 
 from collections.abc import Iterator
-from itertools import groupby, product
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.results import ArmResults, Run
-from fairbench.analysis.statistics.significance import paired_t
+from fairbench.analysis.results import ArmResults
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, rate, some
 from fairbench.suites.search import are_numbers
@@ -51,46 +48,6 @@ def by_one_search(case: Analyses) -> str:
     lengths = dict.fromkeys(f"{plan.sweep_steps} of {plan.steps} steps" for plan in suite.arenas.values())
     seeds = f"{'seed' if len(suite.sweep.seeds) == 1 else 'seeds'} {', '.join(map(str, suite.sweep.seeds))}"
     return f"by trials with {some(list(lengths))} and {seeds}. What another search would select cannot be known."
-
-
-@check(
-    "verdict depends on the setting",
-    "warn",
-    "Take more final seeds, or report both settings: validation cannot tell which of them is better.",
-)
-def depends_on_setting(case: Analyses) -> Iterator[str]:
-    """A better or worse would not hold with the other setting that continued, which validation does not separate."""
-    alpha = case.suite.alpha
-    for c in case.comparisons:
-        if c.verdict in ("better", "worse"):
-            arms = (case.results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
-            settings = [*product(*(alternatives(arm, c.metric, c.seeds, alpha) for arm in arms))]
-            if len(settings) > 1 and not all(_holds(c, a, b, alpha) for a, b in settings):
-                yield case.title(c)
-
-
-def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
-    """The first seeds at the selected setting, and at each with as many seeds that validation cannot separate."""
-    of_settings = (arm.final, *([*runs] for _, runs in groupby(arm.others, lambda run: run.setting)))
-    selected, *others = ([run for run in runs[:seeds] if run.status == "finished"] for runs in of_settings)
-
-    def separated(runs: list[Run]) -> bool:
-        p = paired_t(*(_scores(x, "val", metric) for x in (runs, selected))).p if len(selected) == seeds else None
-        return p is not None and p < alpha
-
-    return [runs for runs in (selected, *others) if len(runs) == seeds and not separated(runs)]
-
-
-def _scores(runs: list[Run], split: str, metric: str) -> list[float]:
-    return [run.record.final(split)[metric] for run in runs if run.record]
-
-
-def _holds(c: Comparison, ours: list[Run], theirs: list[Run], alpha: float) -> bool:
-    """Whether a verdict is the same with these trials, at the step of Holm's correction that decided it."""
-    a, b = ([c.sign * value for value in _scores(runs, "test", c.metric)] for runs in (ours, theirs))
-    test, strictness = paired_t(a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
-    same = (test.difference > 0) == (c.verdict == "better")
-    return same and test.p is not None and test.p * strictness < alpha
 
 
 @check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")

@@ -5,6 +5,7 @@ A study without looks is judged once, with all its seeds.
 
 from dataclasses import dataclass, replace
 
+from fairbench.analysis.comparison.alternatives import with_any_setting
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict, compare, judge
 from fairbench.analysis.results import Results, collect
 from fairbench.analysis.statistics.sequential import Design, Look
@@ -55,6 +56,7 @@ def judge_looks(study: ResolvedSuite, lookup: Lookup) -> Looks:
         if complete or not judged:
             judged |= {pair: compare(results, look, *pair) for pair in undecided}
             judged = {c.pair: c for c in judge([*judged.values()], suite.alpha)}
+            judged |= {pair: with_any_setting(judged[pair], results, look, suite.alpha) for pair in undecided}
         if not complete:
             break
         undecided = [c.pair for c in judged.values() if c.verdict in CONTINUES]

@@ -1,0 +1,54 @@
+"""The settings of an arm that validation cannot tell apart: a verdict must hold with each of them."""
+
+from dataclasses import replace
+from itertools import groupby, product
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.statistics.sequential import Look
+from fairbench.analysis.statistics.significance import difference_test, paired_t
+
+DEPENDS = "depends on the setting"
+"""The note of a comparison whose better or worse would not hold with each of these settings."""
+
+
+def with_any_setting(c: Comparison, results: Results, look: Look, alpha: float) -> Comparison:
+    """A judged comparison; inconclusive if its better or worse would not hold with a setting that might be selected.
+
+    Args:
+        c: the comparison at the look.
+        results: the records with the seeds of the look.
+        look: where it is judged.
+        alpha: the family-wise error rate.
+    """
+    if c.verdict not in ("better", "worse"):
+        return c
+    arms = (results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
+    settings = [*product(*(alternatives(arm, c.metric, c.seeds, alpha) for arm in arms))]
+    if len(settings) == 1 or all(_holds(c, a, b, look, alpha) for a, b in settings):
+        return c
+    return replace(c, verdict="inconclusive", note=DEPENDS)
+
+
+def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
+    """The first seeds at the selected setting, and at each with as many seeds that validation cannot separate."""
+    of_settings = (arm.final, *([*runs] for _, runs in groupby(arm.others, lambda run: run.setting)))
+    selected, *others = ([run for run in runs[:seeds] if run.status == "finished"] for runs in of_settings)
+
+    def separated(runs: list[Run]) -> bool:
+        p = paired_t(*(_scores(x, "val", metric) for x in (runs, selected))).p if len(selected) == seeds else None
+        return p is not None and p < alpha
+
+    return [runs for runs in (selected, *others) if len(runs) == seeds and not separated(runs)]
+
+
+def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha: float) -> bool:
+    """Whether a verdict is the same with these trials, at the step of Holm's correction that decided it."""
+    a, b = ([c.sign * value for value in _scores(runs, "test", c.metric)] for runs in (ours, theirs))
+    test, strictness = difference_test(c.test, a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
+    p = look.repeated(test.p)
+    return (test.difference > 0) == (c.verdict == "better") and p is not None and p * strictness < alpha
+
+
+def _scores(runs: list[Run], split: str, metric: str) -> list[float]:
+    return [run.record.final(split)[metric] for run in runs if run.record]
