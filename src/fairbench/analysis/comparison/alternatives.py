@@ -43,11 +43,11 @@ def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list
 
 
 def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha: float) -> bool:
-    """Whether a verdict is the same with these trials, at the step of Holm's correction that decided it."""
+    """Whether the gain with these trials is not smaller, or significant at the step of Holm's correction that decided."""
     a, b = ([c.sign * value for value in _scores(runs, "test", c.metric)] for runs in (ours, theirs))
     test, strictness = difference_test(c.test, a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
-    p = look.repeated(test.p)
-    return (test.difference > 0) == (c.verdict == "better") and p is not None and p * strictness < alpha
+    p, ratio = look.repeated(test.p), test.difference / (c.gain or 1.0)
+    return ratio >= 1 or (ratio > 0 and p is not None and p * strictness < alpha)
 
 
 def _scores(runs: list[Run], split: str, metric: str) -> list[float]:
