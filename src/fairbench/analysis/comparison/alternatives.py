@@ -43,7 +43,7 @@ def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list
 
 
 def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha: float) -> bool:
-    """Whether the gain with these trials is not smaller, or significant at the step of Holm's correction that decided."""
+    """Whether the gain with these trials is not smaller, or significant at the step of Holm's correction of c."""
     a, b = ([c.sign * value for value in _scores(runs, "test", c.metric)] for runs in (ours, theirs))
     test, strictness = difference_test(c.test, a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
     p, ratio = look.repeated(test.p), test.difference / (c.gain or 1.0)
