@@ -125,7 +125,8 @@ template <class T, class Real = Computed<T>>
 void process_short(
     const T *gradients, Index from, Index to, Index length, const double *mean, const double *scale, Real *processed) {
     for (Index row = 0, end = (from / length + 1) * length, j = from; j < to; ++row, end += length) {
-        const Real of_mean = mean ? static_cast<Real>(mean[row]) : 0, of_scale = scale ? static_cast<Real>(scale[row]) : 1;
+        const Real of_mean = mean ? static_cast<Real>(mean[row]) : 0;
+        const Real of_scale = scale ? static_cast<Real>(scale[row]) : 1;
         for (const Index last = std::min(to, end); j < last; ++j)
             processed[j - from] = (widen(gradients[j]) - of_mean) * of_scale;
     }
@@ -143,7 +144,8 @@ void for_stretches(const Work &work, const UpdateTables &tables, const Piece &pi
     Real processed[BLOCK];
     for (Index from = begin, to; from < end; from = to) {
         const Index row = by_rows ? from / length : 0, unit = work.first_unit[i] + row;
-        const double *mean = tables.mean ? tables.mean + unit : nullptr, *scale = tables.scale ? tables.scale + unit : nullptr;
+        const double *mean = tables.mean ? tables.mean + unit : nullptr;
+        const double *scale = tables.scale ? tables.scale + unit : nullptr;
         if (by_rows && length < SHORT) {
             to = std::min(end, from + BLOCK);
             process_short(at<T>(tables.grads, i, 0), from, to, length, mean, scale, processed);
