@@ -45,6 +45,21 @@ def check_messages(request):
     return check
 
 
+@pytest.fixture
+def check_errors(check_messages):
+    """Compare the messages of the errors that a call raises, as `check_messages` does; `hide` replaces parts of one."""
+
+    def check(name, call, kind, hide=str):
+        def message_of(case):
+            with pytest.raises(kind) as error:
+                call(case)
+            return hide(str(error.value))
+
+        check_messages(name, message_of)
+
+    return check
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(config, items):
     for item in items:

@@ -81,13 +81,8 @@ def test_a_value_a_claim_and_a_table(scores):
     )
 
 
-def test_what_is_not_true_is_not_written(scores, check_messages):
-    def message_of(name):
-        with pytest.raises(ValueError) as error:
-            rendered(f"{{{{ mine.{name} }}}}", scores)
-        return str(error.value)
-
-    check_messages("pages.txt", message_of)
+def test_what_is_not_true_is_not_written(scores, check_errors):
+    check_errors("pages.txt", lambda name: rendered(f"{{{{ mine.{name} }}}}", scores), ValueError)
 
 
 def test_every_table_says_where_it_was_measured():

@@ -54,6 +54,15 @@ def encoded(pixels, kind):
     return file.getvalue()
 
 
+def write_images(folder, count, classes, sides):
+    """Images of which no two are alike, in folders in turn; returns the path of the last one."""
+    for i, (pixels, label) in enumerate(noise(count, len(classes), sides, 0)):
+        path = folder / classes[label] / f"{i:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encoded(pixels, "PNG"))
+    return path
+
+
 def decoded(data):
     """The pixels of an encoded image, shape (3, H, W)."""
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).transpose(2, 0, 1)

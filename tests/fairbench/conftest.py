@@ -80,6 +80,12 @@ def usual_figures(quick_figures, monkeypatch):
 
 
 @pytest.fixture
+def no_figures(monkeypatch):
+    """Drawing takes most of a report's time."""
+    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
+
+
+@pytest.fixture
 def forgetful():
     """The registry is read again in the test, and after it."""
     known_optimizers.cache_clear()
@@ -88,8 +94,29 @@ def forgetful():
 
 
 @pytest.fixture
+def command(capsys):
+    """Calls a command, which must end with a code; returns what it prints, or the message if that code is 2."""
+
+    def call(*words, code=0):
+        capsys.readouterr()
+        assert main([*words]) == code
+        out, message = capsys.readouterr()
+        return message if code == 2 else out
+
+    return call
+
+
+@pytest.fixture
 def tiny_file(tmp_path):
     return write_tiny(tmp_path)
+
+
+@pytest.fixture
+def tiny_folder(tiny_file, monkeypatch):
+    """The folder of the tiny suite and of its optimizers, as working directory."""
+    monkeypatch.chdir(tiny_file.parent)
+    monkeypatch.syspath_prepend(tiny_file.parent)
+    return tiny_file.parent
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
 import torch
-from fabricated import Records, finals, history, sealed, study
+from fabricated import Records, finals, saved, sealed, study
 from hypothesis import strategies as st
 
 from fairbench.cli.main import main
@@ -18,7 +18,6 @@ from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.observers import Observer
 from fairbench.runner.run_study import admit
 from fairbench.runner.trial_loop import TrialLoop
-from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.records import Store
 from fairbench.training.checkpoint import Checkpoint
@@ -47,12 +46,9 @@ def whole_study(directory):
     records = Records(finals(made, AdamW=[0.7, "failed", 0.75], PsiLogic=[0.8, "diverged", 0.9], Lion=[0.7, 0.8, None]))
     store = Store(directory)
     store.prepare()
-    trials = [spec for arm in arms(made, records) for spec in arm.trials]
-    for spec in filter(records, trials):
-        store.write(spec, records(spec))
-    write_history(directory, history(made))
+    saved(directory, made, records)
     (directory / "drivers" / f"{STATUS['token']}.json").write_text(json.dumps(STATUS))
-    (missing,) = (spec for spec in trials if records(spec) is None)
+    (missing,) = (spec for arm in arms(made, records) for spec in arm.trials if records(spec) is None)
     (store.claims / missing.id).write_text(STATUS["token"])
     checkpoint = Checkpoint(missing, Place(checkpoints=str(store.checkpoints)))
     assert checkpoint._write({"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}) == ""

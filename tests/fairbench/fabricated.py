@@ -87,27 +87,33 @@ def study(
     return ResolvedSuite(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
 
 
+def with_suite(the_study, **fields):
+    """The study with other fields of its suite; a new arena has the data of its task, or of the first one."""
+    suite, met = replace(the_study.suite, **fields), the_study.arenas
+    first = next(iter(met.values()))
+    arenas = {name: met.get(name, met.get(plan.task, first)) for name, plan in suite.arenas.items()}
+    return replace(the_study, suite=suite, arenas=arenas)
+
+
 def with_horizons(the_study, *horizons):
     """The study with other horizons of the reference in every arena."""
-    suite, arenas = the_study.suite, dict(the_study.suite.arenas)
-    for name, plan in suite.arenas.items():
+    arenas = dict(the_study.suite.arenas)
+    for name, plan in the_study.suite.arenas.items():
         cells = {x: Cell(name, x, curve_of=name) for x in horizons if x != 1 and not plan.cell}
         arenas |= {f"{name}-x{x:g}": replace(plan, task=name, steps=round(10 * x), cell=cells[x]) for x in cells}
-    met = {name: the_study.arenas[plan.cell.curve_of or name if plan.cell else name] for name, plan in arenas.items()}
-    return replace(the_study, suite=replace(suite, arenas=arenas), arenas=met)
+    return with_suite(the_study, arenas=arenas)
 
 
 def with_ladder(the_study, parameters=(1000, 2000, 4000, 8000), horizons=(0.5, 1, 2)):
     """The study with its arena gpt at several sizes and horizons."""
-    arenas, met = dict(the_study.suite.arenas), dict(the_study.arenas)
-    plan, known = arenas.pop("gpt"), met.pop("gpt")
+    arenas = dict(the_study.suite.arenas)
+    plan = arenas.pop("gpt")
     for size, count in enumerate(parameters, 1):
         for x in horizons:
             steps = round(100 * x * count / parameters[0])
             cell = Cell("gpt", x, size, count)
-            name = f"gpt-{size}-x{x:g}"
-            arenas[name], met[name] = replace(plan, task="gpt", steps=steps, cell=cell), known
-    return replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
+            arenas[f"gpt-{size}-x{x:g}"] = replace(plan, task="gpt", steps=steps, cell=cell)
+    return with_suite(the_study, arenas=arenas)
 
 
 class Records:
@@ -115,12 +121,13 @@ class Records:
 
     The sweep is best at 1e-3; `sweeps[arena, optimizer][lr]` overrides a score. Other settings of stage 2 are worse by
     `apart`; `shared`: all trials shared their device. With `speed` there are timing trials, and the trials of PsiLogic
-    take `speed` times as long.
+    take `speed` times as long. `edits(spec)` has other values of a record that finished, by paths as in `edited`.
     """
 
     def __init__(self, finals, sweeps=None, quantities=QUANTITIES, weights=None, batches=None, speed=None, **other):
         self.finals, self.sweeps, self.quantities, self.speed = finals, sweeps or {}, quantities, speed
         self.apart, self.shared = other.get("apart", 0.0), other.get("shared", False)
+        self.edits = other.get("edits") or (lambda spec: {})
         self.weights, self.batches = weights or {}, batches or {}
 
     def __call__(self, spec):
@@ -142,7 +149,7 @@ class Records:
             return failed(spec, "RuntimeError", "no <luck>", "Traceback: no <luck>")
         factor = self.speed if self.speed and spec.optimizer.name == "PsiLogic" else 1.0
         finished = outcome != "diverged"
-        return WholeRecord(
+        record = WholeRecord(
             id=spec.id,
             stage=spec.stage,
             status="finished" if finished else "diverged",
@@ -156,6 +163,9 @@ class Records:
             ),
             environment={"python": "3.99", "device": "a machine", "git": "abc"},
         )
+        for path, value in self.edits(spec).items() if finished else ():
+            record = edited(record, path, value)
+        return record
 
     def result(self, spec, outcome, finished):
         arena, optimizer, seed = spec.arena.name, spec.optimizer.name, spec.seed
@@ -233,6 +243,13 @@ def saved(directory, the_study, records):
     return str(directory)
 
 
+def analysed(the_study, records=None, **scores):
+    """The analyses of a study with these records, or with records of these scores."""
+    from fairbench.analysis.analyses import Analyses  # scipy, which most users of this module do not need
+
+    return Analyses(history(the_study), records or Records(finals(the_study, **scores)))
+
+
 def given(analyses, found):
     """The analyses, of which some are given by their functions instead of computed."""
     compute = analyses.of
@@ -242,6 +259,4 @@ def given(analyses, found):
 
 def flags_of(the_study, records):
     """The evidence of each flag that the audit of a study raises, by its name."""
-    from fairbench.analysis.analyses import Analyses  # scipy, which most users of this module do not need
-
-    return {flag.name: flag.evidence for flag in Analyses(history(the_study), records).of(audit)}
+    return {flag.name: flag.evidence for flag in analysed(the_study, records).of(audit)}

@@ -1,15 +1,16 @@
-"""The report's page as tests read it, and a page that has everything."""
+"""The report's page as tests read it, a page that has everything, and what a terminal shows."""
 
 import base64
+import io
 import json
 import re
 import zlib
 from html.parser import HTMLParser
 from types import MappingProxyType
 
-from fabricated import Records, finals, given, history, study
+from fabricated import Records, analysed, finals, given, study
+from rich.console import Console
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.controls import Contribution, contributions
 from fairbench.analysis.comparison.ranking import Rank, ranking
@@ -87,6 +88,14 @@ class Page(HTMLParser):
             self.headings[-1] = self.headings[-1][0], self.headings[-1][1] + data
 
 
+def printed(*shown, width=300):
+    """What a terminal of this width shows."""
+    console = Console(file=io.StringIO(), width=width)
+    for each in shown:
+        console.print(each, crop=False)
+    return console.file.getvalue()
+
+
 def latex(text):
     """The LaTeX of the tables that a page keeps, by their names."""
     packed = re.search(r'id="latex">(.*?)</script>', text)[1]
@@ -98,7 +107,7 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }}
 
 def rendered(the_study, records, figures=(), found=MappingProxyType({})):
     """The page of a study as text; `found`: analyses that are given, see `given`."""
-    analyses = given(Analyses(history(the_study), records), found)
+    analyses = given(analysed(the_study, records), found)
     report = study_report(analyses)
     report.figures = figures
     return render_page(report)
@@ -107,7 +116,7 @@ def rendered(the_study, records, figures=(), found=MappingProxyType({})):
 def everything():
     """A page with every section, in which trials diverged, failed and are missing, and names are meant to break it."""
     the_study, records = broken()
-    figures = draw_figures(Analyses(history(the_study), records))
+    figures = draw_figures(analysed(the_study, records))
     return rendered(the_study, records, figures, FOUND)
 
 

@@ -52,13 +52,13 @@ def write_program(folder, rest=PLAIN, command=COMMAND, keys=""):
     Path(folder, "mine.toml").write_text(text)
 
 
-def program_spec(stage="final", seed=1, steps=20, **settings):
+def program_spec(stage="final", steps=20, **settings):
     """A trial of the suite in the working directory, with AdamW as torch has it."""
     suite = load_suite("mine.toml", Overrides(settings=settings))
     options = ProgramOptions(**suite.arenas["mine"].model)
     optimizer = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {"weight_decay": 0.01}, {}, "", "", {})
     study = ResolvedSuite(suite, "cpu", {"mine": ResolvedArena("", code_of(options), {})}, {"AdamW": optimizer}, {})
-    return trial_spec(study, "mine", "AdamW", stage, 3e-3, seed)
+    return trial_spec(study, "mine", "AdamW", stage, 3e-3, 1)
 
 
 def rows(*reports):

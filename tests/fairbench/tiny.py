@@ -61,6 +61,15 @@ def write_tiny(folder, text=TINY):
     return path
 
 
+def install(folder, name, group, **entries):
+    """A distribution in a folder, as pip leaves it, with entry points of a group."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"{key} = {value}" for key, value in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+
+
 def here(function, *arguments):
     """Calls a function in this process, with one thread: what an executor does in another one."""
     with one_thread():

@@ -6,17 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from fabricated import Records, edited, finals, flags_of, history, study
+from fabricated import Records, analysed, finals, flags_of, history, saved, study, with_suite
 from rich.console import Console, Group
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import AUDIT_CHECKS, audit
-from fairbench.cli.main import main
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import audit_view, flag_lines
 from fairbench.study.history import write_history
-from fairbench.study.plan import arms
 from fairbench.study.record import Series
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
@@ -26,32 +23,23 @@ pytestmark = pytest.mark.xdist_group("audit")
 PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
 
 
-class Shaped(Records):
-    """Records whose validation curve is said: `curves[arena, optimizer][step]`; seeds differ a little."""
-
-    def __init__(self, scores, curves, **options):
-        super().__init__(scores, **options)
-        self.curves = curves
-
-    def details(self, spec, outcome, finished):
-        made, curve = super().details(spec, outcome, finished), self.curves.get((spec.arena.name, spec.optimizer.name))
-        if not curve or spec.stage != "final":
-            return made
-        noise = 1e-5 * spec.seed + 1e-8 * spec.seed**2 * (
-            spec.optimizer.name == "AdamW"
-        )  # so that pairs differ a little
-        accuracy = [y + s * noise for s, y in curve.items()]
-        return edited(made, "evaluations", Series([*curve], {"accuracy": accuracy, "loss": [1.5] * len(curve)}))
-
-
 TWO = ("AdamW", "PsiLogic")
 FLAT = {5: 0.5, 8: 0.5, 10: 0.5}
 
 
 def shaped(ours, theirs=FLAT, margin=0.02):
+    """The flags of two arms with these validation curves, whose seeds and pairs differ a little."""
+
+    def edits(spec):
+        is_theirs = spec.optimizer.name == "AdamW"
+        curve = theirs if is_theirs else ours
+        noise = 1e-5 * spec.seed + 1e-8 * spec.seed**2 * is_theirs
+        accuracy = [y + s * noise for s, y in curve.items()]
+        evaluations = Series([*curve], {"accuracy": accuracy, "loss": [1.5] * len(curve)})
+        return {"details.evaluations": evaluations} if spec.stage == "final" else {}
+
     the_study = study(("vit",), TWO, margin=margin)
-    curves = {("vit", "PsiLogic"): ours, ("vit", "AdamW"): theirs}
-    return flags_of(the_study, Shaped(finals(the_study), curves))
+    return flags_of(the_study, Records(finals(the_study), edits=edits))
 
 
 @pytest.mark.parametrize(
@@ -81,22 +69,14 @@ def two_horizons(short, long, **changed):
     base = study(("vit",), TWO, margin=0.02)
     arena = base.suite.arenas["vit"]
     plans = {"vit": replace(arena, task="vit"), "vit-4x": replace(arena, task="vit", steps=40, **changed)}
-    the_study = replace(base, suite=replace(base.suite, arenas=plans), arenas=dict.fromkeys(plans, base.arenas["vit"]))
+    the_study = with_suite(base, arenas=plans)
     seeds = the_study.suite.final.seeds
     scores = {
         (name, optimizer): dict(zip(seeds, of_arena.get(optimizer, [0.50, 0.51, 0.52]), strict=True))
         for name, of_arena in (("vit", short), ("vit-4x", long))
         for optimizer in TWO
     }
-    return flags_of(the_study, Horizons(scores))
-
-
-class Horizons(Records):
-    """Records of two arenas that are one task."""
-
-    def result(self, spec, outcome, status):
-        one = replace(spec, arena=replace(spec.arena, name="vit"))
-        return super().result(one, outcome, status)
+    return flags_of(the_study, Records(scores))
 
 
 HIGH, LOW, NOISY = [0.90, 0.92, 0.91], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
@@ -126,22 +106,14 @@ def test_a_different_model_is_no_horizon():
     assert "flip between horizons" not in other
 
 
-def fabricated(sweeps=None, records=Records, **scores):
+def fabricated(sweeps=None, edits=None, **scores):
     the_study = study(("vit",), TWO, margin=0.02, settings=3)
     given = {"PsiLogic": HIGH, "AdamW": [0.10, 0.113, 0.12]} | scores
-    return flags_of(the_study, records(finals(the_study, **given), sweeps, apart=0.05))
+    return flags_of(the_study, Records(finals(the_study, **given), sweeps, apart=0.05, edits=edits))
 
 
 def test_a_complete_study_of_good_practice_raises_nothing():
     assert fabricated() == {}
-
-
-class Observed(Records):
-    def details(self, spec, outcome, finished):
-        made = super().details(spec, outcome, finished)
-        watched = spec.stage == "final" and spec.optimizer.name == "PsiLogic"
-        report = edited(made.mechanism, "not_finite", {"share": 2}) if watched else made.mechanism
-        return edited(edited(made, "unused", self.unused if watched else []), "mechanism", report)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +121,12 @@ class Observed(Records):
 )
 def test_parts_that_took_no_part_and_readings_that_are_not_finite(unused, severity):
     the_study = study(("vit",), TWO, margin=0.02, settings=3)
-    records = Observed(finals(the_study, PsiLogic=HIGH, AdamW=LOW))
-    records.unused = unused
-    flags = {flag.name: flag for flag in audit(Analyses(history(the_study), records))}
+    found = {"details.unused": unused, "details.mechanism.not_finite": {"share": 2}}
+    records = Records(
+        finals(the_study, PsiLogic=HIGH, AdamW=LOW),
+        edits=lambda spec: found if (spec.stage, spec.optimizer.name) == ("final", "PsiLogic") else {},
+    )
+    flags = {flag.name: flag for flag in analysed(the_study, records).of(audit)}
     assert flags["unused parts"].severity == severity
     assert flags["unused parts"].evidence == "; ".join(f"vit: PsiLogic {words}" for words in unused)
     assert flags["mechanism not finite"].evidence == "vit: PsiLogic share in 6 readings"
@@ -174,16 +149,9 @@ def test_arms_without_final_trials_are_named():
     assert "1 failed. No learning rate is selected yet for vit AdamW." in failed
 
 
-class Slow(Records):
-    """Records of trials that waited for their data."""
-
-    def record(self, spec, outcome):
-        seconds = 0.06 if spec.optimizer.name == "AdamW" else 0.0
-        return edited(super().record(spec, outcome), "cost.seconds.data", seconds)
-
-
 def test_data_bound_timing():
-    assert fabricated(records=Slow)["data-bound timing"] == "vit: AdamW 40% of the step"
+    flags = fabricated(edits=lambda spec: {"cost.seconds.data": 0.06 if spec.optimizer.name == "AdamW" else 0.0})
+    assert flags["data-bound timing"] == "vit: AdamW 40% of the step"
 
 
 def test_an_option_that_a_plan_gets_later_is_compared_too():
@@ -193,10 +161,10 @@ def test_an_option_that_a_plan_gets_later_is_compared_too():
 
     the_study = study(("vit",), TWO)
     clipped = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(clip_norm=0.5)}
-    own = replace(the_study, suite=replace(the_study.suite, optimizers=clipped))
+    own = with_suite(the_study, optimizers=clipped)
     assert flags_of(own, Records(finals(own)))["unequal treatment"] == ("vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)")
     plans = {"AdamW": Wider(), "PsiLogic": Wider(wrapped={"ema": 0.5})}
-    grouped = replace(the_study, suite=replace(the_study.suite, optimizers=plans))
+    grouped = with_suite(the_study, optimizers=plans)
     flags = flags_of(grouped, Records(finals(grouped, PsiLogic=HIGH)))
     assert flags["unequal treatment"] == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
 
@@ -215,7 +183,7 @@ def test_groups_and_schedule_of_the_registry_are_unequal_treatment():
 def test_a_schedule_of_its_own_is_unequal_treatment():
     the_study = study(("vit",), TWO)
     own = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(schedule="linear", min_lr=0.1)}
-    the_study = replace(the_study, suite=replace(the_study.suite, optimizers=own))
+    the_study = with_suite(the_study, optimizers=own)
     assert flags_of(the_study, Records(finals(the_study)))["unequal treatment"] == (
         "vit: schedule warm-up and cosine (AdamW), warm-up and linear decay to 0.1 of the peak (PsiLogic)"
     )
@@ -232,7 +200,7 @@ def test_the_table_of_the_docs_is_the_code():
     assert rows == [(check.name, check.severity, check.judge.__doc__, check.advice) for check in AUDIT_CHECKS]
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, command):
     """0 for warnings, 1 for a fail; nothing is written."""
     the_study = study(("vit",), TWO)
     records = Records(finals(the_study, PsiLogic=[0.3, 0.5, 0.9], AdamW=[0.4, 0.5, 0.7]))
@@ -240,13 +208,10 @@ def test_the_command(tmp_path, capsys):
     store, schedule = Store(tmp_path), Schedule(the_study, lambda spec: None)
     while spec := schedule.next():
         store.write(spec, records(spec))
-    assert main(["audit", str(tmp_path)]) == 1
-    assert "fail  INCOMPLETE: of 12 trials" in capsys.readouterr().out
-    for spec in (spec for arm in arms(the_study, records) for spec in arm.trials):
-        store.write(spec, records(spec))
+    assert "fail  INCOMPLETE: of 12 trials" in command("audit", str(tmp_path), code=1)
+    saved(tmp_path, the_study, records)
     before = sorted(tmp_path.rglob("*"))
-    assert main(["audit", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
+    shown = command("audit", str(tmp_path))
     assert "warn  Low power: With 3 seeds" in shown
     assert "Take more final seeds" in shown
     assert shown.endswith("0 fail, 2 warn, 0 note\n")

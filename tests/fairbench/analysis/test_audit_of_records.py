@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fabricated import Records, edited, finals, flags_of, sha, study
+from fabricated import Records, finals, flags_of, sha, study
 
 from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.study.record import Series
@@ -14,22 +14,14 @@ FIRST_EVALUATION = Series([5], {"accuracy": [0.1], "loss": [1.5]})
 HIGH, LOW = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12]
 
 
-class Changed(Records):
-    """Records of which AdamW's final one of seed 1 has another value at a path."""
-
-    def __init__(self, scores, path, value, **options):
-        super().__init__(scores, **options)
-        self.path, self.value = path, value
-
-    def record(self, spec, outcome):
-        record = super().record(spec, outcome)
-        is_changed = (spec.stage, spec.optimizer.name, spec.seed) == ("final", "AdamW", 1)
-        return edited(record, self.path, self.value) if is_changed else record
+def in_one(path, value):
+    """Another value at a path of AdamW's final record of seed 1."""
+    return lambda spec: {path: value} if (spec.stage, spec.optimizer.name, spec.seed) == ("final", "AdamW", 1) else {}
 
 
 def changed(path, value):
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
-    return flags_of(the_study, Changed(finals(the_study, PsiLogic=HIGH, AdamW=LOW), path, value))
+    return flags_of(the_study, Records(finals(the_study, PsiLogic=HIGH, AdamW=LOW), edits=in_one(path, value)))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +57,7 @@ def test_equal_weights_with_other_metrics(score, raised):
         if raised
         else ""
     )
-    elsewhere = Changed(scores, "environment", {"device": "another"}, weights=same)
+    elsewhere = Records(scores, weights=same, edits=in_one("environment", {"device": "another"}))
     assert "same weights, other metrics" not in flags_of(the_study, elsewhere), "machines may round differently"
 
 

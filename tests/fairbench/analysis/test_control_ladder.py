@@ -3,12 +3,11 @@
 from statistics import fmean
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import analysed, study
 from hypothesis import given, strategies
 from samples import SCORES
 from scipy import stats
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import contributions
 from fairbench.report.sections.causes import causes
 
@@ -17,18 +16,15 @@ SEEDS = 4
 
 
 def recorded(arenas=("vit",), controls=LADDER, **scores):
-    the_study = study(arenas, LADDER, seeds=range(1, SEEDS + 1), controls=controls)
-    return the_study, Records(finals(the_study, **scores))
+    return analysed(study(arenas, LADDER, seeds=range(1, SEEDS + 1), controls=controls), **scores)
 
 
 def rows_of(*arenas, **scores):
-    the_study, records = recorded(arenas or ("vit",), **scores)
-    return contributions(Analyses(history(the_study), records))
+    return contributions(recorded(arenas or ("vit",), **scores))
 
 
 def in_words(**scores):
-    the_study, records = recorded(**scores)
-    return causes(Analyses(history(the_study), records))
+    return causes(recorded(**scores))
 
 
 RUNGS = {

@@ -3,9 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from fabricated import Records, edited, finals, given, history, study
+from fabricated import Records, analysed, finals, given, study
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
 from fairbench.study.record import Series
@@ -13,20 +12,16 @@ from fairbench.study.record import Series
 COURSE = {"AdamW": {5: 0.2, 10: 0.6}, "PsiLogic": {5: 0.4, 10: 0.5}}
 
 
-def analysed(**scores):
+def recorded(**scores):
     """A study in vit whose arms have these values after 5 and after 10 steps, and a seed that is 0.1 better each."""
+
+    def edits(spec):
+        values = COURSE[spec.optimizer.name]
+        accuracy = [value + 0.1 * (spec.seed - 1) for value in values.values()]
+        return {"details.evaluations": Series([*values], {"accuracy": accuracy})} if spec.stage == "final" else {}
+
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
-    made = Records(finals(the_study, **scores))
-
-    def lookup(spec):
-        record = made(spec)
-        if record and record.status == "finished" and spec.stage == "final":
-            values = COURSE[spec.optimizer.name]
-            accuracy = [value + 0.1 * (spec.seed - 1) for value in values.values()]
-            return edited(record, "details.evaluations", Series([*values], {"accuracy": accuracy}))
-        return record
-
-    return Analyses(history(the_study), lookup)
+    return analysed(the_study, Records(finals(the_study, **scores), edits=edits))
 
 
 def times(**train_ms):
@@ -34,18 +29,18 @@ def times(**train_ms):
 
 
 def equal(found):
-    return equal_times(given(analysed(), {costs: found}))
+    return equal_times(given(recorded(), {costs: found}))
 
 
 def test_a_curve_is_mean_and_deviation():
-    found = curves(analysed())["vit", "AdamW"]
+    found = curves(recorded())["vit", "AdamW"]
     assert [step for step, _, _ in found] == [5, 10]
     assert [mean for _, mean, _ in found] == pytest.approx([0.25, 0.65])
     assert [std for _, _, std in found] == pytest.approx([0.1 / 2**0.5] * 2)
 
 
 def test_a_curve_ends_where_the_first_seed_does():
-    cut = analysed(AdamW=[0.5, "diverged"])
+    cut = recorded(AdamW=[0.5, "diverged"])
     assert curves(cut)["vit", "AdamW"] == []
 
 

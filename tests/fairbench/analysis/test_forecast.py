@@ -1,6 +1,5 @@
 """The forecast of a study against its real trials, time and disk space."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from statistics import stdev, variance
@@ -8,8 +7,8 @@ from statistics import stdev, variance
 import numpy as np
 import pytest
 import torch
-from fabricated import EVERY_PAIR, Records, finals, history, study, with_ladder
-from rich.console import Console
+from fabricated import EVERY_PAIR, Records, finals, history, study, with_ladder, with_suite
+from pages import printed
 from tiny import here
 
 from fairbench.analysis.forecast import FIGURE_BYTES, forecast
@@ -23,9 +22,9 @@ from fairbench.training.place import Place
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
 
-def rehearsed(the_study, step=0.01, evaluation=0.5):
+def rehearsed(the_study):
     arenas = the_study.suite.arenas
-    seconds, evaluations, taken = (dict.fromkeys(arenas, each) for each in (step, evaluation, 0))
+    seconds, evaluations, taken = (dict.fromkeys(arenas, each) for each in (0.01, 0.5, 0))
     return Preflight(the_study, seconds, evaluations, taken, 0, {})
 
 
@@ -34,16 +33,14 @@ def nothing(spec):
 
 
 def with_sweep(the_study, **changed):
-    return replace(the_study, suite=replace(the_study.suite, sweep=replace(the_study.suite.sweep, **changed)))
+    return with_suite(the_study, sweep=replace(the_study.suite.sweep, **changed))
 
 
 def with_tuned_on():
     """A study whose second arena has no sweep of its own."""
-    the_study = study(("vit", "gpt"))
+    the_study = study(("vit",))
     vit = the_study.suite.arenas["vit"]
-    arenas = {"vit": vit, "vit-late": replace(vit, task="vit", tuned_on="vit")}
-    met = dict.fromkeys(arenas, the_study.arenas["vit"])
-    return replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
+    return with_suite(the_study, arenas={"vit": vit, "vit-late": replace(vit, task="vit", tuned_on="vit")})
 
 
 def test_an_arena_that_is_tuned_on_another_has_no_sweep():
@@ -136,11 +133,9 @@ def test_the_spread_is_that_of_what_the_test_compares():
     assert vit.spread is None
 
 
-def shown(the_study, records=nothing, workers=2):
-    console = Console(file=io.StringIO(), width=300)
+def shown(the_study, records=nothing):
     forecasts = forecast(rehearsed(the_study), records)
-    console.print(plan_view(the_study, forecasts, workers, history(the_study), Path("out")))
-    return console.file.getvalue()
+    return printed(plan_view(the_study, forecasts, 2, history(the_study), Path("out")))
 
 
 def test_the_plan_in_words():

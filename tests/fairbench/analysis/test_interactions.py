@@ -6,9 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fabricated import EVERY_PAIR, Records, finals, history, study
+from fabricated import EVERY_PAIR, Records, analysed, finals, study, with_suite
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison, summarized
 from fairbench.analysis.statistics.significance import holm, summarize
@@ -25,16 +24,15 @@ def scheduled(schedules=("cosine", "linear"), names=("AdamW", "PsiLogic"), **fie
     """A study of vit with each schedule."""
     found = study(("vit",), names, SEEDS, **fields)
     plan = replace(found.suite.arenas["vit"], task="vit", cell=Cell("vit"))
-    arenas = {f"vit-{x}": replace(plan, schedule=x) for x in schedules}
-    return replace(found, suite=replace(found.suite, arenas=arenas), arenas=dict.fromkeys(arenas, found.arenas["vit"]))
+    return with_suite(found, arenas={f"vit-{x}": replace(plan, schedule=x) for x in schedules})
 
 
-def analysed(the_study, scores):
+def of_scores(the_study, scores):
     """The analyses of scores by schedule and optimizer; the others have 0.5 in every seed."""
     given = finals(the_study)
     for (schedule, name), values in scores.items():
         given[f"vit-{schedule}", name] = dict(zip(SEEDS, values, strict=True))
-    return Analyses(history(the_study), Records(given))
+    return analysed(the_study, Records(given))
 
 
 @pytest.mark.parametrize("direction", ["min", "max"])
@@ -79,7 +77,7 @@ def test_a_row_for_each_two_schedules_and_each_pair():
         ("cosine", "AdamW"): LOW, ("linear", "AdamW"): [x + 0.01 for x in LOW], ("wsd", "AdamW"): HIGH,
     }  # fmt: skip
     every = {"reference": "AdamW", "compare": EVERY_PAIR}
-    found = analysed(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), **every), scores)
+    found = of_scores(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), **every), scores)
     rows = [x for x in found.of(interactions) if (x.optimizer, x.baseline) == ("PsiLogic", "AdamW")]
     assert len(found.of(interactions)) == 3 * 3
     assert [(x.arena, x.optimizer, x.schedule_a, x.schedule_b, x.survives) for x in rows] == [
@@ -114,13 +112,13 @@ def test_a_row_for_each_two_schedules_and_each_pair():
 def test_whether_a_win_survives(psilogic, survives, note):
     """PsiLogic is better under cosine."""
     arms = {("cosine", "PsiLogic"): HIGH, ("cosine", "AdamW"): LOW, ("linear", "AdamW"): LOW}
-    (row,) = analysed(scheduled(), {**arms, ("linear", "PsiLogic"): psilogic}).of(interactions)
+    (row,) = of_scores(scheduled(), {**arms, ("linear", "PsiLogic"): psilogic}).of(interactions)
     assert (row.verdict_a, row.survives, row.note) == ("better", survives, note)
     assert (row.interaction is None, row.p is None, row.p_holm is None) == (bool(note),) * 3
 
 
 def test_nothing_survives_that_was_not_decided():
-    (row,) = analysed(scheduled(), {}).of(interactions)
+    (row,) = of_scores(scheduled(), {}).of(interactions)
     assert (row.survives, row.interaction, row.p) == ("not decided", 0.0, None)
     assert row.note == "no variance in any arm, no test"
 
@@ -128,10 +126,10 @@ def test_nothing_survives_that_was_not_decided():
 def test_only_arenas_that_differ_in_the_schedule_alone_are_compared():
     the_study = scheduled(("cosine", "linear", "wsd"))
     arenas = {**the_study.suite.arenas, "vit-wsd": replace(the_study.suite.arenas["vit-wsd"], batch_size=9)}
-    found = analysed(replace(the_study, suite=replace(the_study.suite, arenas=arenas)), {}).of(interactions)
+    found = of_scores(with_suite(the_study, arenas=arenas), {}).of(interactions)
     assert [(x.schedule_a, x.schedule_b) for x in found] == [("cosine", "linear")]
     by_hand = {name: replace(plan, cell=None) for name, plan in the_study.suite.arenas.items()}
-    assert not analysed(replace(the_study, suite=replace(the_study.suite, arenas=by_hand)), {}).of(interactions)
+    assert not of_scores(with_suite(the_study, arenas=by_hand), {}).of(interactions)
 
 
 def test_a_disturbed_twin_is_an_arena_of_its_own():
@@ -140,10 +138,5 @@ def test_a_disturbed_twin_is_an_arena_of_its_own():
         f"{name}-nan": replace(plan, tuned_on=name, shock={"kind": "nan", "at": [0.4]})
         for name, plan in the_study.suite.arenas.items()
     }
-    arenas = {**the_study.suite.arenas, **twins}
-    the_study = replace(
-        the_study,
-        suite=replace(the_study.suite, arenas=arenas),
-        arenas=dict.fromkeys(arenas, the_study.arenas["vit-cosine"]),
-    )
-    assert [x.arena for x in analysed(the_study, {}).of(interactions)] == ["vit", "vit-nan"]
+    the_study = with_suite(the_study, arenas={**the_study.suite.arenas, **twins})
+    assert [x.arena for x in of_scores(the_study, {}).of(interactions)] == ["vit", "vit-nan"]

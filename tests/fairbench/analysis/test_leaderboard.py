@@ -1,11 +1,10 @@
 """The leaderboard: ranks, verdicts seen from each optimizer, and times, by hand."""
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import pytest
-from fabricated import Records, finals, given, history, study
+from fabricated import Records, analysed, finals, given, study
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.cost import costs
 from fairbench.suites.schema import Compare
@@ -18,19 +17,9 @@ SCORES = {
 }  # fmt: skip
 
 
-class Timed(NamedTuple):
-    """The cost of an arm, as far as a leaderboard reads it."""
-
-    arena: str
-    optimizer: str
-    step_ms: float
-    train_ms: float
-
-
 def of(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic", "SGD")):
     the_study = study(arenas, optimizers, SEEDS, margin=0.1, compare=Compare())
-    scores = {name: SCORES[name] for name in optimizers}
-    return Analyses(history(the_study), Records(finals(the_study, **scores)))
+    return analysed(the_study, **{name: SCORES[name] for name in optimizers})
 
 
 def standings(analyses, timed=()):
@@ -51,14 +40,13 @@ def test_the_verdicts_are_those_on_each_optimizer_against_the_reference(judgemen
     assert (found["PsiLogic"].better, found["PsiLogic"].undecided) == (None, None)
     the_study = judgement.results.study
     scores = finals(the_study, **SCORES) | {("gpt", "AdamW"): dict(zip(SEEDS, [0.1, 0.12, 0.11, 0.1], strict=True))}
-    adamw = {x.optimizer: x for x in standings(Analyses(history(the_study), Records(scores)))}["AdamW"]
+    adamw = {x.optimizer: x for x in standings(analysed(the_study, Records(scores)))}["AdamW"]
     assert (adamw.better, adamw.worse) == (2, 0)  # low loss, high accuracy
 
 
 def test_without_a_comparison_with_the_reference_there_is_no_count():
     the_study = study(("gpt", "vit"), seeds=SEEDS, reference="AdamW")
-    analyses = Analyses(history(the_study), Records(finals(the_study, **SCORES)))
-    counts = {x.optimizer: (x.better, x.worse) for x in standings(analyses)}
+    counts = {x.optimizer: (x.better, x.worse) for x in standings(analysed(the_study, **SCORES))}
     assert counts == {"PsiLogic": (1, 1), "AdamW": (None, None), "Lion": (None, None)}
 
 
@@ -73,7 +61,8 @@ def test_the_best_mean_rank_is_first_and_diverged_arms_are_last(judgement):
 def test_times_are_ratios_to_the_reference_and_medians_over_arenas(judgement):
     times = {("gpt", "PsiLogic"): (2.0, 10.0), ("vit", "PsiLogic"): (4.0, 10.0)}
     times |= {("gpt", "Lion"): (1.0, 9.0), ("vit", "Lion"): (6.0, 12.0), ("vit", "AdamW"): (5.0, 11.0)}
-    found = {x.optimizer: x for x in standings(judgement, [Timed(*arm, *ms) for arm, ms in times.items()])}
+    timed = [SimpleNamespace(arena=a, optimizer=o, step_ms=s, train_ms=t) for (a, o), (s, t) in times.items()]
+    found = {x.optimizer: x for x in standings(judgement, timed)}
     assert (found["Lion"].step_ratio, found["Lion"].train_ratio) == pytest.approx((1.0, 1.05))
     assert (found["AdamW"].step_ratio, found["AdamW"].train_ratio) == pytest.approx((1.25, 1.1))
     assert (found["SGD"].step_ratio, found["PsiLogic"].step_ratio) == (None, 1.0)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fabricated import Records, finals, flags_of, history, study
+from fabricated import Records, analysed, finals, flags_of, study, with_suite
 from scipy import stats
 
 from fairbench.analysis.analyses import Analyses
@@ -23,10 +23,9 @@ LOOKS = [3, 6, 12]
 SEEDS = tuple(range(1, LOOKS[-1] + 1))
 
 
-def with_looks(arenas=("vit",), looks=LOOKS, **fields):
+def with_looks(arenas=("vit",), **fields):
     the_study = study(arenas, seeds=SEEDS, **fields)
-    final = replace(the_study.suite.final, looks=looks)
-    return replace(the_study, suite=replace(the_study.suite, final=final))
+    return with_suite(the_study, final=replace(the_study.suite.final, looks=LOOKS))
 
 
 def normal(seed, mean, spread=0.01):
@@ -64,9 +63,10 @@ def run(the_study, scores, order=lambda trials: trials[0], stop=10**6):
 COMPARED = {"paired": stats.ttest_rel, "welch": partial(stats.ttest_ind, equal_var=False)}
 
 
-def reference_verdicts(compared, scores, margin=0.01, alpha=0.05):
+def reference_verdicts(compared, scores, margin):
     """At each look Holm's steps with their nominal levels, written again as in benchmarks/look_error.py."""
-    design, names = Design(tuple(LOOKS), "obrien-fleming", alpha), ["AdamW", "Lion"]
+    alpha, names = 0.05, ["AdamW", "Lion"]
+    design = Design(tuple(LOOKS), "obrien-fleming", alpha)
     found, seeds = {}, {"PsiLogic": LOOKS[0], **dict.fromkeys(names, LOOKS[0])}
     at = dict.fromkeys(names, 0)
     for number, n in enumerate(LOOKS):
@@ -115,8 +115,7 @@ def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest
     look, finished = run(the_study, EASY)
     count = {name: sum(x.stage == "final" and x.optimizer.name == name for x in finished) for name in EASY}
     assert count["AdamW"] == 3 < count["Lion"] == count["PsiLogic"]
-    analyses = Analyses(history(the_study), look)
-    adamw, lion = analyses.comparisons
+    adamw, lion = analysed(the_study, look).comparisons
     assert (adamw.verdict, adamw.note, adamw.seeds, adamw.n_optimizer) == ("better", "after 3 of 12 seeds", 3, 3)
     assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
     raw = stats.ttest_rel(EASY["PsiLogic"][:3], EASY["AdamW"][:3]).pvalue
@@ -166,9 +165,7 @@ class Moving(Records):
 def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_look():
     the_study = with_looks(optimizers=("Lion", "PsiLogic"), settings=3)
     (plan,) = the_study.suite.arenas.values()
-    arenas = {"vit": plan, "twin": replace(plan, task="vit", tuned_on="vit")}
-    met = dict.fromkeys(arenas, the_study.arenas["vit"])
-    the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
+    the_study = with_suite(the_study, arenas={"vit": plan, "twin": replace(plan, task="vit", tuned_on="vit")})
     scores = {"PsiLogic": normal(0, 0.9), "Lion": normal(2, 0.5)}
     decided = {**finals(the_study, **scores), ("twin", "Lion"): dict(zip(SEEDS, normal(3, 0.9), strict=True))}
     records = Moving(decided)
@@ -198,7 +195,7 @@ def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
 def test_the_report_and_the_plan_name_the_looks():
     the_study = with_looks()
     look, _ = run(the_study, EASY)
-    findings = study_report(Analyses(history(the_study), look)).findings
+    findings = study_report(analysed(the_study, look)).findings
     assert "An arm has 3, 6 or 12 seeds" in findings["Meaning of the verdicts"]
 
 

@@ -1,6 +1,5 @@
 """Searches in studies: what is planned is what runs, and the report shows each search correctly."""
 
-import io
 import json
 import math
 from dataclasses import replace
@@ -9,12 +8,11 @@ from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
-from fabricated import Records, edited, finals, history, study
-from rich.console import Console
+from fabricated import Records, analysed, edited, finals, flags_of, history, study, with_suite
+from pages import printed
 from test_forecast import rehearsed
 from tiny import study_of
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.budget import budgets, equality
 from fairbench.analysis.forecast import forecast
@@ -27,7 +25,6 @@ from fairbench.report.figures.style import styles_of
 from fairbench.report.sections.provenance import optimizer_table
 from fairbench.report.sections.rates import RATES
 from fairbench.report.sections.trials import final_table, search_table
-from fairbench.report.study import write_report
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import ResolvedSuite, arms, timing_trials
 from fairbench.study.schedule import Schedule
@@ -41,9 +38,9 @@ DECAYS = {"weight_decay": [0, 0.01, 0.1]}
 def searching(sweep=None, optimizers=THREE, arenas=("vit",), settings=1, seeds=(1, 2, 3), **resolved):
     """The fabricated study with a changed sweep; `resolved` has fields of optimizers by their names."""
     the_study = study(arenas, optimizers, seeds, settings=settings)
-    suite = replace(the_study.suite, sweep=replace(the_study.suite.sweep, **(sweep or {})))
     known = {name: replace(x, **resolved.get(name, {})) for name, x in the_study.optimizers.items()}
-    return replace(the_study, suite=suite, optimizers=known)
+    the_study = with_suite(the_study, sweep=replace(the_study.suite.sweep, **(sweep or {})))
+    return replace(the_study, optimizers=known)
 
 
 class Scored(Records):
@@ -86,26 +83,6 @@ def run(the_study, score, full=None):
     return {arm.optimizer: arm for arm in arms(the_study, lambda spec: records.get(spec.id))}, order
 
 
-TRIED = [
-    ({}, 3), ({"extra": DECAYS}, 9), ({"seeds": [0, 10]}, 3), ({"budget": 5}, 5),
-    ({"budget": 5, "extra": DECAYS}, 15),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("sweep", "settings"), TRIED)
-def test_every_optimizer_tries_as_many_settings(sweep, settings):
-    """The best is inside each grid; the plan, the forecast and the run agree."""
-    the_study = searching(sweep, Lion={"lr_scale": 0.3})
-    found, order = run(the_study, near(6e-4))
-    for arm in found.values():
-        assert len({(spec.lr, spec.weight_decay) for spec in arm.sweep}) == settings
-        assert len(arm.sweep) == settings * len(the_study.suite.sweep.seeds)
-    scaled = [0.3 * setting.lr for setting in the_study.search("AdamW").first()]
-    assert [setting.lr for setting in the_study.search("Lion").first()] == pytest.approx(scaled, rel=1e-5)
-    (f,) = forecast(rehearsed(the_study), lambda spec: None)
-    assert f.sweep_trials == len([spec for spec in order if spec.stage == "sweep"])
-
-
 def test_the_reported_length_selects():
     """The sweep locates 1e-3; with the reported length AdamW's best rate lies far beyond the first neighbors."""
     own = {"AdamW": {"options": {"own": True}}}
@@ -123,7 +100,7 @@ def test_the_reported_length_selects():
     assert (f.sweep_trials, f.final_trials, f.more_final_trials) == (20, 16, 8)
     assert [spec.stage for spec in order].count("final") == 20
 
-    analyses = Analyses(history(the_study), Scored(the_study, near(1e-3), full))
+    analyses = analysed(the_study, Scored(the_study, near(1e-3), full))
     flags = {flag.name: (flag.severity, flag.evidence) for flag in analyses.of(audit)}
     assert flags["rate at the edge"] == ("warn", ANY)  # the highest that was trained at the reported length
     assert "selected by one search" not in flags
@@ -157,8 +134,7 @@ def test_a_verdict_holds_with_every_setting_that_validation_cannot_separate(gap,
             return edited(record, "result.final.test", {"accuracy": test, "loss": 1.5})
 
     scores = {"AdamW": [0.5, 0.501, 0.502, 0.501, 0.5]}
-    analyses = Analyses(history(the_study), Close(finals(the_study, **scores)))
-    (c,) = analyses.comparisons
+    (c,) = analysed(the_study, Close(finals(the_study, **scores))).comparisons
     assert c.statement == ("inconclusive (depends on the setting)" if fragile else "better")
 
 
@@ -193,8 +169,8 @@ def test_an_untuned_optimizer_runs_final_trials_only(untuned):
 
 
 def test_an_untuned_optimizer_is_marked(untuned):
-    plans, records = history(untuned), Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
-    analyses = Analyses(plans, records)
+    records = Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
+    analyses = analysed(untuned, records)
     assert [c.statement for c in analyses.comparisons] == ["better (AdamW untuned)", "better (Lion untuned)"]
     flags = {flag.name: flag.evidence for flag in analyses.of(audit)}
     assert flags["untuned"] == "AdamW (lr 0.5), Lion (lr 1): final trials only."
@@ -203,10 +179,8 @@ def test_an_untuned_optimizer_is_marked(untuned):
     assert [(x.search, x.settings) for x in budgets(analyses)][:2] == [("untuned, at 0.5", 0), ("untuned, at 1", 0)]
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
     assert rows[0] == ["vit", "AdamW", "0.5", "0.5", "–", "untuned: none was searched", "1", "0.5", "0.5"]
-    console = Console(file=io.StringIO(), width=300)
-    console.print(status_table(arm_statuses(untuned, records)))
-    console.print(plan_view(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out")))
-    shown = console.file.getvalue()
+    plan = plan_view(untuned, forecast(rehearsed(untuned), records), 2, history(untuned), Path("out"))
+    shown = printed(status_table(arm_statuses(untuned, records)), plan)
     assert "untuned, without sweep trials: AdamW, Lion" in shown
     assert "3 optimizers, each 9 sweep trials of 10 steps and 3 final ones of 10" in shown
     cells = next(line.split()[:5] for line in shown.splitlines() if " AdamW " in line)
@@ -226,19 +200,14 @@ def test_a_study_without_any_search():
 
 
 def drawn(the_study, records):
-    analyses = Analyses(history(the_study), records)
+    analyses = analysed(the_study, records)
     with figure_options():
         return draw_lr_sensitivity(analyses, styles_of(analyses.suite))
 
 
-def test_a_search_with_an_untuned_optimizer_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
+def test_an_untuned_optimizer_has_one_point_in_the_figure_of_rates():
     the_study = searching({"extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
     records = Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
-    page = write_report(history(the_study), records, tmp_path).page.read_text()
-    assert "better (AdamW untuned)" in page
-    assert "Untuned, without any search: AdamW." in page
-    assert "The budget was equal: in each arena every search had the same number of settings." in page
     assert len(drawn(the_study, records).parts[0].points) == 2 * 9 + 3
     caption = rate_table(collect(the_study, records)).caption
     assert "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, each with weight_decay 0, 0.01, 0.1" in caption
@@ -248,12 +217,12 @@ def test_an_unequal_budget_is_reported():
     """Wherever the best lies each search has its budget; it is unequal while one of them is incomplete."""
     the_study = searching({"budget": 4}, Lion={"options": {"own": True}})
     higher = Scored(the_study, lambda lr, options: near(1.0 if options.get("own") else 1e-4)(lr, options))
-    equal = budgets(Analyses(history(the_study), higher))
+    equal = budgets(analysed(the_study, higher))
     assert equality(equal).startswith("The budget was equal")
     assert [(x.search, x.settings, x.sweep_trials) for x in equal] == [
         *(("1e-05 to 0.01", 4, 4), ("0.0001 to 0.1", 4, 4), ("1e-05 to 0.01", 4, 4))
     ]
-    unequal = Analyses(history(the_study), lambda spec: None if spec.lr == 0.1 else higher(spec))
+    unequal = analysed(the_study, lambda spec: None if spec.lr == 0.1 else higher(spec))
     said = "The budget of the searches was not equal, in settings: vit: AdamW 4, Lion 3, PsiLogic 4."
     assert equality(budgets(unequal)) == said
 
@@ -261,9 +230,7 @@ def test_an_unequal_budget_is_reported():
 @pytest.mark.parametrize("best", [0.0, 0.01, 0.1])
 def test_a_selected_value_at_the_end_is_a_note(best):
     the_study = searching({"extra": DECAYS}, optimizers=("AdamW", "PsiLogic"))
-    plans = history(the_study)
-    records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["weight_decay"] - best))
-    flags = {flag.name: flag.evidence for flag in Analyses(plans, records).of(audit)}
+    flags = flags_of(the_study, Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["weight_decay"] - best)))
     expected = f"vit AdamW (weight_decay {best:g}); vit PsiLogic (weight_decay {best:g})"
     assert flags.get("searched value at the end", "") == ("" if best == 0.01 else expected)
     assert "coupled decay" not in flags
@@ -308,9 +275,8 @@ def test_settings_of_fairbench_and_of_the_suite_have_two_columns():
     the_study = study(("vit",), ("SGD", "PsiLogic"))
     plans = {"SGD": OptimizerPlan(options={"momentum": 0.5}), "PsiLogic": OptimizerPlan("own:PsiLogic")}
     sgd = replace(the_study.optimizers["SGD"], options={"momentum": 0.5, "nesterov": True, "dampening": 0})
-    suite = replace(the_study.suite, optimizers=plans)
-    the_study = replace(the_study, suite=suite, optimizers={**the_study.optimizers, "SGD": sgd})
-    table = optimizer_table(Analyses(history(the_study), Scored(the_study, near(1e-3))))
+    the_study = replace(with_suite(the_study, optimizers=plans), optimizers={**the_study.optimizers, "SGD": sgd})
+    table = optimizer_table(analysed(the_study, Scored(the_study, near(1e-3))))
     assert [[cell.text for cell in row][2:] for row in table.rows] == [
         ["momentum = 0.5", "nesterov = True"],
         ["nothing", "nothing"],

@@ -1,7 +1,6 @@
 """The tests of two arms against R's documented outputs, scipy, statsmodels and arithmetic by hand."""
 
 import math
-import random
 from importlib import import_module
 
 import numpy as np
@@ -20,12 +19,6 @@ from fairbench.analysis.statistics.significance import (
     summarize,
     welch,
 )
-
-
-@pytest.fixture
-def weightstats():
-    """The tests of statsmodels, which takes a second to load."""
-    return import_module("statsmodels.stats.weightstats")
 
 
 def both(a, b):
@@ -68,14 +61,6 @@ def test_welch_is_r_t_test_on_the_sleep_data():
     assert (test.difference, test.reason) == (pytest.approx(0.75 - 2.33), "")
 
 
-def test_welch_of_a_summary_is_scipys_and_statsmodels(weightstats):
-    a, b = both(SLEEP_1, SLEEP_2)
-    test, reference = welch(a, b), stats.ttest_ind_from_stats(a.mean, a.std, 10, b.mean, b.std, 10, equal_var=False)
-    assert (test.t, test.p) == pytest.approx((reference.statistic, reference.pvalue), rel=1e-12)
-    interval = weightstats.CompareMeans.from_data(SLEEP_1, SLEEP_2).tconfint_diff(usevar="unequal")
-    assert (test.ci_low, test.ci_high) == pytest.approx(interval, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("a", "b", "p", "reason"),
     [
@@ -104,7 +89,8 @@ def test_hedges_g_by_hand():
 
 
 @pytest.mark.parametrize("margin", [0.5, 1.58, 5.0])
-def test_equivalence_is_the_larger_of_two_one_sided_tests(margin, weightstats):
+def test_equivalence_is_the_larger_of_two_one_sided_tests(margin):
+    weightstats = import_module("statsmodels.stats.weightstats")  # a second to load
     test = welch(*both(SLEEP_1, SLEEP_2))
     se = test.difference / test.t
     above, below = ((test.difference + sign * margin) / se for sign in (1, -1))
@@ -184,15 +170,3 @@ def test_a_smaller_p_makes_no_other_one_larger(family, index, smaller):
     assume(family[index] is None or smaller <= family[index])
     after = holm([*family[:index], smaller, *family[index + 1 :]])
     assert all(b <= a for a, b in zip(holm(family), after, strict=True) if a is not None)
-
-
-def test_type_1_error_and_family_wise_error():
-    rng = random.Random(1)
-    samples = [[rng.gauss(0, 1) for _ in range(5)] + [rng.gauss(0, 3) for _ in range(5)] for _ in range(1000)]
-    assert 0.03 < sum(welch(*both(s[:5], s[5:])).p < 0.05 for s in samples) / 1000 < 0.07
-
-    def family():
-        samples = [[rng.gauss(0, 1) for _ in range(10)] for _ in range(6)]
-        return holm([welch(*both(s[:5], s[5:])).p for s in samples])
-
-    assert sum(min(family()) < 0.05 for _ in range(200)) / 200 < 0.09

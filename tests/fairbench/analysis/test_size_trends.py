@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fabricated import Records, history, study, with_ladder
+from fabricated import Records, analysed, study, with_ladder, with_suite
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.size_trends import judge_ladders, ladder_laws, ladders, size_trends
 from fairbench.analysis.comparison.speedups import speedups
@@ -21,25 +20,24 @@ TRUE = {"AdamW": (1.0, 0.0), "Lion": (1.5, -0.25), "PsiLogic": (1.2, 0.0)}
 CENTER = np.sqrt(1000 * 8000)
 
 
-def analysed(noise=0.002, reference="AdamW", lost=(), **ladder):
+def with_law(lost=(), **ladder):
     """Analyses of a ladder whose losses follow a law; `lost`: arms of which a seed diverged."""
-    asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS), **ladder)
-    asked = replace(asked, suite=replace(asked.suite, reference=reference))
+    asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS, reference="AdamW"), **ladder)
     rng, finals = np.random.default_rng(0), {}
     for name, plan in asked.suite.arenas.items():
         for optimizer, (r, t) in TRUE.items():
             size = plan.cell.parameters
             faster = r * (size / CENTER) ** t
             loss = 1.5 + 20 * size**-0.4 + 8 * (faster * plan.steps) ** -0.35
-            finals[name, optimizer] = {seed: loss + noise * rng.normal() for seed in SEEDS}
+            finals[name, optimizer] = {seed: loss + 0.002 * rng.normal() for seed in SEEDS}
             if (name, optimizer) in lost:
                 finals[name, optimizer][3] = "diverged"
-    return Analyses(history(asked), Records(finals))
+    return analysed(asked, Records(finals))
 
 
 @pytest.fixture(scope="module")
 def known():
-    return analysed()
+    return with_law()
 
 
 def test_the_law_and_the_trends_are_found(known):
@@ -77,16 +75,16 @@ def test_report_and_figure_have_it(known):
 
 
 def test_an_optimizer_with_a_lost_seed_has_no_trend():
-    lion, psilogic = analysed(lost={("gpt-2-x1", "Lion")}).of(size_trends)
+    lion, psilogic = with_law(lost={("gpt-2-x1", "Lion")}).of(size_trends)
     assert (lion.verdict, lion.note, lion.trend) == ("cannot be told", "not all trials finished", None)
     assert psilogic.verdict == "holds"
-    nothing = analysed(lost={("gpt-2-x1", "AdamW")})
+    nothing = with_law(lost={("gpt-2-x1", "AdamW")})
     assert not nothing.of(ladder_laws)
     assert {row.note for row in nothing.of(size_trends)} == {"not all trials of AdamW finished"}
 
 
 def test_two_sizes_determine_no_trend():
-    few = analysed(parameters=(1000, 4000))
+    few = with_law(parameters=(1000, 4000))
     assert {(row.verdict, row.note) for row in few.of(size_trends)} == {("cannot be told", few.of(size_trends)[0].note)}
     assert "2 of 3 sizes" in few.of(size_trends)[0].note
     assert "too few sizes" in {flag.name for flag in few.of(audit)}
@@ -107,11 +105,10 @@ def test_several_ladders_share_alpha(monkeypatch):
         for name, plan in asked.suite.arenas.items()
         for schedule in ("cosine", "linear")
     }
-    met = dict.fromkeys(arenas, next(iter(asked.arenas.values())))
-    asked = replace(asked, suite=replace(asked.suite, arenas=arenas), arenas=met)
+    asked = with_suite(asked, arenas=arenas)
     rng = np.random.default_rng(0)
     finals = {arm: {seed: 2 + rng.random() for seed in SEEDS} for arm in asked.suite.arms}
-    rows = Analyses(history(asked), Records(finals)).of(size_trends)
+    rows = analysed(asked, Records(finals)).of(size_trends)
     assert {row.arena for row in rows} == {"gpt-cosine", "gpt-linear"}
     assert levels == [0.025, 0.025]
 

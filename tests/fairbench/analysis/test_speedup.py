@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fabricated import Records, history, study, with_horizons
+from fabricated import Records, analysed, study, with_horizons
 from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.comparison.speedups import speedups
@@ -26,13 +25,13 @@ def law(horizon):
     return 2.0 + horizon**-0.4
 
 
-def noisy(rng, speedup, noise=0.01, shared=0.5, seeds=5):
-    """The curve of a reference and the values of an arm that needs `speedup` times fewer steps."""
-    common = np.sqrt(shared) * rng.normal(size=seeds)
+def noisy(rng, speedup):
+    """The curve of a reference and an arm that needs `speedup` times fewer steps; 5 seeds share half of the noise."""
+    common = np.sqrt(0.5) * rng.normal(size=5)
 
     def around(mean):
-        own = np.sqrt(1 - shared) * rng.normal(size=(*np.shape(mean), seeds))
-        return np.asarray(mean)[..., None] + noise * (common + own)
+        own = np.sqrt(0.5) * rng.normal(size=(*np.shape(mean), 5))
+        return np.asarray(mean)[..., None] + 0.01 * (common + own)
 
     return around(law(HORIZONS)), around(law(speedup))
 
@@ -85,7 +84,7 @@ def test_the_interval_covers_and_rarely_claims_what_is_not_there():
 
 
 @pytest.fixture
-def analysed():
+def analyses():
     """Analyses of gpt and vit with a reference that is trained with half and with twice the steps."""
     asked = with_horizons(study(optimizers=("AdamW", "Lion", "PsiLogic"), seeds=range(1, 6), compare=Compare()), 0.5, 2)
     steady, shared = [0.0, 0.01, -0.01, 0.005, -0.005], [-0.2, -0.1, 0.0, 0.1, 0.21]
@@ -101,11 +100,11 @@ def analysed():
         ("vit", "Lion"): values(1.1, [-0.29, -0.1, 0.09, 0.145, 0.165]),
         ("vit", "AdamW"): {**values(1.0), 3: "diverged"},
     }
-    return Analyses(history(asked), Records(finals, speed=2.0))
+    return analysed(asked, Records(finals, speed=2.0))
 
 
-def test_a_study_has_a_row_for_each_arm(analysed):
-    rows = {(row.arena, row.optimizer): row for row in analysed.of(speedups)}
+def test_a_study_has_a_row_for_each_arm(analyses):
+    rows = {(row.arena, row.optimizer): row for row in analyses.of(speedups)}
     assert [*rows] == [(arena, name) for arena in ("gpt", "vit") for name in ("AdamW", "Lion")]
     half, far = rows["gpt", "AdamW"], rows["gpt", "Lion"]
     assert (half.verdict, half.claimed, half.n, half.shortest, half.longest) == ("better", True, 5, 0.5, 2.0)
@@ -118,20 +117,20 @@ def test_a_study_has_a_row_for_each_arm(analysed):
     assert (paired.ci_low > 1, paired.verdict, paired.claimed) == (True, "inconclusive", False)
 
 
-def test_the_speedup_in_time_has_the_ratio_of_the_steps(analysed):
+def test_the_speedup_in_time_has_the_ratio_of_the_steps(analyses):
     """A step of the reference takes twice as long."""
-    row = analysed.of(speedups)[0]
+    row = analyses.of(speedups)[0]
     assert row.time_speedup == pytest.approx(2 * row.speedup)
     assert row.time_low / row.ci_low == pytest.approx(2.0)
 
 
-def test_flags_findings_and_leaderboard_have_it(analysed):
-    flags = {flag.name: flag for flag in analysed.of(audit)}
+def test_flags_findings_and_leaderboard_have_it(analyses):
+    flags = {flag.name: flag for flag in analyses.of(audit)}
     assert "gpt Lion at least 2" in flags["speed-up beyond the horizons"].text
-    assert speed_up(analysed).startswith("2 of 4 arms are faster than PsiLogic, which needs a verdict of better")
-    standings = {x.optimizer: x for x in analysed.of(leaderboard)}
+    assert speed_up(analyses).startswith("2 of 4 arms are faster than PsiLogic, which needs a verdict of better")
+    standings = {x.optimizer: x for x in analyses.of(leaderboard)}
     assert (standings["Lion"].faster, standings["PsiLogic"].faster) == (1, None)
-    assert {c.arena for c in analysed.comparisons} == {"gpt", "vit"}
+    assert {c.arena for c in analyses.comparisons} == {"gpt", "vit"}
 
 
 def test_the_measured_coverage_is_that_of_the_level():

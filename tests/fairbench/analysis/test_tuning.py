@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import Records, analysed, finals, history, study, with_suite
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.tuning import expected_best, tuning
@@ -29,16 +29,12 @@ def test_the_expected_best_is_the_mean_over_all_draws_and_the_papers_closed_form
     assert expected_best(SCORES[:n], k) == pytest.approx(float(-printed), rel=1e-12, abs=0)
 
 
-def test_a_worked_example():
-    assert expected_best([3.0, 1.0, 2.0], 2) == pytest.approx((5 * 1 + 3 * 2 + 1 * 3) / 9)
-
-
 def rows(the_study, sweeps, own=None):
     """The rows of a study by optimizer and what is drawn; `own` has defaults of optimizers."""
     resolved = {x: replace(of, options=(own or {}).get(x, {})) for x, of in the_study.optimizers.items()}
     the_study = replace(the_study, optimizers=resolved)
     records = Records(finals(the_study), {("vit", x): sweep for x, sweep in sweeps.items()})
-    return {(row.optimizer, row.drawn): row for row in tuning(Analyses(history(the_study), records))}
+    return {(row.optimizer, row.drawn): row for row in tuning(analysed(the_study, records))}
 
 
 LION = {1e-4: 0.2, 1e-3: 0.3, 1e-2: 0.8, 0.1: 0.1}
@@ -95,7 +91,7 @@ def test_the_default_has_all_that_is_searched(own, expected):
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
     extra = {"betas": [[0.9, 0.95], [0.9, 0.99]], "warmup_steps": [0, 5]}
     sweep = replace(the_study.suite.sweep, extra=extra, seeds=[10, 11])
-    the_study = replace(the_study, suite=replace(the_study.suite, sweep=sweep))
+    the_study = with_suite(the_study, sweep=sweep)
 
     class OfEach(Records):
         def __call__(self, spec):

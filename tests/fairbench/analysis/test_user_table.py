@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 import fairbench as fb
-from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 
 TABLES = Path(__file__).parent / "tables"
@@ -50,7 +49,7 @@ def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed):
     ]
     tests = [stats.ttest_rel(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline]) for c in judged]
     assert {c.test for c in judged} == {"paired"}
-    assert_judged_by(judged, tests, [True, False, False, False])
+    assert_judged_by(judged, tests)
 
 
 def holm(ps):
@@ -61,12 +60,12 @@ def holm(ps):
     return [*rejected], corrected
 
 
-def assert_judged_by(judged, tests, won):
-    """The comparisons are those of scipy's tests, with the correction of statsmodels."""
+def assert_judged_by(judged, tests):
+    """The comparisons are those of scipy's tests, with the correction of statsmodels, and the first one is a win."""
     assert [c.p for c in judged] == pytest.approx([test.pvalue for test in tests])
     rejected, corrected = holm([test.pvalue for test in tests])
     assert [c.p_holm for c in judged] == pytest.approx(corrected)
-    assert [c.verdict == "better" for c in judged] == rejected == won
+    assert [c.verdict == "better" for c in judged] == rejected == [True, False, False, False]
     sign = [-1 if BETTER[c.arena] == "lower" else 1 for c in judged]
     ends = [sorted(s * x for x in test.confidence_interval()) for s, test in zip(sign, tests, strict=True)]
     assert [x for c in judged for x in (c.ci_low, c.ci_high)] == pytest.approx([x for pair in ends for x in pair])
@@ -79,7 +78,7 @@ def test_means_and_standard_deviations_are_judged_by_welchs_test(by_seed, tmp_pa
     tests = [
         stats.ttest_ind(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline], equal_var=False) for c in of_summaries
     ]
-    assert_judged_by(of_summaries, tests, [True, False, False, False])
+    assert_judged_by(of_summaries, tests)
     assert {c.test for c in of_summaries} == {"welch"}
     for name in ("arena", "baseline", "gain", "hedges_g", "seeds"):
         expected = [getattr(c, name) for c in of_seeds]
@@ -93,7 +92,7 @@ def test_a_smaller_family_another_reference_and_direction(by_seed):
     assert [gpt.p_holm, vit.p_holm] == pytest.approx(holm([gpt.p, vit.p])[1])
 
 
-def test_each_pair_is_judged_by_what_it_has(tmp_path, capsys, monkeypatch):
+def test_each_pair_is_judged_by_what_it_has(tmp_path, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     rows = [("gpt", "Mine", 1, 1.5), ("gpt", "Mine", 2, 1.6), ("gpt", "AdamW", 1, "diverged"), ("gpt", "AdamW", 2, 1.5)]
     rows += [("gpt", "Lion", 1, 1.5), ("gpt", "SGD", 2, "OOM"), ("vit", "Mine", 1, 1.0), ("vit", "Lion", 1, 1.0)]
@@ -103,8 +102,7 @@ def test_each_pair_is_judged_by_what_it_has(tmp_path, capsys, monkeypatch):
         "diverged (AdamW diverged 1/2)", "inconclusive (fewer than 2 seeds, no test)",
         "incomplete (SGD without a value 1/1)", "identical values (in every seed)",
     ]  # fmt: skip
-    assert main(["verdicts", str(table), "--better", "lower"]) == 0
-    shown = capsys.readouterr().out
+    shown = command("verdicts", str(table), "--better", "lower")
     assert all(c.statement in shown for c in judged)
     assert "Mine is better in 0 of 4 comparisons at 0.05" in shown
 
@@ -264,7 +262,7 @@ def test_exports_of_five_makers_with_eight_oddities(maker, oddity):
         assert (c.gain, c.p) == pytest.approx((test.statistic * test._standard_error, test.pvalue))
 
 
-def test_rows_in_memory_and_standard_input(by_seed, pandas, monkeypatch, capsys):
+def test_rows_in_memory_and_standard_input(by_seed, pandas, monkeypatch, command):
     rows = list(csv.DictReader(by_seed.read_text(encoding="utf-8-sig").splitlines()))
     expected = fb.verdicts(by_seed).to_dicts()
     lists = {name: [row[name] for row in rows] for name in rows[0]}
@@ -272,8 +270,7 @@ def test_rows_in_memory_and_standard_input(by_seed, pandas, monkeypatch, capsys)
     same += [io.StringIO(json.dumps(rows)), io.StringIO("\n".join(map(json.dumps, rows))), str(by_seed)]
     assert all(fb.verdicts(source).to_dicts() == expected for source in same)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(by_seed.open("rb")))
-    assert main(["verdicts", "-", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["comparisons"] == json.loads(json.dumps(expected))
+    assert json.loads(command("verdicts", "-", "--json"))["comparisons"] == json.loads(json.dumps(expected))
 
 
 def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for(pandas):
@@ -323,7 +320,7 @@ def test_levels_of_names_as_pandas_writes_them(keys, pandas):
     assert fb.verdicts(io.StringIO(means.to_csv()), metric="val_loss").to_dicts() == expected
 
 
-def test_a_margin_and_a_number_to_compare_with(tmp_path, capsys):
+def test_a_margin_and_a_number_to_compare_with(tmp_path, command):
     a, b = (3.278, 3.2784, 3.2788, 3.2781), (3.2781, 3.2783, 3.2785, 3.2784)
     rows = [(name, seed, x) for name, values in (("A", a), ("B", b)) for seed, x in enumerate(values)]
     table = write(tmp_path / "records.txt", "optimizer,seed,val_loss", *rows)
@@ -335,8 +332,8 @@ def test_a_margin_and_a_number_to_compare_with(tmp_path, capsys):
     assert [(c.optimizer, c.baseline, c.verdict) for c in judged] == [("A", "3.28", "better"), ("B", "3.28", "better")]
     assert [c.p for c in judged] == pytest.approx([test.pvalue for test in tests])
     assert [c.gain for c in judged] == pytest.approx([3.28 - stats.tmean(x) for x in (a, b)])
-    assert main(["verdicts", str(table), "--against", "3.28", "--optimizer", "A", "--alpha", "0.01"]) == 0
-    assert "A is better in 1 of 1 comparison at 0.01: t-test of the mean" in capsys.readouterr().out
+    shown = command("verdicts", str(table), "--against", "3.28", "--optimizer", "A", "--alpha", "0.01")
+    assert "A is better in 1 of 1 comparison at 0.01: t-test of the mean" in shown
 
 
 @pytest.mark.parametrize("size", [1e300, 1e-300, 3e222, 1e308])
@@ -353,16 +350,14 @@ def test_values_at_the_ends_of_the_range_of_numbers(size):
     assert c.verdict == "diverged" if size == 1e308 else c.p == pytest.approx(stats.ttest_rel(*of).pvalue)
 
 
-def test_mistakes_in_tables_and_options_are_named_with_their_line(tmp_path, check_messages):
+def test_mistakes_in_tables_and_options_are_named_with_their_line(tmp_path, check_errors):
     table = tmp_path / "t.csv"
 
-    def message_of(case):
+    def judge(case):
         text, options = (*ast.literal_eval(f"({case},)"), {})[:2]
         table.write_text(text)
-        with pytest.raises(UsageError) as caught:
-            fb.verdicts(table, **options)
-        return str(caught.value)
+        fb.verdicts(table, **options)
 
-    check_messages("tables.txt", message_of)
+    check_errors("tables.txt", judge, UsageError)
     with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a table in CSV or JSON"):
         fb.verdicts(tmp_path / "absent.csv")

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import sys
+from functools import partial
 
 import pytest
 
@@ -91,13 +92,10 @@ def test_without_pandas_the_error_says_what_to_do(study, monkeypatch):
         study.table("cost").to_pandas()
 
 
-def test_an_error_names_the_value_and_the_way_out(study, check_messages):
-    def message_of(expression):
-        with pytest.raises(fb.UsageError) as error:
-            eval(expression, {"fb": fb, "study": study})
-        return re.sub(r"known: [^)]*", "known: ...", str(error.value))
-
-    check_messages("python.txt", message_of)
+def test_an_error_names_the_value_and_the_way_out(study, check_errors):
+    names = {"fb": fb, "study": study}
+    known = partial(re.sub, r"known: [^)]*", "known: ...")
+    check_errors("python.txt", lambda expression: eval(expression, names), fb.UsageError, known)
 
 
 def test_a_saved_suite_loads_to_the_same_suite(here):

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from fabricated import Records, edited, history
+from fabricated import Records, analysed, finals
 from tiny import TINY, study_of, write_tiny
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
 from fairbench.arenas.shocks.kinds import KINDS
 from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
@@ -160,14 +159,14 @@ def test_what_shocks_cost(tmp_path):
     """Relative to the undisturbed trial of the same seed; lost accuracy is positive if the shock is harmful."""
     study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
 
-    def lookup(x):
+    def edits(x):
         harm = bool(x.training.shock) * (0.2 * x.seed if x.optimizer.name == "AdamW" else 0.0)
         metrics = {"accuracy": 0.9 - harm, "loss": 1.0}
-        record = edited(Records({}).record(x, 0.5), "result.final", {"val": metrics, "test": metrics})
         curve = Series((10, 20, 30, 40), {"loss": (1.0, 0.8, 0.6 + harm, 0.5)})
-        return edited(record, "details.loss_curve", curve)
+        return {"result.final": {"val": metrics, "test": metrics}, "details.loss_curve": curve}
 
-    rows = {(x.arena, x.optimizer): x for x in shock_costs(Analyses(history(study), lookup))}
+    analyses = analysed(study, Records(finals(study), edits=edits))
+    rows = {(x.arena, x.optimizer): x for x in shock_costs(analyses)}
     assert list(rows) == [(arena, name) for arena in ("vit-spike", "vit-scaled") for name in ("AdamW", "PsiLogic")]
     shocked = rows["vit-spike", "AdamW"]
     assert (shocked.calm, shocked.n, shocked.diverged, shocked.recovery, shocked.recovered) == ("vit", 2, 0, 20, 1.0)

@@ -59,17 +59,8 @@ def test_a_folder_without_images_is_named_with_its_option(inside, capsys):
     assert shown.out == ""
 
 
-def test_a_missing_data_set_is_an_indented_line_each(inside, capsys):
-    assert main(["run", "--suite", "paper"]) == 2
-    first, *others = capsys.readouterr().err.splitlines()
-    assert first.startswith("fairbench: there is no data/prepared/")
-    assert len(others) == 3
-    assert all(line.startswith("  there is no data/prepared/") for line in others)
-
-
-def test_without_arguments_there_is_help_and_an_error(capsys):
-    assert main([]) == 2
-    assert capsys.readouterr().err.startswith("usage: fairbench")
+def test_without_arguments_there_is_help_and_an_error(command):
+    assert command(code=2).startswith("usage: fairbench")
 
 
 def test_a_factory_that_returns_no_optimizer_is_named():

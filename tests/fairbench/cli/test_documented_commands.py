@@ -21,7 +21,6 @@ from tiny import TINY, run_here
 import fairbench
 from fairbench.arenas.program import TASK
 from fairbench.cli import running
-from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.report import study as report
 from fairbench.suites.loader import load_suite
@@ -121,10 +120,7 @@ def write_files():
     for name, target in LINKS.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).symlink_to(target)
-    for i, (pixels, label) in enumerate(archives.noise(60, 2, (8, 8), 0)):
-        path = Path("pictures", ("cat", "dog")[label], f"{i}.png")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(archives.encoded(pixels, "PNG"))
+    archives.write_images(Path("pictures"), 60, ("cat", "dog"), (8, 8))
 
 
 def with_data(tables):
@@ -238,9 +234,9 @@ def test_the_page_on_arenas_is_what_its_commands_do(user):
     assert "text (path texts, vocabulary 1024): prepared in" in user.printed("data prepare --suite my.toml")
 
 
-def test_a_trial_that_several_studies_have_is_explained_by_its_file(user, capsys):
-    assert main(["explain", next(Path("results/mini/trials").glob("*.json")).stem]) == 2
-    assert "full/trials" in (said := capsys.readouterr().err)
+def test_a_trial_that_several_studies_have_is_explained_by_its_file(user, command):
+    said = command("explain", next(Path("results/mini/trials").glob("*.json")).stem, code=2)
+    assert "full/trials" in said
     assert said.endswith("give one of these files\n")
 
 

@@ -3,7 +3,6 @@
 import ast
 import csv
 import json
-import os
 import re
 import shlex
 import shutil
@@ -26,21 +25,10 @@ from fairbench.study.history import read_history
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 
-pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
-
-
-@pytest.fixture
-def folder(tiny_file, monkeypatch):
-    """The folder of the tiny suite and of the test optimizers, as working directory."""
-    monkeypatch.chdir(tiny_file.parent)
-    monkeypatch.syspath_prepend(tiny_file.parent)
-    return tiny_file.parent
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    """Drawing takes most of a report's time; only the study of the `finished` process has figures."""
-    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
+pytestmark = [
+    pytest.mark.xdist_group("studies"),  # one worker has the study that some of them share
+    pytest.mark.usefixtures("no_figures"),  # only the study `finished` has them
+]
 
 
 HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "1"]
@@ -72,75 +60,69 @@ def test_a_whole_study_with_a_user_optimizer(finished, tmp_path):
         assert (copy / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_failed_trial_sets_the_exit_code_and_is_run_again_and_names_are_no_markup(folder, capsys):
+def test_a_failed_trial_sets_the_exit_code_and_is_run_again_and_names_are_no_markup(tiny_folder, command):
     own = "[optimizers.'R[fast][/x]']\nfactory = 'own_optimizers:Raises'\n"
-    (folder / "tiny.toml").write_text(f"{TINY.partition('[optimizers.PsiLogic]')[0]}{own}")
+    (tiny_folder / "tiny.toml").write_text(f"{TINY.partition('[optimizers.PsiLogic]')[0]}{own}")
     for _ in range(2):
-        assert main([*HERE, "-v"]) == 1
-        shown = capsys.readouterr().out
+        shown = command(*HERE, "-v", code=1)
         assert "failed: vit R[fast][/x] lr=0.01 sweep seed 0, " in shown
         assert "failed: vit R[fast][/x] lr=0.01 sweep seed 0: ArithmeticError: this optimizer cannot continue" in shown
         assert "incomplete" in shown
-    assert main(["report", "out"]) == 1
+    command("report", "out", code=1)
 
 
-def test_damaged_files_are_named_and_the_rest_continues(ran, folder, capsys):
-    shutil.copytree(ran, folder / "out")
-    config = folder / "out" / "config.json"
+def test_damaged_files_are_named_and_the_rest_continues(ran, tiny_folder, command):
+    shutil.copytree(ran, tiny_folder / "out")
+    config = tiny_folder / "out" / "config.json"
     good = config.read_text()
     for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprint"', '"fingerprints"')):
         config.write_text(bad)
-        assert main(["report", "out"]) == 2
-        assert "damaged configuration out/config.json" in capsys.readouterr().err
+        assert "damaged configuration out/config.json" in command("report", "out", code=2)
     config.write_text(good)
-    records = sorted((folder / "out" / "trials").glob("*.json"))
+    records = sorted((tiny_folder / "out" / "trials").glob("*.json"))
     # Final trials: those of an arm whose sweep has a damaged record are not run.
     broken, missing, *_ = (path for path in records if stored(path)["stage"] == "final")
     broken.write_text(broken.read_text()[:100])
     missing.unlink()
     for words, code in {(*HERE,): 1, ("report", "out"): 1, ("audit", "out"): 1, ("status", "out"): 0}.items():
-        assert main(words) == code
-        assert f"damaged record out/trials/{broken.name}" in " ".join(capsys.readouterr().out.split())
+        assert f"damaged record out/trials/{broken.name}" in " ".join(command(*words, code=code).split())
     assert broken.stat().st_size == 100
     assert missing.exists()
     broken.unlink()
-    capsys.readouterr()
-    assert main([*HERE, "-q"]) == 0
-    assert capsys.readouterr().out == "everything in out, the report in out/report.html\n"
-    assert main(["status", "out", "--exit-code"]) == 0
+    assert command(*HERE, "-q") == "everything in out, the report in out/report.html\n"
+    command("status", "out", "--exit-code")
 
 
-def test_the_command_of_the_papers_authors(folder, capsys):
+def test_the_command_of_the_papers_authors(tiny_folder, command):
     """An output directory is not used for two suites."""
-    assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "1", "--timing"]) == 0
-    assert (folder / "out" / "report.html").exists()
-    costs = list(csv.DictReader((folder / "out" / "cost.csv").open()))
+    command("--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "1", "--timing")
+    assert (tiny_folder / "out" / "report.html").exists()
+    costs = list(csv.DictReader((tiny_folder / "out" / "cost.csv").open()))
     assert [(row["optimizer"], row["source"], row["trials"]) for row in costs] == [
         ("AdamW", "timing", "5"),
         ("PsiLogic", "timing", "5"),
     ]
-    assert main(HERE) == 2
-    assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
-    assert main(["--data-root", "./data", "--output-dir", "results/full"]) == 2
-    shown = capsys.readouterr().err
-    for dataset in ("tinystories", "cifar100", "tiny-imagenet", "celeba"):
-        assert f"fairbench data download --data-root data --dataset {dataset}" in shown
-    assert not (folder / "results").exists()
+    assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in command(*HERE, code=2)
+    shown = command("--data-root", "./data", "--output-dir", "results/full", code=2)
+    datasets = ("tinystories", "cifar100", "tiny-imagenet", "celeba")
+    for line, begin, dataset in zip(shown.splitlines(), ("fairbench:", " ", " ", " "), datasets, strict=True):
+        assert line.startswith(f"{begin} there is no data/prepared/")
+        assert f"fairbench data download --data-root data --dataset {dataset}" in line
+    assert not (tiny_folder / "results").exists()
 
 
-def test_impossible_suites_are_refused_before_any_trial(folder, capsys, check_messages):
-    suite = folder / "tiny.toml"
+def test_impossible_suites_are_refused_before_any_trial(tiny_folder, command, check_messages):
+    suite = tiny_folder / "tiny.toml"
     text = suite.read_text()
 
     def message_of(case):
         ((old, new),) = ast.literal_eval(f"{{{case}}}").items()
         assert old in text
         suite.write_text(text.replace(old, new))
-        assert main(HERE) == 2
-        return re.sub(r"known: [^)]*", "known: ...", capsys.readouterr().err)
+        return re.sub(r"known: [^)]*", "known: ...", command(*HERE, code=2))
 
     check_messages("impossible.txt", message_of)
-    assert list((folder / "out" / "trials").iterdir()) == []
+    assert list((tiny_folder / "out" / "trials").iterdir()) == []
 
 
 def test_trials_use_the_requested_gpus():
@@ -150,39 +132,26 @@ def test_trials_use_the_requested_gpus():
     assert target(parser().parse_args(words[:5]))[2] == [Place(device) for device in ("cuda:0", "cuda:2")]
 
 
-def test_list_shows_suites_arenas_and_optimizers(capsys, monkeypatch):
+def test_list_shows_suites_arenas_and_optimizers(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["list"]) == 0
-    shown = capsys.readouterr().out
+    shown = command("list")
     assert max(map(len, shown.splitlines())) <= 80
     for name in ("mini", "smoke", "gpt", "vit", "resnet", "ddpm", "Adam", "AdamW", "Lion", "PsiLogic"):
         assert f"  {name} " in shown
 
 
-def test_a_copy_of_a_suite_is_the_suite(tmp_path, capsys):
-    assert main(["suite", "show", "mini"]) == 0
+def test_a_copy_of_a_suite_is_the_suite(tmp_path, command):
     copy = tmp_path / "my.toml"
-    copy.write_text(capsys.readouterr().out)
+    copy.write_text(command("suite", "show", "mini"))
     assert load_suite(str(copy)) == replace(load_suite("mini"), name="my")
-    assert main(["suite", "check", str(copy)]) == 0
-    assert capsys.readouterr().out == (
+    assert command("suite", "check", str(copy)) == (
         f"{copy} is valid: gpt, vit, resnet, ddpm with Adam, AdamW, Lion, PsiLogic; 8 seeds, "
         "PsiLogic against AdamW, Adam, Lion\n"
     )
 
 
-def test_open_shows_the_page_in_the_users_browser(finished, tmp_path):
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
-    browser.chmod(0o755)
-    command = [sys.executable, "-m", "fairbench", "open", str(finished.output)]
-    subprocess.run(command, env={**os.environ, "BROWSER": f"{browser} %s"}, capture_output=True, check=True)
-    assert (tmp_path / "shown").read_text() == f"{(finished.output / 'report.html').as_uri()}\n"
-
-
-def test_env_shows_the_versions_of_a_record(finished, capsys):
-    assert main(["env"]) == 0
-    shown = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
+def test_env_shows_the_versions_of_a_record(finished, command, capsys):
+    shown = dict(line.split(":", 1) for line in command("env").splitlines())
     record = stored(next((finished.output / "trials").glob("*.json")))
     facts = {key: value for key, value in record["environment"].items() if key not in ("git", "data")}
     assert facts.items() <= {key: value.strip() for key, value in shown.items()}.items()
@@ -249,59 +218,51 @@ def test_help_lists_and_the_status_load_no_heavy_library(ran):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_changed_plan_is_reported(ran, folder, capsys):
-    suite, plan = folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
+def test_a_changed_plan_is_reported(ran, tiny_folder, command, capsys):
+    suite, plan = tiny_folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
     assert main([*plan, "--device", "cpu"]) == 0
     shown, progress = capsys.readouterr()
     assert progress == "measuring vit with 2 optimizers\n"
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps" in shown
     assert "10 trials; about 0:" in shown
-    assert not (folder / "out").exists()
-    shutil.copytree(ran, folder / "out")
-    assert main([*plan, "--freeze"]) == 2
-    assert "4 final trials have a record already" in capsys.readouterr().err
+    assert not (tiny_folder / "out").exists()
+    shutil.copytree(ran, tiny_folder / "out")
+    assert "4 final trials have a record already" in command(*plan, "--freeze", code=2)
     suite.write_text(suite.read_text().replace("margin = 0.02", "margin = 0.5"))
-    assert main(HERE) == 0
-    shown = capsys.readouterr().out
+    shown = command(*HERE)
     assert "2 optimizers\nthe plan was changed: suite.arenas.vit.margin: 0.02 -> 0.5; trials" in shown
     assert "kept\nCHANGED AFTERWARDS: the plan that was declared 20" in shown
     assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
 
 
-def test_a_frozen_plan_accepts_no_change(ran, folder, capsys):
-    assert main(["plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze"]) == 0
-    assert "frozen in out: sha256 " in capsys.readouterr().out
-    assert main(["status", "out", "--exit-code"]) == 1
-    suite = folder / "tiny.toml"
+def test_a_frozen_plan_accepts_no_change(ran, tiny_folder, command):
+    assert "frozen in out: sha256 " in command("plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze")
+    command("status", "out", "--exit-code", code=1)
+    suite = tiny_folder / "tiny.toml"
     good = suite.read_text()
     suite.write_text(good.replace("seeds = [1, 2]", "seeds = [1, 2, 3]"))
-    assert main(HERE) == 2
-    assert "frozen, but this run would change\n  suite.final.seeds: [1, 2] -> [1, 2, 3]" in capsys.readouterr().err
-    assert list((folder / "out" / "trials").iterdir()) == []
+    assert "frozen, but this run would change\n  suite.final.seeds: [1, 2] -> [1, 2, 3]" in command(*HERE, code=2)
+    assert list((tiny_folder / "out" / "trials").iterdir()) == []
     suite.write_text(good)
-    shutil.copytree(ran / "trials", folder / "out" / "trials", dirs_exist_ok=True)  # from another run
-    assert main(HERE) == 0
-    assert "Frozen plan: Declared 20" in capsys.readouterr().out
+    shutil.copytree(ran / "trials", tiny_folder / "out" / "trials", dirs_exist_ok=True)  # from another run
+    assert "Frozen plan: Declared 20" in command(*HERE)
 
 
-def test_reading_a_study_changes_no_file_of_it(finished, tmp_path, capsys):
+def test_reading_a_study_changes_no_file_of_it(finished, tmp_path, command):
     before = {path: path.stat().st_mtime_ns for path in finished.output.rglob("*")}
-    assert main(["report", str(finished.output), "--output-dir", str(tmp_path / "elsewhere")]) == 0
-    assert main(["status", str(finished.output)]) == 0
-    assert main(["watch", str(finished.output)]) == 0
-    assert main(["audit", str(finished.output)]) == 0
-    shown = capsys.readouterr().out
-    assert shown.count("20 of 20 trials") == 2
+    command("report", str(finished.output), "--output-dir", str(tmp_path / "elsewhere"))
+    for word in ("status", "watch"):
+        assert "20 of 20 trials" in command(word, str(finished.output))
+    command("audit", str(finished.output))
     assert {path: path.stat().st_mtime_ns for path in finished.output.rglob("*")} == before
     for table in ("summary.csv", "significance.csv", "cost.csv"):
         assert (tmp_path / "elsewhere" / table).read_bytes() == (finished.output / table).read_bytes()
 
 
-def test_explain(finished, capsys):
+def test_explain(finished, command):
     files = sorted((finished.output / "trials").glob("*.json"))
     specs = [stored(file)["spec"] for file in files]
-    assert main(["explain", str(files[0])]) == 0
-    assert "has this trial" in capsys.readouterr().out
+    assert "has this trial" in command("explain", str(files[0]))
 
     other = next(i for i, s in enumerate(specs) if s["stage"] == "final" and s["optimizer"]["name"] == "Signs")
     changed = stored(files[other])
@@ -312,11 +273,9 @@ def test_explain(finished, capsys):
     (stray.parents[1] / "config.json").write_bytes((finished.output / "config.json").read_bytes())
     for file in files:
         (stray.parent / file.name).write_bytes(file.read_bytes())
-    assert main(["explain", "feed", "--output-dir", str(stray.parents[1])]) == 0
-    shown = capsys.readouterr().out
+    shown = command("explain", "feed", "--output-dir", str(stray.parents[1]))
     assert f"has {files[other].stem} instead" in shown
     assert "  optimizer.code.own_optimizers: 0123 -> " in shown
-    assert main(["explain", str(stray), str(files[other])]) == 0
-    assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in capsys.readouterr().out
-    assert main(["explain", "zzz", "--output-dir", str(finished.output)]) == 2
-    assert "no trial in" in capsys.readouterr().err
+    shown = command("explain", str(stray), str(files[other]))
+    assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in shown
+    assert "no trial in" in command("explain", "zzz", "--output-dir", str(finished.output), code=2)

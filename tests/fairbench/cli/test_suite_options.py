@@ -44,13 +44,14 @@ def test_hyperparameters_are_added_to_those_of_the_suite():
 
 
 def test_any_key_of_a_suite_file_can_be_set():
-    words = ["training.clip_norm=0", "arenas.vit.steps=100", "arenas.gpt.model.layers=3", "sweep.seeds=[7]"]
-    words += [
-        "optimizers.Lion.lr=0.001", "PsiLogic.gamma=2", 'reference="Lion"', "optimizers.AdamW.arenas.gpt.eps=1e-6",
+    words = [
+        "training.clip_norm=0", "arenas.vit.steps=100", "arenas.vit.margin=0.5", "arenas.gpt.model.layers=3",
+        "sweep.seeds=[7]", "optimizers.Lion.lr=0.001", "PsiLogic.gamma=2", 'reference="Lion"',
+        "optimizers.AdamW.arenas.gpt.eps=1e-6",
     ]  # fmt: skip
     suite, mini = chosen(*(word for text in words for word in ("--set", text))), load_suite("mini")
     assert (suite.training.clip_norm, suite.sweep.seeds, suite.reference) == (0.0, [7], "Lion")
-    assert suite.arenas["vit"] == replace(mini.arenas["vit"], steps=100)
+    assert suite.arenas["vit"] == replace(mini.arenas["vit"], steps=100, margin=0.5)
     assert suite.arenas["gpt"] == replace(mini.arenas["gpt"], model={**mini.arenas["gpt"].model, "layers": 3})
     assert suite.optimizers["Lion"] == replace(mini.optimizers["Lion"], lr=0.001)
     assert suite.optimizers["AdamW"].arenas == {"gpt": {"eps": 1e-6}}
@@ -106,13 +107,11 @@ def test_the_grid_of_learning_rates():
     assert [setting.lr for setting in Search(sweep).first()][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
 
 
-def test_hyperparameters_are_checked_against_the_signature(check_messages):
-    def message_of(case):
-        with pytest.raises(UsageError) as error:
-            resolve_optimizer("AdamW", OptimizerPlan(options=ast.literal_eval(f"{{{case}}}")))
-        return str(error.value)
+def test_hyperparameters_are_checked_against_the_signature(check_errors):
+    def resolve(case):
+        resolve_optimizer("AdamW", OptimizerPlan(options=ast.literal_eval(f"{{{case}}}")))
 
-    check_messages("hyperparameters.txt", message_of)
+    check_errors("hyperparameters.txt", resolve, UsageError)
 
 
 def test_a_default_of_none_takes_any_value_and_an_integer_is_a_number():

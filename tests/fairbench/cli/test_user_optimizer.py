@@ -8,7 +8,6 @@ import pytest
 from tiny import study_of
 
 from fairbench.api.preview import preview, rates, run_preview
-from fairbench.cli.main import main
 from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
@@ -19,13 +18,6 @@ from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("user_optimizer")
 PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-optimizer.md").read_text()
-SUITE = ["--suite", "tiny.toml"]
-
-
-@pytest.fixture
-def folder(tiny_file, monkeypatch):
-    monkeypatch.chdir(tiny_file.parent)
-    return tiny_file.parent
 
 
 def test_every_check_has_a_row():
@@ -33,7 +25,7 @@ def test_every_check_has_a_row():
     assert rows == [check.name for check in CONTRACT_CHECKS]
 
 
-def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder):
+def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(tiny_folder):
     suite = replace(load_suite("tiny.toml"), optimizers={"AdamW": OptimizerPlan()}, reference="AdamW")
     ((_, record),) = run_preview(suite, [1e-2], [Place()])
     spec = trial_spec(study_of(suite), "vit", "AdamW", "sweep", 1e-2, suite.sweep.seeds[0])
@@ -62,27 +54,25 @@ class Stopped(torch.optim.AdamW):
 """
 
 
-def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(folder):
-    (folder / "stopped.py").write_text(STOPPED)
+def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(tiny_folder):
+    (tiny_folder / "stopped.py").write_text(STOPPED)
     plans = {"AdamW": OptimizerPlan(), "Stopped": OptimizerPlan("stopped.py:Stopped")}
     suite = replace(load_suite("tiny.toml"), optimizers=plans, reference="AdamW")
     (_, adamw), (_, stopped) = run_preview(suite, [1e-3], [Place()])
-    assert (folder / "stopped").exists()
+    assert (tiny_folder / "stopped").exists()
     assert adamw.final("val") == stopped.final("val")
 
 
-def test_a_preview_ends_with_the_command_of_its_study(folder, capsys):
+def test_a_preview_ends_with_the_command_of_its_study(tiny_folder, command):
     words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--against", "AdamW", "--lr", "1e-3"]
-    assert main(["try", "own_optimizers:Signs", "--suite", "tiny.toml", *words]) == 0
     assert (
         "    fairbench run --suite tiny.toml --arenas vit --optimizers AdamW "
         "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8'\n"
-    ) in capsys.readouterr().out
+    ) in command("try", "own_optimizers:Signs", "--suite", "tiny.toml", *words)
 
 
-def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(folder, capsys):
-    assert main(["try", "AdamW", *SUITE, "--lr", "1e-3"]) == 0
-    shown = capsys.readouterr().out
+def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(tiny_folder, command):
+    shown = command("try", "AdamW", "--suite", "tiny.toml", "--lr", "1e-3")
     assert [line.split() for line in shown.splitlines() if line.startswith("lr")] == [["lr", "AdamW"]]
     assert shown.endswith("\n    fairbench run --suite tiny.toml\n")
 

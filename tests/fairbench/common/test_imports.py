@@ -63,14 +63,9 @@ def test_a_class_of_a_module_is_found_in_the_working_directory(folder):
     assert load("user_module:Rule", "optimizer factory").__module__ == "user_module"
 
 
-def test_what_cannot_be_loaded_is_named_with_the_reason(folder, check_messages):
+def test_what_cannot_be_loaded_is_named_with_the_reason(folder, check_errors):
     (folder / "user/broken.py").write_text("1 / 0\n")
     (folder / "user/ends.py").write_text("raise SystemExit(3)\n")
-
-    def message_of(reference):
-        with pytest.raises(UsageError) as error:
-            load(reference, "optimizer factory")
-        return str(error.value).replace(str(folder), "HERE")
-
-    check_messages("imports.txt", message_of)
+    here = str(folder)
+    check_errors("imports.txt", lambda x: load(x, "optimizer factory"), UsageError, lambda x: x.replace(here, "HERE"))
     assert "user_broken_py" not in sys.modules

@@ -2,7 +2,6 @@
 
 import pytest
 
-from fairbench.cli.main import main
 from fairbench.common.checks import Flag
 from fairbench.contract import case, run_checks
 from fairbench.contract.case import ShortTraining, case_of
@@ -79,7 +78,6 @@ ONE_METHOD = {
     "OnlyFirstGroup": "groups(self): return self.param_groups[:1]",
     "NoBiases": "gradient(self, p): return None if p.dim() == 1 else p.grad",
     "OwnDecay": 'decay(self, group): return self.defaults["weight_decay"]',
-    "FirstDecay": 'decay(self, group): return self.param_groups[0]["weight_decay"]',
     "Rewrites": 'end(self): self.param_groups[0]["lr"] *= 0.99',
     "NoGradients": "step(self, closure=None): super().step(closure); torch.set_grad_enabled(False)",
     "Patches": "end(self): F.cross_entropy = lambda *values, **options: torch.zeros((), requires_grad=True)",
@@ -230,7 +228,6 @@ def test_a_note_has_no_advice():
         ("FirstGroup", "parameter groups", "fail", "the last one with lr 0, 12 of its 12 tensors move"),
         ("OnlyFirstGroup", "parameter groups", "fail", "in 2 groups, 12 of 23 tensors with a gradient never move"),
         ("OwnDecay", "parameter groups", "fail", "a weight decay of 0.1 in the last of several groups has no effect"),
-        ("FirstDecay", "parameter groups", "fail", "a weight decay of 0.1 in the last of several groups has no effect"),
         ("torch.optim:LBFGS", "parameter groups", "note", "not tried: it raises ValueError: LBFGS doesn't support"),
         ("psilogic:PsiLogic", "parameter groups", "pass", "every group is trained with its own rate and weight decay"),
         ("Sharp", "sparse gradients", "pass", "it takes them"),
@@ -286,11 +283,10 @@ def test_an_optimizer_that_climbs_fails(executor):
     assert trained["flag"]["evidence"].startswith("the best result of lr 0.001: the loss of the training")
 
 
-def test_an_optimizer_that_breaks_its_process_has_every_row(capsys, monkeypatch):
+def test_an_optimizer_that_breaks_its_process_has_every_row(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(run_checks, "CHECK_LIMIT", 4.0)
-    assert main(["check", "wrong.py:Breaks"]) == 1
-    *lines, _ = capsys.readouterr().out.splitlines()
+    *lines, _ = command("check", "wrong.py:Breaks", code=1).splitlines()
     rows = {line[6:27].strip(): (line[:4], line[27:].strip()) for line in lines if line[0] != " "}
     assert list(rows) == [check.name for check in CONTRACT_CHECKS]
     assert rows["missing gradients"] == ("fail", "the process ended with code 3 and no result")
@@ -305,11 +301,10 @@ def test_an_optimizer_that_breaks_its_process_has_every_row(capsys, monkeypatch)
     assert rows["parameter groups"][0] == rows["gradients untouched"][0] == "pass"
 
 
-def test_after_a_training_that_raises_nothing_else_is_tried(capsys):
-    assert main(["check", "wrong.py:Raises"]) == 1
-    shown = capsys.readouterr().out
+def test_after_a_training_that_raises_nothing_else_is_tried(command):
+    shown = command("check", "wrong.py:Raises", code=1)
     assert "fail  trains  it raises ArithmeticError: no step can be taken for many reasons" in shown
     assert "-> fix this first" in shown
     assert shown.endswith("1 fail, 0 warn, 0 note, 0 pass\n")
-    assert main(["check", "wrong.py:Signs", "--set", "Signs.momentmu=0.5"]) == 2
-    assert "unknown hyperparameter of Signs 'momentmu'; did you mean 'momentum'?" in capsys.readouterr().err
+    message = command("check", "wrong.py:Signs", "--set", "Signs.momentmu=0.5", code=2)
+    assert "unknown hyperparameter of Signs 'momentmu'; did you mean 'momentum'?" in message

@@ -12,7 +12,7 @@ from collections import Counter
 import archives
 import numpy as np
 import pytest
-from archives import CLASSES, END, hub_folder, write_cifar_hub
+from archives import CLASSES, END, hub_folder, write_cifar_hub, write_images
 from PIL import Image
 from tokenizers import Tokenizer, pre_tokenizers
 
@@ -354,15 +354,6 @@ def test_user_text_in_splits_and_records(tmp_path, contents, expected):
         assert found["val"] == STORIES[140:]
 
 
-def write_images(folder, count, classes, sides):
-    """Images of which no two are alike, in folders in turn; returns the path of the last one."""
-    for i, (pixels, label) in enumerate(archives.noise(count, len(classes), sides, 0)):
-        path = folder / classes[label] / f"{i:02}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(archives.encoded(pixels, "PNG"))
-    return path
-
-
 @pytest.fixture
 def pictures(tmp_path):
     """A folder of 40 images in the folders cat and dog."""
@@ -434,10 +425,10 @@ def test_layouts_of_user_images(tmp_path, folders, expected):
         assert {image.tobytes() for image in data.array("val")} == inside
 
 
-def test_folders_that_cannot_be_split_are_named(tmp_path, check_messages):
+def test_folders_that_cannot_be_split_are_named(tmp_path, check_errors):
     """Each case is the contents of text files by their names, or the folders of images."""
 
-    def message_of(case):
+    def prepare_folder(case):
         dataset, what = ast.literal_eval(case)
         folder = tmp_path / "mine"
         shutil.rmtree(folder, ignore_errors=True)
@@ -445,11 +436,9 @@ def test_folders_that_cannot_be_split_are_named(tmp_path, check_messages):
             write_texts(folder, what)
         else:
             write_images(folder, 10 * len(what.split()), what.split(), (8, 8))
-        with pytest.raises(UsageError) as error:
-            prepared(tmp_path, dataset, path=str(folder))
-        return str(error.value).replace(str(tmp_path), "HERE")
+        prepared(tmp_path, dataset, path=str(folder))
 
-    check_messages("folders.txt", message_of)
+    check_errors("folders.txt", prepare_folder, UsageError, lambda text: text.replace(str(tmp_path), "HERE"))
 
 
 def alone(pictures):

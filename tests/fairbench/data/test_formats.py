@@ -35,10 +35,10 @@ def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(pixels, depth, color):
-    """A PNG of rows of bytes, for the kinds that Pillow does not write; color 0: grey, 2: RGB, 4: grey and alpha."""
+def png(pixels, color):
+    """A PNG with 16 bits, which Pillow does not write; color 0: grey, 2: RGB, 4: grey and alpha."""
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    header = struct.pack(">IIBBBBB", 6, 4, depth, color, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", 6, 4, 16, color, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
@@ -59,9 +59,9 @@ IMAGES = {
     "grey": (saved(Image.fromarray(GREY)), np.dstack([GREY] * 3)),
     "black and white": (saved(Image.fromarray(GREY > 100)), np.dstack([(GREY > 100).astype(np.uint8) * 255] * 3)),
     "CMYK": (saved(Image.fromarray(255 - OPAQUE, "CMYK"), "TIFF"), COLORS),
-    "grey with 16 bits": (png(GREY.astype(">u2") * 257, 16, 0), "more than 8 bits per pixel value (Pillow's mode I"),
-    "RGB with 16 bits": (png(COLORS.astype(">u2") * 257, 16, 2), COLORS),
-    "grey, alpha, 16 bits": (png(np.dstack([GREY.astype(">u2") * 257, np.full((4, 6), 65535)]).astype(">u2"), 16, 4),
+    "grey with 16 bits": (png(GREY.astype(">u2") * 257, 0), "more than 8 bits per pixel value (Pillow's mode I"),
+    "RGB with 16 bits": (png(COLORS.astype(">u2") * 257, 2), COLORS),
+    "grey, alpha, 16 bits": (png(np.dstack([GREY.astype(">u2") * 257, np.full((4, 6), 65535)]).astype(">u2"), 4),
                              np.dstack([GREY] * 3)),
     "floats": (saved(Image.fromarray(GREY / np.float32(240)), "TIFF"), "more than 8 bits per pixel value"),
     "on its side": (turned(6), np.rot90(COLORS, -1)),

@@ -10,7 +10,6 @@ import pytest
 from fabricated import stored
 
 from fairbench.arenas.registry import load_arena
-from fairbench.cli.main import main
 from fairbench.data.dataset_config import configs_of
 from fairbench.data.loading import load_source
 from fairbench.suites.loader import load_suite
@@ -33,7 +32,7 @@ SHORT = (
 
 
 @pytest.fixture
-def data_root(tmp_path, monkeypatch):
+def data_root(tmp_path, monkeypatch, no_figures):
     """The four archives, small but for their numbers of classes, of which this test declares the hashes to be known."""
     root = tmp_path / "data"
     stories = [[f"{split}, {i}: {'once upon a time ' * 60}" for i in range(n)] for split, n in (("a", 80), ("b", 20))]
@@ -48,7 +47,6 @@ def data_root(tmp_path, monkeypatch):
     archives.write_faces(root, {"train": faces[:3], "val": faces[3:4], "test": faces[4:]})
     for dataset in DATASETS:
         archives.register(monkeypatch, dataset, root)
-    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])  # nobody looks at them here
     monkeypatch.chdir(tmp_path)
     return root
 
@@ -67,14 +65,12 @@ def parameters(arena, plan, data):
     return sum(p.numel() for p in load_arena(arena).build_model(data, **plan.model).parameters())
 
 
-def test_the_papers_study_on_its_own_data(data_root, tmp_path, capsys):
+def test_the_papers_study_on_its_own_data(data_root, tmp_path, command):
     suite = short_paper(tmp_path)
     run = f"run {suite} --optimizers PsiLogic --reference PsiLogic -o out -j 1 --data-root data --offline".split()
-    assert main(run) == 2
-    assert "cifar100 is prepared by: fairbench data download" in capsys.readouterr().err
-    assert main(["data", "prepare", "--suite", suite, "--data-root", "data"]) == 0
-    assert main(run) == 0
-    shown = capsys.readouterr().out
+    assert "cifar100 is prepared by: fairbench data download" in command(*run, code=2)
+    command("data", "prepare", "--suite", suite, "--data-root", "data")
+    shown = command(*run)
     assert "By choice of the suite, settings are selected on the split" in " ".join(shown.split())
     assert "UNVERIFIED" not in shown
 
@@ -91,7 +87,7 @@ def test_the_papers_study_on_its_own_data(data_root, tmp_path, capsys):
     assert "In cifar100, 891 test images have near-duplicates in train (Barz and Denzler" in (
         " ".join((tmp_path / "out" / "report.html").read_text().split())
     )
-    assert main(["compare", "out"]) == 0
+    command("compare", "out")
 
     full = load_suite("paper")
     assert full.training.precision == "bfloat16"

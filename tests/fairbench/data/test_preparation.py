@@ -43,8 +43,22 @@ FACTS = DATASETS["cifar100"]
 DEEP = b"[" * 2000 + b"]" * 2000
 
 
+def of_cifar(verb, data_root, *words):
+    """The arguments of a command on CIFAR-100."""
+    return ["data", verb, "--data-root", str(data_root), "--dataset", "cifar100", *words]
+
+
 def cifar(verb, data_root, *words):
-    return main(["data", verb, "--dataset", "cifar100", "--data-root", str(data_root), *words])
+    return main(of_cifar(verb, data_root, *words))
+
+
+def verified(data_root):
+    return bool(dataset_config("cifar100").open(data_root).manifest["verified"])
+
+
+def suite_of_cifar():
+    suite = load_suite("paper-cpu")
+    return replace(suite, arenas={"vit": suite.arenas["vit"]})
 
 
 @pytest.fixture
@@ -73,14 +87,13 @@ def folder(tmp_path, archive):
 # Archives
 
 
-def test_missing_archives_are_named_with_their_source(tmp_path, capsys):
-    assert cifar("prepare", tmp_path) == 2
-    shown = capsys.readouterr().err
+def test_missing_archives_are_named_with_their_source(tmp_path, command):
+    shown = command(*of_cifar("prepare", tmp_path), code=2)
     for word in ("no cifar-100-python.tar.gz in", FACTS.page, f"put it into {tmp_path}", "fairbench data download"):
         assert word in shown
     archives.stories_file(tmp_path / "tinystories" / "TinyStoriesV2-GPT4-train.txt", ["a"])
-    assert main(["data", "download", "--dataset", "tinystories", "--data-root", str(tmp_path)]) == 2
-    assert "TinyStoriesV2-GPT4-train.txt is there, but not TinyStoriesV2-GPT4-valid.txt" in capsys.readouterr().err
+    said = command("data", "download", "--dataset", "tinystories", "--data-root", str(tmp_path), code=2)
+    assert "TinyStoriesV2-GPT4-train.txt is there, but not TinyStoriesV2-GPT4-valid.txt" in said
 
 
 @pytest.mark.parametrize(
@@ -90,11 +103,10 @@ def test_missing_archives_are_named_with_their_source(tmp_path, capsys):
         (lambda data: data[:-1] + b"!", ["damaged, incomplete or a different version"]),
     ],
 )
-def test_a_different_file_is_refused_with_both_hashes(tmp_path, archive, capsys, damage, complaints):
+def test_a_different_file_is_refused_with_both_hashes(tmp_path, archive, command, damage, complaints):
     expected = hashlib.sha256(archive.read_bytes()).hexdigest()
     archive.write_bytes(damage(archive.read_bytes()))
-    assert cifar("prepare", tmp_path) == 2
-    shown = capsys.readouterr().err
+    shown = command(*of_cifar("prepare", tmp_path), code=2)
     for text in (*complaints, str(archive), expected, hashlib.sha256(archive.read_bytes()).hexdigest(), FACTS.page):
         assert text in shown
     assert not (tmp_path / "prepared" / "cifar100").exists()
@@ -122,14 +134,13 @@ def with_train(data):
         (0, "is damaged (ReadError: not a gzip file"),
     ],
 )
-def test_hostile_and_broken_tars(tmp_path, archive, capsys, monkeypatch, members, complaint):
+def test_hostile_and_broken_tars(tmp_path, archive, command, monkeypatch, members, complaint):
     monkeypatch.chdir(tmp_path)
     if isinstance(members, int):
         archive.write_bytes(archive.read_bytes()[:members] or b"PK" * 100)
     else:
         archives.write_tar(archive, members)
-    assert cifar("prepare", tmp_path, "--unverified") == 2
-    shown = capsys.readouterr().err
+    shown = command(*of_cifar("prepare", tmp_path, "--unverified"), code=2)
     assert complaint in shown
     assert str(archive) in shown
     assert {path.name for path in tmp_path.iterdir()} == {archive.name, "prepared"}
@@ -153,13 +164,12 @@ SMALL = archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG")
         (f"{ROOT}/wnids.txt", "n01443537".encode("utf-16"), "tiny-imagenet-200.zip: wnids.txt is UTF-16"),
     ],
 )
-def test_broken_zips(tmp_path, capsys, member, data, complaint):
+def test_broken_zips(tmp_path, command, member, data, complaint):
     images = archives.jpegs(archives.noise(30, 1, (64, 64), 0))
     members = archives.tiny_imagenet_members(images, images[:1], ["n01443537"])
     archives.write_zip(tmp_path / "tiny-imagenet-200.zip", {**members, member: data})
     words = ["--dataset", "tiny-imagenet", "--data-root", str(tmp_path), "--unverified"]
-    assert main(["data", "prepare", *words]) == 2
-    assert complaint in capsys.readouterr().err
+    assert complaint in command("data", "prepare", *words, code=2)
 
 
 # The hub
@@ -225,23 +235,15 @@ def connect(patch, address, offline=False):
     patch.setattr(constants, "HF_HUB_OFFLINE", offline)
 
 
-def refused(words, capsys):
-    """What a command says that ends with 2."""
-    capsys.readouterr()
-    assert main(words) == 2
-    return capsys.readouterr().err
-
-
 def known(hashes):
     """Code after which a process knows the hashes in a file."""
     lines = "import pathlib", "from fairbench.cli.main import main", "from fairbench.data.preparation import hub"
     return "\n".join([*lines, f"hub.HASHES = pathlib.Path({str(hashes)!r})"])
 
 
-def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path, fake_hub, monkeypatch, capsys):
+def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path, fake_hub, monkeypatch, command):
     monkeypatch.setattr(hub, "HASHES", tmp_path / "origin" / "SHA256SUMS")
-    words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path / "data")]
-    assert main(words) == 0
+    assert cifar("download", tmp_path / "data") == 0
     data = dataset_config("cifar100").open(tmp_path / "data")
     assert data.manifest["verified"] is True
     assert data.manifest["revision"] == FACTS.revision
@@ -254,11 +256,11 @@ def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path, fake_hu
 
     # A refused archive, and the way out through the hub: the damaged download is replaced, too.
     archive = archives.write_tar(tmp_path / "data" / "cifar-100-python.tar.gz", {})
-    said = refused(words, capsys)
+    said = command(*of_cifar("download", tmp_path / "data"), code=2)
     assert f"or move {archive} away and run: fairbench data download" in said
     archive.rename(tmp_path / archive.name)
     _, download = offered(said)
-    said = refused(download, capsys)
+    said = command(*download, code=2)
     assert f"{train} is not the known cifar100/{train.name}" in said
     assert "delete it and run: fairbench data download" in said
     train.unlink()
@@ -277,23 +279,22 @@ def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path, fake_hu
     assert copy.fingerprint == data.fingerprint
 
 
-def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(tmp_path, fake_hub, monkeypatch, capsys):
+def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(tmp_path, fake_hub, monkeypatch, command):
     (tmp_path / "nothing").touch()
     monkeypatch.setattr(hub, "HASHES", tmp_path / "nothing")
-    words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path / "data")]
-    said = refused(words, capsys)
+    said = command(*of_cifar("download", tmp_path / "data"), code=2)
     assert fake_hub == []
     _, download = offered(said)
     assert f"no hashes of the hub's files are known; get cifar-100-python.tar.gz from {FACTS.page}" in said
-    assert download == [*words[:2], "--data-root", str(tmp_path / "data"), *words[2:4], "--unverified"]
+    assert download == of_cifar("download", tmp_path / "data", "--unverified")
     assert main(download) == 0
-    assert dataset_config("cifar100").open(tmp_path / "data").manifest["verified"] is False
+    assert not verified(tmp_path / "data")
 
     # The command that the message on shards of two layouts names can be run.
     first = next((tmp_path / "data" / "hub").rglob("train-*.parquet"))
     shutil.copy(first, second := first.with_name("train-00000-of-00002.parquet"))
     shutil.rmtree(dataset_config("cifar100").folder(tmp_path / "data"))
-    said = refused(download, capsys)
+    said = command(*download, code=2)
     assert "are not all shards of one layout; delete those of one layout, or all, and run: fairbench data" in said
     (again,) = offered(said)
     first.unlink()
@@ -301,9 +302,9 @@ def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(tmp_pa
     assert main(again) == 0
 
 
-def test_a_hub_that_cannot_be_reached_is_named(tmp_path, monkeypatch, capsys):
+def test_a_hub_that_cannot_be_reached_is_named(tmp_path, monkeypatch, command):
     connect(monkeypatch, "http://127.0.0.1:9", offline=True)
-    said = refused(["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path)], capsys)
+    said = command(*of_cifar("download", tmp_path), code=2)
     for text in (f"cannot download {FACTS.repository} at {FACTS.revision}", FACTS.page, f"put it into {tmp_path}"):
         assert text in said
 
@@ -322,21 +323,21 @@ def test_the_known_hashes_are_those_of_files_that_are_read():
     assert sum("parquet" in name for name in every) == len(hub.HASHES.read_text().splitlines()) == 27
 
 
-def test_missing_wrong_and_further_files_of_a_mirror_are_named(tmp_path, mirror, capsys):
+def test_missing_wrong_and_further_files_of_a_mirror_are_named(tmp_path, mirror, command):
     train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
-    words = ["data", "prepare", "--dataset", "cifar100", "--data-root", str(tmp_path), "--hub", str(mirror)]
+    words = of_cifar("prepare", tmp_path, "--hub", str(mirror))
     shutil.copy(train, other := train.with_name("train-00000-of-00002.parquet"))
     layouts = "one layout; delete those of one layout and run: fairbench data prepare"
-    assert layouts in refused([*words, "--unverified"], capsys)
+    assert layouts in command(*words, "--unverified", code=2)
     other.unlink()
     whole = train.read_bytes()
     train.write_bytes(whole[:-9])
-    assert f"{train} is damaged or no parquet" in refused([*words, "--unverified"], capsys)
+    assert f"{train} is damaged or no parquet" in command(*words, "--unverified", code=2)
     train.unlink()
     for known, missing in ((hub.HASHES.read_text(), "00000-of-00001"), ("", "*")):
         hub.HASHES.write_text(known)
         said = rf"no cifar100/train-{re.escape(missing)}\.parquet in .*; or add them there and run: .* --hub {mirror}$"
-        assert re.search(said, refused(words, capsys))
+        assert re.search(said, command(*words, code=2))
 
 
 # Interruptions
@@ -344,7 +345,7 @@ def test_missing_wrong_and_further_files_of_a_mirror_are_named(tmp_path, mirror,
 
 def prepared_by(code, data_root, mirror):
     """The command that prepares CIFAR-100 from a mirror after some code."""
-    words = ["data", "prepare", "--dataset", "cifar100", "--data-root", str(data_root), "--hub", str(mirror)]
+    words = of_cifar("prepare", data_root, "--hub", str(mirror))
     return [sys.executable, "-c", f"{code}\n{known(mirror / 'SHA256SUMS')}\nraise SystemExit(main({words!r}))"]
 
 
@@ -500,8 +501,7 @@ def test_damage_is_noticed_when_data_are_opened_and_repaired(tmp_path, folder, d
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_run_notices_edited_labels_and_they_are_prepared_again(tmp_path, folder, read_only):
     """Content is hashed once; then size and times are enough, unless the folder cannot keep them."""
-    suite = load_suite("paper-cpu")
-    suite = replace(suite, arenas={"vit": suite.arenas["vit"]})
+    suite = suite_of_cifar()
     if read_only:
         (folder / HASHED).mkdir()  # no file can be written there
     hashed = []
@@ -533,46 +533,38 @@ def test_options_other_than_the_defaults_are_in_the_command(tmp_path, monkeypatc
     assert config.open(tmp_path).manifest["verified"]
 
 
-def test_every_way_out_of_a_wrong_archive_works(tmp_path, archive, capsys):
-    def of_cifar(*words):
-        return refused(["data", "prepare", "--dataset", "cifar100", "--data-root", str(tmp_path), *words], capsys)
-
-    def verified():
-        return bool(dataset_config("cifar100").open(tmp_path).manifest["verified"])
+def test_every_way_out_of_a_wrong_archive_works(tmp_path, archive, command):
+    def said(*words):
+        return command(*of_cifar("prepare", tmp_path, *words), code=2)
 
     genuine, second = archive.read_bytes(), tmp_path / "cifar100" / archive.name
     archives.write_tar(archive, {**MEMBERS, "one": b""})
     assert cifar("prepare", tmp_path, "--unverified") == 0
     archives.write_tar(archive, {**MEMBERS, "two": b""})  # the old arrays are not those of this archive
-    message = of_cifar()
+    message = said()
     prepare_it, _ = offered(message.partition("; or accept")[0])
     archives.write_tar(second, {**MEMBERS, "three": b""})
     for words in ((), ("--unverified",)):
-        message = of_cifar(*words)
+        message = said(*words)
         assert f"{archive} and {second} are there, and none is known to be right; move one away" in message
     second.write_bytes(genuine)  # where the message says, while a wrong one is in the other place
     assert main(prepare_it) == 0
-    assert verified()
+    assert verified(tmp_path)
 
     second.unlink()
     archives.write_tar(archive, {})
-    message = of_cifar("--again", "--unverified")
+    message = said("--again", "--unverified")
     assert "it is a different archive, or a different version of it; get cifar-100-python.tar.gz from" in message
     shutil.rmtree(tmp_path / "prepared" / "cifar100")
     prepare_it, _ = offered(message)
     second.write_bytes(genuine)
     assert main(prepare_it) == 0
-    assert verified()
+    assert verified(tmp_path)
 
 
-def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, capsys):
+def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, command):
     def shown(*words, code=0):
-        capsys.readouterr()
-        assert main(["data", *words]) == code
-        return "".join(capsys.readouterr())
-
-    def verified():
-        return bool(dataset_config("cifar100").open(tmp_path).manifest["verified"])
+        return command("data", *words, code=code)
 
     def decayed():
         """A changed bit that neither size nor times show: the disk has lost it."""
@@ -593,14 +585,14 @@ def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, capsys)
     (again,) = offered(report)
     assert again[-1] == "--again"
     assert main(again) == 0
-    assert (shown("verify", *root), verified()) == (f"{folder}: intact\n", True)
+    assert (shown("verify", *root), verified(tmp_path)) == (f"{folder}: intact\n", True)
 
     genuine = archive.read_bytes()
     archives.write_tar(archive, {**MEMBERS, "cifar-100-python/file.txt~": b""})
     refused = shown("prepare", *root, "--dataset", "cifar100", "--again", code=2)
     assert refused.endswith("or accept it: run the same command with --unverified\n")
     assert main(["data", "prepare", *root, "--dataset", "cifar100", "--again", "--unverified"]) == 0
-    assert not verified()
+    assert not verified(tmp_path)
     decayed()
     (again,) = offered(shown("verify", *root, code=1))
     assert again[-2:] == ["--again", "--unverified"]
@@ -613,7 +605,7 @@ def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, capsys)
     (prepare,) = {tuple(*offered(report)) for report in (refused.partition("; or move")[0], *reports)}
     archive.write_bytes(genuine)
     assert "prepared again, since it is not verified, and files with the known hashes are there" in shown(*prepare[1:])
-    assert verified()
+    assert verified(tmp_path)
     assert dataset_config("cifar100").open(tmp_path).fingerprint == fingerprint
     assert f"{folder}: intact\n" in shown("verify", *root)
     missing = shown("verify", *root, "--dataset", "celeba", code=2)
@@ -621,11 +613,11 @@ def test_every_way_out_of_doubtful_data_works(tmp_path, folder, archive, capsys)
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "backup", "train.npy.old"])
-def test_a_users_own_file_is_kept(tmp_path, folder, capsys, name):
+def test_a_users_own_file_is_kept(tmp_path, folder, command, name):
     (folder / name).mkdir() if name == "backup" else (folder / name).write_text("mine")
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert cifar("prepare", tmp_path, "--again") == 2
-    assert f"{folder} has files that fairbench did not write ({name})" in capsys.readouterr().err
+    said = command(*of_cifar("prepare", tmp_path, "--again"), code=2)
+    assert f"{folder} has files that fairbench did not write ({name})" in said
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     (folder / name).rename(tmp_path / name)
     assert cifar("prepare", tmp_path, "--again") == 0
@@ -660,8 +652,6 @@ def test_a_folder_of_another_user_is_named_before_it_is_prepared_again(folder):
 
 
 def test_a_dataset_may_be_a_link_to_another_disk(tmp_path, archive):
-    suite = load_suite("paper-cpu")
-    suite = replace(suite, arenas={"vit": suite.arenas["vit"]})
     root, disk = tmp_path / "data", tmp_path / "disk"
     for folder in (root / "prepared", disk):
         folder.mkdir(parents=True)
@@ -670,7 +660,7 @@ def test_a_dataset_may_be_a_link_to_another_disk(tmp_path, archive):
     link.symlink_to(disk / "arrays")  # which is not there yet
     for words in ((), ("--again",)):
         assert cifar("prepare", root, *words) == 0
-        check_data(suite, str(root))
+        check_data(suite_of_cifar(), str(root))
         assert main(["data", "verify", "--data-root", str(root)]) == 0
         assert link.is_symlink()
         assert (disk / "arrays" / "manifest.json").exists()
@@ -680,24 +670,21 @@ def test_a_dataset_may_be_a_link_to_another_disk(tmp_path, archive):
 # The command
 
 
-def test_list_shows_what_is_there(tmp_path, archive, folder, capsys):
-    capsys.readouterr()
-    assert main(["data", "list", "--data-root", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
+def test_list_shows_what_is_there(tmp_path, archive, folder, command):
+    shown = command("data", "list", "--data-root", str(tmp_path))
     for name, facts in PREPARED.items():
         assert name in shown
         assert facts.title in shown
     assert f"cifar-100-python.tar.gz ({format_bytes(archive.stat().st_size)}) is {archive}" in shown
     assert "train 30, val 3, test 6; verified" in shown
-    assert main(["data", "list", "--suite", "mini", "--data-root", str(tmp_path)]) == 0
+    command("data", "list", "--suite", "mini", "--data-root", str(tmp_path))
 
 
-def test_one_missing_dataset_does_not_keep_the_others_from_being_prepared(tmp_path, archive, capsys):
-    assert main(["data", "prepare", "--data-root", str(tmp_path)]) == 2
-    shown = capsys.readouterr().err
+def test_one_missing_dataset_does_not_keep_the_others_from_being_prepared(tmp_path, archive, command):
+    shown = command("data", "prepare", "--data-root", str(tmp_path), code=2)
     for name in ("TinyStoriesV2-GPT4-train.txt", "tiny-imagenet-200.zip", "img_align_celeba.zip"):
         assert name in shown
-    assert dataset_config("cifar100").open(tmp_path).manifest["verified"]
+    assert verified(tmp_path)
 
 
 def test_progress_bars_and_lines(capsys, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import install
 from torch import Tensor, nn
 
 from fairbench.common.errors import UsageError
@@ -194,20 +195,11 @@ def test_the_suite_has_every_optimizer_with_the_same_decay_in_a_step():
             assert resolved.options["weight_decay"] * resolved.lr_scale == pytest.approx(0.01, rel=1e-5)
 
 
-def install(folder, name, **entries):
-    """Install a distribution in a folder."""
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = [f"{key} = {value}" for key, value in entries.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[fairbench.optimizers]", *lines, ""]))
-
-
 @pytest.mark.usefixtures("forgetful")
 def test_an_installed_package_registers_optimizers(tmp_path, monkeypatch, capsys):
     from fairbench.cli.main import main
 
-    install(tmp_path, "theirs", Theirs="torch.optim:Adamax", AdamW="torch.optim:SGD")
+    install(tmp_path, "theirs", "fairbench.optimizers", Theirs="torch.optim:Adamax", AdamW="torch.optim:SGD")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     with pytest.warns(UserWarning, match="'AdamW' of theirs is ignored, since it is torch.optim:AdamW already"):
         known = known_optimizers()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from fabricated import EVERY_PAIR, Records, finals, history, mechanism, sha, study, with_horizons
+from fabricated import EVERY_PAIR, Records, finals, history, mechanism, sha, study, with_horizons, with_suite
 
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trials import Trial
@@ -25,7 +25,7 @@ def asked():
     """A study with all files but shocks, schedules and size_trends: horizons, a control ladder, timing."""
     found = study(("gpt", "vit"), ("AdamW", "+groups", "PsiLogic"), compare=EVERY_PAIR, controls=["AdamW", "+groups"])
     sweep = replace(found.suite.sweep, extra={"betas": [[0.9, 0.9], [0.9, 0.99]]})
-    return with_horizons(replace(found, suite=replace(found.suite, sweep=sweep)), 0.5, 2)
+    return with_horizons(with_suite(found, sweep=sweep), 0.5, 2)
 
 
 @pytest.fixture(scope="module")

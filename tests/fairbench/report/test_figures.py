@@ -2,21 +2,20 @@
 
 import io
 import re
-import shutil
-import subprocess
 import zlib
 from dataclasses import replace
 from itertools import combinations, pairwise, product
 
 import pytest
 from color_vision import MATRICES, ciede2000, contrast, seen
-from fabricated import QUANTITIES, Records, edited, finals, history, study
+from fabricated import QUANTITIES, Records, analysed, finals, study, with_suite
 from fontTools.ttLib import TTFont as FontFile
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
+from test_figures_fit import cut, shown
+from test_tables import NEEDS_TEX, complaints
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import contributions
 from fairbench.analysis.cost import costs
 from fairbench.common.files import write_files
@@ -36,7 +35,7 @@ from fairbench.suites.schema import Compare
 
 def analyses_of(the_study, **options):
     scores = {"PsiLogic": [0.9, 0.92, 0.91], "AdamW": [0.5, 0.51, 0.55], "Lion": [0.6, 0.5, 0.55]}
-    return Analyses(history(the_study), Records(finals(the_study, **scores), **options))
+    return analysed(the_study, Records(finals(the_study, **scores), **options))
 
 
 def drawn(draw, analyses):
@@ -64,20 +63,11 @@ def test_shocks_are_drawn_against_their_calm_twin():
     the_study = study(("vit",))
     calm = the_study.suite.arenas["vit"]
     twin = replace(calm, task="vit", tuned_on="vit", shock={"kind": "loss", "at": [0.2]})
-    suite = replace(the_study.suite, arenas={"vit": calm, "vit-x": twin})
-    both = replace(the_study, suite=suite, arenas={**the_study.arenas, "vit-x": the_study.arenas["vit"]})
-    records = {("vit", name): dict.fromkeys((1, 2, 3), 0.9) for name in suite.optimizers}
-    harmed = {name: {seed: 0.9 - 0.1 * i * seed for seed in (1, 2, 3)} for i, name in enumerate(suite.optimizers)}
-
-    class Shocked(Records):
-        def __call__(self, spec):
-            named = replace(spec, arena=replace(spec.arena, name="vit"))
-            if spec.arena.name == "vit-x":
-                return self.record(named, harmed[spec.optimizer.name][spec.seed])
-            return super().__call__(spec)
-
-    analyses = Analyses(history(both), Shocked(records))
-    (part,) = drawn(draw_shocks, analyses).parts
+    both = with_suite(the_study, arenas={"vit": calm, "vit-x": twin})
+    scores = {("vit", name): dict.fromkeys((1, 2, 3), 0.9) for name in both.suite.optimizers}
+    for i, name in enumerate(both.suite.optimizers):
+        scores["vit-x", name] = {seed: 0.9 - 0.1 * i * seed for seed in (1, 2, 3)}
+    (part,) = drawn(draw_shocks, analysed(both, Records(scores))).parts
     assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: 0", "Lion: +0.20", "PsiLogic: +0.40"]
 
 
@@ -96,7 +86,7 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     the_study = study(("gpt", "vit"), optimizers, (1, 2, 3, 4), margin=0.1, compare=Compare())
     scores = {"PsiLogic": [0.5, 0.51, 0.52, 0.5], "AdamW": [0.9, 0.91, 0.92, 0.9], "Adam": [0.7, 0.71, 0.7, 0.7]}
     scores["Lion"] = [0.5, 0.512, 0.518, 0.5]
-    drawing = drawn(draw_leaderboard, Analyses(history(the_study), Records(finals(the_study, **scores))))
+    drawing = drawn(draw_leaderboard, analysed(the_study, **scores))
     gpt, vit = drawing.parts
     assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
     assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.1950"]
@@ -105,18 +95,16 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
 
 def test_the_gains_of_one_optimizer_have_a_panel_for_each_of_few_baselines_in_margins():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"), margin=0.1)
-    scores = {"PsiLogic": [0.5, 0.5, 0.5], "AdamW": [0.7, 0.7, 0.7]}
-    (panel,) = drawn(draw_leaderboard, Analyses(history(the_study), Records(finals(the_study, **scores)))).parts
+    (panel,) = drawn(draw_leaderboard, analysed(the_study, PsiLogic=[0.5] * 3, AdamW=[0.7] * 3)).parts
     assert panel.arena == "AdamW"
     assert [text for *_, text in panel.points] == ["AdamW, gpt, in margins: +2.00", "AdamW, vit, in margins: −2.00"]
     assert [point.numbers[0] for point in panel.points] == pytest.approx([2.0, -2.0])
 
 
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
+@NEEDS_TEX
 def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path, usual_figures):
     monkeypatch.setattr(report, "SECTIONS", [Section("", "", [Output("learning_curves", figure=draw_learning_curves)])])
-    the_study = study(("gpt", "vit"))
-    files = dict(paper_figures(Analyses(history(the_study), Records(finals(the_study)))))
+    files = dict(paper_figures(analysed(study(("gpt", "vit")))))
     assert set(files) == {
         f"figures/paper/learning_curves_{part}in.{form}"
         for part in ("3.3", "5.5", "gpt_3.3", "vit_3.3")
@@ -130,20 +118,9 @@ def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(m
             assert min(map(float, re.findall(r"font-size: ([\d.]+)px", text))) >= 7
             assert "sans-serif" in text
             assert ("ViT" in text) == ("_gpt_" not in name)  # a panel's file has nothing of the others
-    if not shutil.which("pdflatex"):
-        pytest.skip("no LaTeX; on Debian: apt-get install texlive-latex-recommended")
     write_files(tmp_path, files)
     includes = "\n\n".join(rf"\noindent\includegraphics{{{tmp_path / name}}}" for name in files if "3.3in.pdf" in name)
-    assert not overfull(rf"\hsize=3.3in {includes}", tmp_path)
-
-
-def overfull(text, folder):
-    """What the log of LaTeX says of lines that are too wide."""
-    source = rf"\documentclass{{article}}\usepackage{{graphicx}}\begin{{document}}{text}\end{{document}}"
-    (folder / "paper.tex").write_text(source)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return re.findall(r"Overfull \\hbox.*", (folder / "paper.log").read_text(errors="replace"))
+    assert complaints(tmp_path, rf"\hsize=3.3in {includes}") == []
 
 
 def test_fonts_are_embedded_and_pdfs_are_reproducible():
@@ -209,7 +186,7 @@ def test_names_that_differ_in_the_middle_stay_different():
 
 def test_one_seed_has_no_deviation_and_steps_are_whole():
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,), breaks=["split"])
-    figure = drawn(draw_learning_curves, Analyses(history(the_study), Records(finals(the_study))))
+    figure = drawn(draw_learning_curves, analysed(the_study))
     assert {text for *_, text in figure.parts[0].points} == {
         f"{name}, step {step}: 0.5000" for name in ("AdamW", "PsiLogic") for step in (5, 10)
     }
@@ -222,15 +199,12 @@ def test_one_seed_has_no_deviation_and_steps_are_whole():
 def test_a_bar_of_step_time_is_as_long_as_its_label_says():
     """Three trials with another slow phase each: the bar is made of the medians of the phases, and so is its label."""
 
-    class Busy(Records):
-        def record(self, spec, outcome):
-            record = super().record(spec, outcome)
-            for i, phase in enumerate(("data", "forward", "backward")):
-                record = edited(record, f"cost.seconds.{phase}", 1.0 if i == spec.seed - 1 else 0.1)
-            return record
+    def edits(spec):
+        phases = enumerate(("data", "forward", "backward"), 1)
+        return {f"cost.seconds.{phase}": 1.0 if i == spec.seed else 0.1 for i, phase in phases}
 
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    cost = Analyses(history(the_study), Busy(finals(the_study))).of(costs)[0]
+    cost = analysed(the_study, Records(finals(the_study), edits=edits)).of(costs)[0]
     assert (cost.data_ms, cost.forward_ms, cost.backward_ms, cost.step_ms) == (10.0, 10.0, 10.0, 4.0)
     assert cost.train_ms == 34.0
 
@@ -294,13 +268,10 @@ def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, uni
     names = ("AdamW", "PsiLogic", "a_name_that_is_far_too_long_for_any_panel_of_a_figure")
     the_study = study(("gpt",), names)
     scores = {name: [base + scale * (2 + 0.1 * i + 0.01 * k) for k in range(3)] for i, name in enumerate(names)}
-    analyses = Analyses(history(the_study), Records(finals(the_study, **scores)))
-    figure = drawn(draw_learning_curves, analyses)
-    texts, (left, top, width, height) = extents(figure.svg), figure.parts[0].box
+    drawing = drawn(draw_learning_curves, analysed(the_study, **scores))
     words = "validation loss (lower is better)", unit.replace(" ", "\N{NO-BREAK SPACE}")
-    assert all(part in figure.svg for part in words)
-    for rotated, start, end in texts.values():
-        assert (top if rotated else left) <= start < end <= (top + height if rotated else left + width)
+    assert all(part in drawing.svg for part in words)
+    assert cut(drawing.figure, shown(drawing.figure)) == []
 
 
 @pytest.mark.parametrize(("inches", "labels"), [(10.0, True), (5.5, False), (3.3, True)])
@@ -308,7 +279,7 @@ def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
     """In the panels of a text's width, two in a row, all names are in the legend."""
     names = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3)]
     the_study = study(("gpt", "vit"), (*names, "PsiLogic"))
-    analyses = Analyses(history(the_study), Records(finals(the_study, **{names[0]: ["failed", 0.5, 0.5]})))
+    analyses = analysed(the_study, **{names[0]: ["failed", 0.5, 0.5]})
     with figure_options(inches, 10.0 if inches == 10.0 else NORMAL_TEXT):
         styles = styles_of(analyses.suite)
         figure = draw_learning_curves(analyses, styles).figure
@@ -321,28 +292,11 @@ def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
     assert bool(figure.legends) is not labels
 
 
-TEXT = re.compile(
-    r'<text style="(?:font-weight: (?P<weight>\d+); )?font-size: (?P<size>\d+)px[^"]*anchor: (?P<anchor>\w+)[^"]*" '
-    r'x="(?P<x>[^"]+)" y="(?P<y>[^"]+)" transform="rotate\((?P<turn>-\d+)[^>]*>(?P<text>[^<]+)<'
-)
-
-
-def extents(svg):
-    """Each text of a figure: whether it is rotated, and where it begins and ends, in points."""
-    found = {}
-    for text in TEXT.finditer(svg):
-        width = text_width(text["text"], int(text["size"]), "bold" if text["weight"] else "normal")
-        rotated = text["turn"] == "-90"
-        start = float(text["y" if rotated else "x"]) - {"start": 0, "middle": width / 2, "end": width}[text["anchor"]]
-        found[text["text"]] = rotated, start, start + width
-    return found
-
-
 def test_of_many_lines_few_have_a_label_and_all_are_named_below():
     names = [f"O{i}" for i in range(11)]
     the_study = study(("gpt",), (*names, "PsiLogic"))
     scores = {name: [0.1 * i] * 3 for i, name in enumerate(names)} | {"PsiLogic": [0.52] * 3}
-    figure = drawn(draw_learning_curves, Analyses(history(the_study), Records(finals(the_study, **scores))))
+    figure = drawn(draw_learning_curves, analysed(the_study, **scores))
     panel, _, below = figure.svg.partition('<g id="legend_1">')
     labels = re.findall(r">(O\d+|PsiLogic)<", panel)
     assert sorted(labels) == sorted(["O0", "O1", "O2", "O3", "PsiLogic", "O7", "O8", "O9", "O10"])
@@ -352,7 +306,7 @@ def test_of_many_lines_few_have_a_label_and_all_are_named_below():
 def test_every_cross_is_seen_where_all_arms_diverge():
     the_study = study(("gpt",), ("Adam", "AdamW", "Lion", "PsiLogic"))
     lost = {("gpt", name): dict.fromkeys((1e-4, 1e-3, 1e-2), "diverged") for name in the_study.suite.optimizers}
-    figure = drawn(draw_lr_sensitivity, Analyses(history(the_study), Records(finals(the_study), lost)))
+    figure = drawn(draw_lr_sensitivity, analysed(the_study, Records(finals(the_study), lost)))
     crosses = re.findall(r'<use xlink:href="#(\w+)" x="([^"]+)" y="([^"]+)" style="fill', figure.svg)
     ticks = max((y for *_, y in crosses), key=float)
     assert len({(x, y) for _, x, y in crosses if y != ticks}) == 4 * 3

@@ -3,9 +3,8 @@
 from itertools import combinations
 
 import pytest
-from fabricated import Records, finals, given, history, study, with_horizons, with_ladder
+from fabricated import analysed, given, study, with_horizons, with_ladder
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
@@ -24,7 +23,7 @@ def analyses():
     lost = {LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"], LONG[1]: [0.6, 0.61, 0.6, 0.6, *["diverged"] * 2]}
     arms = [(arena, i, name) for arena in ("gpt", "vit") for i, name in enumerate(LONG)]
     return given(
-        Analyses(history(the_study), Records(finals(the_study, **lost))),
+        analysed(the_study, **lost),
         {
             contributions: [Contribution(a, "loss", "rung", n, LONG[0], 4, i / 9, -0.02, 0.04, "") for a, i, n in arms],
             shock_costs: [ShockCost(a, "gpt", n, 6, i, 12.0, 30.0, 0.5, i / 9, 0.05, 0.15, "") for a, i, n in arms],
@@ -53,18 +52,26 @@ def texts(figure):
         yield from legend.get_texts()
 
 
+def shown(figure):
+    """Each text that a figure shows, and its box."""
+    figure.canvas.draw()
+    return [(text.get_text(), text.get_window_extent()) for text in {*texts(figure)} if text.get_text()]
+
+
+def cut(figure, boxes):
+    """The texts in these boxes that a figure does not show whole."""
+    return [text for text, box in boxes if min(box.p0) < -0.5 or max(box.p1 - figure.bbox.p1) > 0.5]
+
+
 @pytest.mark.parametrize("width", [COLUMN, TEXT])
 def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
     drawings = draw_figures(analyses, width, NORMAL_TEXT)
     assert {x.name for x in drawings} == {x.name for section in SECTIONS for x in section.outputs if x.figure}
     for drawing in drawings:
         figure = drawing.figure
-        figure.canvas.draw()
-        shown = {text for text in texts(figure) if text.get_text()}
-        assert min(text.get_size() for text in shown) >= 7
-        boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
-        outside = [text for text, box in boxes if min(box.p0) < -0.5 or max(box.p1 - figure.bbox.p1) > 0.5]
-        assert (drawing.name, outside) == (drawing.name, [])
+        boxes = shown(figure)
+        assert min(text.get_size() for text in texts(figure) if text.get_text()) >= 7
+        assert (drawing.name, cut(figure, boxes)) == (drawing.name, [])
         assert (drawing.name, [pair for pair in combinations(boxes, 2) if overlap(*pair)]) == (drawing.name, [])
         across = figure.bbox.width / (NORMAL_TEXT / 10 * figure.dpi / 72)
         for part, axes in zip(drawing.parts, figure.axes, strict=True):
@@ -83,9 +90,9 @@ def test_a_long_title_has_all_its_letters(width):
     with figure_options(width, NORMAL_TEXT):
         figure, by_arena = panels({"a": title, "b": "short"}, height=2.4)
         figure.canvas.draw()
-        shown, box = by_arena["a"].axes._left_title, by_arena["a"].box
-    assert "".join(shown.get_text().split()) == "".join(title.split())
-    extent = shown.get_window_extent()
+        text, box = by_arena["a"].axes._left_title, by_arena["a"].box
+    assert "".join(text.get_text().split()) == "".join(title.split())
+    extent = text.get_window_extent()
     to_points = 72 / figure.dpi / (NORMAL_TEXT / 10)
     assert extent.x1 * to_points <= box.left + box.width
     assert extent.y1 <= figure.bbox.y1

@@ -9,10 +9,9 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from fabricated import EVERY_PAIR, Records, edited, finals, history, study
+from fabricated import EVERY_PAIR, Records, analysed, finals, study
 from pages import HOSTILE, Page, everything, latex, rendered
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.style import KNOWN, STYLES, style_of, styles_of
@@ -65,17 +64,10 @@ def test_a_study_of_one_optimizer_has_table_1():
 
 
 def test_empty_sections_are_absent():
-    the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    nothing = Records(finals(the_study, PsiLogic=[None] * 3, AdamW=[None] * 3), sweeps=_no_sweep(the_study))
-    page = Page(rendered(the_study, nothing))
+    page = Page(rendered(study(("vit",), ("AdamW", "PsiLogic")), lambda spec: None))
     left_out = {"Learning curves", "Causes", "Did the mechanism act?", "Cost"}
     assert [title for level, title in page.headings if level == 2] == [x for x in SECTIONS if x not in left_out]
     assert "vit: 12 without a record (AdamW 6, PsiLogic 6)." in page.text
-
-
-def _no_sweep(the_study):
-    rates = dict.fromkeys((1e-4, 1e-3, 1e-2))
-    return {("vit", name): rates for name in the_study.suite.optimizers}
 
 
 def test_it_needs_nothing_else(text, page):
@@ -105,7 +97,7 @@ def test_names_are_text_everywhere(text, page):
 def test_the_figures_are_the_ones_in_the_files():
     the_study = study(("vit", "gpt"))
     records = Records(finals(the_study, PsiLogic=[0.9, 0.91, 0.92]))
-    figures = draw_figures(Analyses(history(the_study), records))
+    figures = draw_figures(analysed(the_study, records))
     found = re.findall(r'<svg [^>]*role="img".*?</svg>', rendered(the_study, records, figures), flags=re.DOTALL)
     for figure in figures:
         files = ElementTree.fromstring(figure.svg)
@@ -204,7 +196,7 @@ def test_analyses_get_their_tables(page):
 def test_it_keeps_the_latex_of_its_tables():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
     records = Records(finals(the_study))
-    tables = study_report(Analyses(history(the_study), records)).tables
+    tables = study_report(analysed(the_study, records)).tables
     assert latex(rendered(the_study, records)) == {name: to_latex(table) for name, table in tables.items()} != {}
 
 
@@ -231,6 +223,7 @@ def test_verdicts_have_the_longer_side_as_rows():
 def test_the_verdicts_are_read_in_one_sentence(page):
     (text,) = (text for text in page.text if text.startswith("Of 6 comparisons, "))
     assert "the verdict is better in 1, worse in 1, incomplete in 4." in text
+    assert "The budget was equal: in each arena every search had the same number of settings." in " ".join(page.text)
 
 
 def test_trials_that_failed_alike_share_a_traceback():
@@ -242,15 +235,8 @@ def test_trials_that_failed_alike_share_a_traceback():
 
 def test_mixed_environments_are_named():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    made = Records(finals(the_study))
-
-    def lookup(spec):
-        record = made(spec)
-        if record and spec.seed == 2:
-            return edited(record, "environment.python", "4.0")
-        return record
-
-    page = Page(rendered(the_study, lookup))
+    mixed = Records(finals(the_study), edits=lambda spec: {"environment.python": "4.0"} if spec.seed == 2 else {})
+    page = Page(rendered(the_study, mixed))
     assert ["python", "3.99 / 4.0"] in page.tables["environment"]
     assert "they differ in: python." in "".join(page.text)
 

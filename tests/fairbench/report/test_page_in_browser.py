@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from chromium import DESKTOP, PHONE, hexadecimal, keys, picture, show, wait_until
 from color_vision import contrast
-from fabricated import Records, finals, history, study
+from fabricated import analysed, study
 from pages import Page
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.page import write_document
 from fairbench.report.two_studies import two_studies
@@ -268,7 +267,7 @@ def test_the_console_is_empty_and_nothing_is_fetched(real):
 def test_two_studies_have_the_same_page(driver, tmp_path, monkeypatch):
     """Its table is filtered and packed as LaTeX, and a verdict that changed has a frame."""
     plan = study()
-    a, b = (Analyses(history(plan), Records(finals(plan, Lion=x))) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
+    a, b = (analysed(plan, Lion=x) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
     write_document(two_studies(a, b, ("a", "b")), tmp_path)
     monkeypatch.setattr(driver, "page", f"file://{tmp_path}/compare.html")
     driver.get_log("browser")

@@ -8,23 +8,20 @@ from decimal import Decimal
 from statistics import stdev
 
 import pytest
-from fabricated import Records, finals, history, saved, study
-from rich.console import Console
+from fabricated import Records, analysed, finals, saved, study, with_suite
+from pages import printed
 from scipy import stats
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.replication import (
     Judgement,
     agree,
-    direction,
     gaps,
     is_inside,
     value_rows,
     verdict_rows,
 )
-from fairbench.cli.main import main
 from fairbench.report.page import write_document
 from fairbench.report.replication import replicated
 from fairbench.suites.loader import load_suite
@@ -39,11 +36,6 @@ def judged(the_study, scores, **options):
     return looks.results, looks.comparisons
 
 
-def with_suite(the_study, **fields):
-    """The study of a suite that is the same but for some fields."""
-    return replace(the_study, suite=replace(the_study.suite, **fields))
-
-
 def row_of(rows, **where):
     (row,) = (row for row in rows if all(getattr(row, key) == value for key, value in where.items()))
     return row
@@ -55,17 +47,6 @@ def test_inside_is_decided_in_the_digits_that_are_printed():
     assert is_inside(2.091, mean, std)
     assert not is_inside(2.1111, mean, std)
     assert not is_inside(2.09, mean, std)
-
-
-@pytest.mark.parametrize(
-    ("arena", "metric", "difference", "expected"),
-    [
-        ("vit", "accuracy", 0.1, "better"), ("vit", "accuracy", -0.1, "worse"), ("gpt", "loss", 0.1, "worse"),
-        ("gpt", "perplexity", -0.1, "better"), ("ddpm", "mse", 0.0, "equal"),
-    ],
-)  # fmt: skip
-def test_directions(arena, metric, difference, expected):
-    assert direction(arena, metric, difference) == expected
 
 
 def test_agreement():
@@ -182,7 +163,7 @@ def test_what_a_comparison_with_the_paper_says(tmp_path, check_files):
     """Settings are compared and not names: small models under the name of the paper do not have the paper's."""
     said = []
     for name, (the_study, scores) in SAYS.items():
-        compared = replicated(PAPER, Analyses(history(the_study), Records(finals(the_study, **scores))))
+        compared = replicated(PAPER, analysed(the_study, **scores))
         flags = [flag.text for flag in compared.flags if flag.name in ("other settings", "incomplete")]
         findings = [f"{topic}: {text}" for topic, text in compared.findings.items()]
         said += [f"== {name} ==", *flags, *findings, ""]
@@ -192,25 +173,21 @@ def test_what_a_comparison_with_the_paper_says(tmp_path, check_files):
 
 @pytest.mark.parametrize("width", [30, 80, 140])
 def test_terminal(tmp_path, width):
-    the_study = study()
-    replication = replicated(PAPER, Analyses(history(the_study), Records(finals(the_study))))
-    text = io.StringIO()
+    replication = replicated(PAPER, analysed(study()))
     write_document(replication, tmp_path)
-    Console(file=text, width=width, markup=False).print(replication, crop=False)
-    shown = text.getvalue()
+    shown = printed(replication, width=width)
     assert "gpt" in shown
     assert "resnet   " not in shown
     assert "comparison_paper.csv" in shown
 
 
 @pytest.mark.parametrize("scores", [{}, {"AdamW": [None] * 3, "Lion": ["failed"] * 3, "PsiLogic": ["diverged"] * 3}])
-def test_the_command(tmp_path, capsys, scores):
+def test_the_command(tmp_path, command, scores):
     """A directory as a run leaves it, of a study with equal scores and of one without any."""
     the_study = study()
     saved(tmp_path, the_study, Records(finals(the_study, **scores)))
-    assert main(["compare", str(tmp_path), "--output-dir", str(tmp_path / "elsewhere")]) == 0
-    assert main(["compare", str(tmp_path), "paper"]) == 0
-    assert "OTHER SETTINGS" in capsys.readouterr().out
+    command("compare", str(tmp_path), "--output-dir", str(tmp_path / "elsewhere"))
+    assert "OTHER SETTINGS" in command("compare", str(tmp_path), "paper")
     for file, count in (("", 32), ("_verdicts", 15), ("_cost", 16)):
         name = f"comparison_paper{file}.csv"
         assert (tmp_path / name).read_bytes() == (tmp_path / "elsewhere" / name).read_bytes()
@@ -223,5 +200,5 @@ def test_the_files(tmp_path, check_files):
     the_study = with_suite(study(("vit",)), sweep=Sweep(1e-4, 1e-2, [0], 1, points=5, budget=6))
     sweeps = {("vit", "PsiLogic"): {0.000316228: 0.6}, ("vit", "Lion"): {1e-4: 0.6, 3.16228e-5: 0.5}}
     records = Records(finals(the_study, PsiLogic=[0.25, 0.26, 0.27]), sweeps=sweeps)
-    write_document(replicated(PAPER, Analyses(history(the_study), records)), tmp_path)
+    write_document(replicated(PAPER, analysed(the_study, records)), tmp_path)
     check_files("replication", *(tmp_path / f"comparison_paper{part}.csv" for part in ("", "_cost")))

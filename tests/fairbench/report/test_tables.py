@@ -11,13 +11,12 @@ from typing import get_args
 
 import jinja2
 import pytest
-from fabricated import EVERY_PAIR, Records, finals, given, history, study
+from fabricated import EVERY_PAIR, analysed, given, study
 from pages import FOUND, HOSTILE
 from rich.console import Console
 from rich.style import Style
 
 from fairbench import report
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import budgets
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.curves import Aggregate, aggregates
@@ -42,6 +41,9 @@ from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("tables")
 
+NEEDS_TEX = pytest.mark.skipif(
+    not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended"
+)
 MANY = [f"schedule_free_adamw_{i:08}_no_weight_decay" for i in range(24)]
 
 
@@ -65,12 +67,23 @@ def tables(*optimizers, **fields):
         **{name: [0.7, 0.71, 0.73] for name in optimizers},
         **{"PsiLogic": [0.9, 0.92, 0.91], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.6, "diverged", "failed"]},
     }
-    analyses = Analyses(history(the_study), Records(finals(the_study, **scores)))
-    return study_report(given(analyses, FOUND)).tables
+    return study_report(given(analysed(the_study, **scores), FOUND)).tables
+
+
+def complaints(folder, body):
+    """What the log of LaTeX says of an article: lines wider than its text, characters that are missing."""
+    packages = "array,booktabs,longtable,textcomp,graphicx"
+    head = f"\\documentclass{{article}}\n\\usepackage{{{packages}}}\n\\hfuzz=0.1pt\n\\begin{{document}}\n"
+    (folder / "all.tex").write_text(f"{head}{body}\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="latin-1")
+    assert done.returncode == 0, done.stdout[-2000:]
+    log = (folder / "all.log").read_text("latin-1")
+    return [line for line in log.splitlines() if re.search("Overfull|Missing character|undefined", line)]
 
 
 @pytest.mark.xdist_group("browser")  # its worker has the small study
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
+@NEEDS_TEX
 def test_every_table_fits_a_paper(tmp_path, small_study):
     """No line is wider than the text of an article, 345 pt.
 
@@ -81,17 +94,7 @@ def test_every_table_fits_a_paper(tmp_path, small_study):
     ran = [path.read_text() for path in sorted((small_study / "tables").glob("*.tex"))]
     assert len(ran) > 12
     views = [zoo_table(), printable, *(table for found in studies for table in found.values())]
-    texts = [*ran, *map(to_latex, views)]
-    (tmp_path / "all.tex").write_text(
-        "\\documentclass{article}\n\\usepackage{array,booktabs,longtable,textcomp}\n\\hfuzz=0.1pt\n\\begin{document}\n"
-        + "\\clearpage\n".join(texts)
-        + "\\end{document}\n"
-    )
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="latin-1")
-    assert done.returncode == 0, done.stdout[-2000:]
-    log = (tmp_path / "all.log").read_text("latin-1")
-    assert [line for line in log.splitlines() if re.search("Overfull|Missing character|undefined", line)] == []
+    assert complaints(tmp_path, "\\clearpage\n".join([*ran, *map(to_latex, views)])) == []
 
 
 def test_means_of_27_optimizers_have_one_number_of_decimals():
@@ -213,11 +216,9 @@ def test_gains_and_shares_of_a_column_have_one_number_of_decimals():
 )
 def test_metrics_on_any_scale(scores, margin, compared):
     """Squared errors of thousands and negative log-likelihoods are written out, with their margins."""
-    the_study = study(("gpt",), ("AdamW", "PsiLogic"))
-    arenas = {"gpt": replace(the_study.suite.arenas["gpt"], margin=margin)}
-    the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas))
-    records = Records(finals(the_study, PsiLogic=scores, AdamW=[x + 1210 for x in scores[::-1]]))
-    found = study_report(Analyses(history(the_study), records)).tables
+    the_study = study(("gpt",), ("AdamW", "PsiLogic"), margin=margin)
+    analyses = analysed(the_study, PsiLogic=scores, AdamW=[x + 1210 for x in scores[::-1]])
+    found = study_report(analyses).tables
     cells = [cell.text for cell in found["comparisons"].rows[0]]
     assert compared[:2] == cells[4:6]
     assert cells[6].startswith(compared[2])
@@ -282,7 +283,7 @@ def shares(resolved=None, plans=None, **scores):
     optimizers = {**the_study.optimizers, **(resolved or {})}
     suite = replace(the_study.suite, optimizers={**the_study.suite.optimizers, **(plans or {})})
     changed = replace(the_study, suite=suite, optimizers=optimizers)
-    return budgets(Analyses(history(changed), Records(finals(changed, **scores))))
+    return budgets(analysed(changed, **scores))
 
 
 def test_trials_and_steps_are_those_with_a_record():

@@ -5,13 +5,11 @@ import io
 from dataclasses import replace
 
 import pytest
-from fabricated import Records, finals, history, saved, sha, study
+from fabricated import Records, analysed, finals, saved, sha, study, with_suite
 from pages import Page
 from scipy import stats
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.two_studies import plan_changes, two_arms, two_verdicts
-from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.schema import Compare
 
@@ -20,19 +18,15 @@ pytestmark = pytest.mark.xdist_group("two_studies")
 HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.53], [0.8, 0.9, 1.0]
 
 
-def analysed(the_study, records=None, **scores):
-    return Analyses(history(the_study), records or Records(finals(the_study, **scores)))
-
-
-def arm(a, b, arena="vit", optimizer="PsiLogic"):
-    (found,) = (x for x in two_arms(a, b) if (x.arena, x.optimizer) == (arena, optimizer))
+def arm(a, b, arena="vit"):
+    (found,) = (x for x in two_arms(a, b) if (x.arena, x.optimizer) == (arena, "PsiLogic"))
     return found
 
 
 def changed(the_study, arena="vit", **fields):
     """The study with other settings of an arena."""
     arenas = {**the_study.suite.arenas, arena: replace(the_study.suite.arenas[arena], **fields)}
-    return replace(the_study, suite=replace(the_study.suite, arenas=arenas))
+    return with_suite(the_study, arenas=arenas)
 
 
 @pytest.mark.parametrize(("arena", "sign"), [("vit", 1), ("gpt", -1)])
@@ -79,7 +73,7 @@ def test_other_data_and_another_training_are_not_compared_and_other_options_are(
     a = analysed(study(), PsiLogic=HIGH)
     plan = study()
     data = replace(plan, arenas={name: replace(x, fingerprint="1") for name, x in plan.arenas.items()})
-    training = replace(plan, suite=replace(plan.suite, training=replace(plan.suite.training, clip_norm=0.0)))
+    training = with_suite(plan, training=replace(plan.suite.training, clip_norm=0.0))
     decay = replace(plan.optimizers["PsiLogic"], options={"weight_decay": 0.1})
     options = replace(plan, optimizers={**plan.optimizers, "PsiLogic": decay})
     for other, method, note in (
@@ -111,9 +105,9 @@ def test_an_option_that_differs_is_named_once():
     """By the value that the trials get; the suite's own table of the optimizer says it too."""
     plan = study(("vit",), ("AdamW", "PsiLogic"))
     planned = OptimizerPlan("", {"weight_decay": 0.1}, clip_norm=0.5, schedule="linear", min_lr=0.1)
-    suite = replace(plan.suite, optimizers={**plan.suite.optimizers, "AdamW": planned})
     resolved = replace(plan.optimizers["AdamW"], options={"weight_decay": 0.1})
-    other = replace(plan, suite=suite, optimizers={**plan.optimizers, "AdamW": resolved})
+    other = with_suite(plan, optimizers={**plan.suite.optimizers, "AdamW": planned})
+    other = replace(other, optimizers={**plan.optimizers, "AdamW": resolved})
     assert [(x.path, x.before, x.after) for x in plan_changes(analysed(plan), analysed(other))] == [
         ("optimizers.AdamW.options.weight_decay", "nothing", 0.1), ("optimizers.AdamW.clip_norm", None, 0.5),
         ("optimizers.AdamW.schedule", None, "linear"), ("optimizers.AdamW.min_lr", None, 0.1),
@@ -121,10 +115,8 @@ def test_an_option_that_differs_is_named_once():
 
 
 def test_a_pair_in_the_other_direction_is_the_same_pair():
-    a, b = (
-        analysed(replace(study(), suite=replace(study().suite, compare=Compare(*pair))), PsiLogic=HIGH, AdamW=LOW)
-        for pair in ((["PsiLogic"], ["AdamW"]), (["AdamW"], ["PsiLogic"]))
-    )
+    pairs = (["PsiLogic"], ["AdamW"]), (["AdamW"], ["PsiLogic"])
+    a, b = (analysed(study(compare=Compare(*pair)), PsiLogic=HIGH, AdamW=LOW) for pair in pairs)
     found = two_verdicts(a, b)
     assert [(x.a.optimizer, x.a.verdict, x.b, x.changed) for x in found if x.a.arena == "vit"] == [
         ("PsiLogic", "better", found[-1].a, False)
@@ -132,12 +124,11 @@ def test_a_pair_in_the_other_direction_is_the_same_pair():
     assert b.comparisons[-1].verdict == "worse"
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, command):
     same = {"PsiLogic": HIGH, "AdamW": LOW}
     a = saved(tmp_path / "a", study(), Records(finals(study(), **same, Lion=NOISY)))
     b = saved(tmp_path / "b", study(), Records(finals(study(), **same, Lion=[0.70, 0.71, "diverged"])))
-    assert main(["compare", a, b, "--output-dir", str(tmp_path / "out")]) == 0
-    shown = capsys.readouterr().out
+    shown = command("compare", a, b, "--output-dir", str(tmp_path / "out"))
     assert "The studies differ in: nothing." in shown
     assert "; in 4 no seed has another value." in " ".join(shown.split())
     text = (tmp_path / "out" / "compare.html").read_text()
@@ -161,14 +152,12 @@ def test_the_command(tmp_path, capsys):
 CSVS = ("plans", "verdicts", "arms")
 
 
-def test_mistakes_are_named(tmp_path, capsys):
-    other = study(("vit",), ("NAdam",))
-    other = replace(other, suite=replace(other.suite, reference="NAdam", compare=Compare()))
+def test_mistakes_are_named(tmp_path, command):
+    other = study(("vit",), ("NAdam",), reference="NAdam", compare=Compare())
     a, b = (saved(tmp_path / name, x, Records(finals(x))) for name, x in (("a", study()), ("b", other)))
     for other, message in (
         (b, "no optimizer in the same arena: a has AdamW, Lion, PsiLogic in gpt, vit; b has NAdam in vit"),
         (str(tmp_path), "holds no study"),
         ("papers", "unknown directory or publication 'papers'"),
     ):
-        assert main(["compare", a, other]) == 2
-        assert message in " ".join(capsys.readouterr().err.split())
+        assert message in " ".join(command("compare", a, other, code=2).split())

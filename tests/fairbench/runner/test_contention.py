@@ -35,8 +35,8 @@ class World:
         self.theirs.beat()
         self.contention.beat()
 
-    def end_theirs(self, number):
-        self.theirs.ended(self.specs[number], {})
+    def end_theirs(self):
+        self.theirs.ended(self.specs[2], {})
         self.wait()
 
     def is_alone(self, number):
@@ -60,7 +60,7 @@ def test_a_trial_is_not_alone_if_another_driver_runs_trials_meanwhile(world):
     assert world.is_alone(0)  # the other driver runs no trial
     world.start(world.mine, 1)
     world.start(world.theirs, 2)
-    world.end_theirs(2)
+    world.end_theirs()
     assert not world.is_alone(1)
     world.start(world.mine, 3)
     assert world.is_alone(3)
@@ -72,7 +72,7 @@ def test_a_resumed_trial_keeps_its_mark_and_a_restarted_one_does_not(world):
         world.start(world.mine, number)
         world.mine.paused(world.specs[number])
     world.store.checkpoint(world.specs[0].id).touch()
-    world.end_theirs(2)
+    world.end_theirs()
     for number, alone in ((1, True), (0, False)):
         world.start(world.mine, number)
         assert world.is_alone(number) is alone

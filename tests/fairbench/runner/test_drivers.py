@@ -179,7 +179,7 @@ def declared_in(study, store, others=(), freeze=False):
 
 
 def test_a_plan_that_another_driver_runs_cannot_be_changed(study, store):
-    other = replace(study, suite=replace(study.suite, alpha=0.2))
+    other = fabricated.with_suite(study, alpha=0.2)
     write_history(store.directory, declared_in(study, store))
     mine = Heartbeat(store.directory)
     with Heartbeat(store.directory) as heartbeat:
@@ -289,13 +289,13 @@ def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study, truth, stor
     assert len(log) == len(others) + 3
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(finished, tmp_path, monkeypatch, capsys):
     run_here(monkeypatch, finished.folder)
     installed = tmp_path / "scikit_learn-99.dist-info" / "METADATA"
     installed.parent.mkdir()
     installed.write_text("Metadata-Version: 2.1\nName: scikit-learn\nVersion: 99\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
     copy = tmp_path / "copy"
     shutil.copytree(finished.output, copy)
     command = [*finished.words, "--output-dir", str(copy), "--workers", "1"]

@@ -55,12 +55,10 @@ def user_suite(suite, *names):
 
 
 @pytest.fixture
-def here(tiny_file, monkeypatch):
-    """The folder of the user-defined optimizers, as working directory."""
-    monkeypatch.chdir(tiny_file.parent)
-    monkeypatch.syspath_prepend(tiny_file.parent)
+def here(tiny_folder, monkeypatch):
+    """The folder of the user-defined optimizers, which this process has not imported."""
     monkeypatch.delitem(sys.modules, "own_optimizers", raising=False)
-    return tiny_file.parent
+    return tiny_folder
 
 
 def write(folder, *classes):

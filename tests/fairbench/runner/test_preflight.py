@@ -199,15 +199,13 @@ class HandsOn(Horizon):
 """
 
 
-def test_an_optimizer_that_cannot_work_is_an_error_before_any_trial(folder, tiny_suite, executor, check_messages):
+def test_an_optimizer_that_cannot_work_is_an_error_before_any_trial(folder, tiny_suite, executor, check_errors):
     (folder / "odd.py").write_text(ODD)
 
-    def message_of(name):
-        with pytest.raises(UsageError) as caught:
-            run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
-        return str(caught.value)
+    def prepare(name):
+        run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
 
-    check_messages("optimizers.txt", message_of)
+    check_errors("optimizers.txt", prepare, UsageError)
 
 
 @pytest.mark.parametrize("name", ["Part", "make"])

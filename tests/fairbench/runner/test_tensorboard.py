@@ -26,9 +26,8 @@ RUN = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "2", "
 
 
 @pytest.fixture
-def out(tiny_file, monkeypatch):
-    monkeypatch.chdir(tiny_file.parent)
-    return tiny_file.parent / "out"
+def out(tiny_folder):
+    return tiny_folder / "out"
 
 
 def records(out):
@@ -110,8 +109,7 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out):
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 
 
-def test_without_tensorboard_nothing_runs(out, monkeypatch, capsys):
+def test_without_tensorboard_nothing_runs(out, monkeypatch, command):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert main(RUN) == 2
-    assert "--tensorboard needs the package tensorboard: pip install tensorboard" in capsys.readouterr().err
+    assert "--tensorboard needs the package tensorboard: pip install tensorboard" in command(*RUN, code=2)
     assert not out.exists()

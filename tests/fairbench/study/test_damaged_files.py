@@ -23,7 +23,6 @@ from fairbench.runner.coordination import liveness
 from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.status import damaged_statuses
-from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.record import Record
 from fairbench.study.records import Store
@@ -74,10 +73,9 @@ def test_names_from_files_reach_no_terminal_as_commands(whole, tmp_path):
     assert "odd␛]0;title" in "".join(shown.split("\n"))
 
 
-def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
+def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys, no_figures):
     """Nor is a pickle of it executed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
     poison = "open('imported', 'w')\nclass Work: pass\nclass Signs: pass\ndef groups(): pass\n"
     (tmp_path / "poison.py").write_text(poison)
     study = fabricated.study(("vit",))
@@ -85,23 +83,21 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
     arena = replace(arena, facts=ArenaFacts(title="poison", metrics={"accuracy": "max", "loss": "min"}))
     plans = {name: OptimizerPlan(factory="poison:Signs", groups="poison:groups") for name in study.suite.optimizers}
     resolved = {k: replace(x, factory="poison:Signs", groups="poison:groups") for k, x in study.optimizers.items()}
-    study = replace(study, suite=replace(study.suite, arenas={"vit": arena}, optimizers=plans), optimizers=resolved)
-    write_history(Path("out"), fabricated.history(study))
+    study = replace(fabricated.with_suite(study, arenas={"vit": arena}, optimizers=plans), optimizers=resolved)
     records, store = fabricated.Records(fabricated.finals(study)), Store(Path("out"))
     store.prepare()
-    trials = [spec for arm in arms(study, records) for spec in arm.trials]
-    for spec in trials:
-        store.write(spec, records(spec))
+    fabricated.saved(store.directory, study, records)
+    spec = arms(study, records)[0].trials[0]
     for words in (["status", "out"], ["report", "out"], ["audit", "out"], ["compare", "out"]):
         assert main(words) in (0, 1)
-    assert main(["explain", f"out/trials/{trials[0].id}.json"]) == 0
+    assert main(["explain", f"out/trials/{spec.id}.json"]) == 0
 
     class Harmful:
         def __reduce__(self):
             return open, ("imported", "w")
 
-    torch.save(Harmful(), store.checkpoint(trials[0].id))
-    assert Checkpoint(trials[0], Place(checkpoints=str(store.checkpoints))).read() is None
+    torch.save(Harmful(), store.checkpoint(spec.id))
+    assert Checkpoint(spec, Place(checkpoints=str(store.checkpoints))).read() is None
     assert not CONTROL.search(capsys.readouterr().out)  # torch's message has them
     assert not Path("imported").exists()
 

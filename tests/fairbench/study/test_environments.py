@@ -5,9 +5,8 @@ from dataclasses import replace
 import pyarrow.parquet
 import pytest
 import torch
-from fabricated import Records, edited, finals, flags_of, history, study
+from fabricated import Records, analysed, finals, flags_of, history, study
 
-from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import mixtures
 from fairbench.report.study import write_report
@@ -15,34 +14,22 @@ from fairbench.study.environments import environment_differences
 from fairbench.training import environment as training_environment
 from fairbench.training.environment import environment, processor
 
+pytestmark = pytest.mark.usefixtures("no_figures")
 VIT_ADAMW = ("vit", "PsiLogic", "AdamW")
 
 
-class Elsewhere(Records):
+def elsewhere(the_study, there):
     """Records of several environments: `there(spec)` has the facts that differ."""
-
-    def __init__(self, scores, there):
-        super().__init__(scores)
-        self.there = there
-
-    def record(self, spec, outcome):
-        record = super().record(spec, outcome)
-        return edited(record, "environment", {**record.environment, **self.there(spec)})
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
+    return Records(finals(the_study), edits=lambda s: {f"environment.{x}": y for x, y in there(s).items()})
 
 
 def failing(the_study, folder, there):
-    records = Elsewhere(finals(the_study), there)
-    flags = write_report(history(the_study), records, folder).source.of(audit)
+    flags = write_report(history(the_study), elsewhere(the_study, there), folder).source.of(audit)
     return [flag.text for flag in flags if flag.severity == "fail"]
 
 
 def mixed(the_study, there):
-    return mixtures(Analyses(history(the_study), Elsewhere(finals(the_study), there)))
+    return mixtures(analysed(the_study, elsewhere(the_study, there)))
 
 
 def recorded(folder, name):

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import msgspec
 import pytest
-from fabricated import EVERY_PAIR, Records, finals, study
-from rich.console import Console
+from fabricated import EVERY_PAIR, Records, finals, study, with_suite
+from pages import printed
 
 from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
@@ -13,27 +12,8 @@ from fairbench.report.study import write_report
 from fairbench.study.history import Change, History, changes, plan_digest, promise, read_history, write_history
 from fairbench.suites.schema import Compare
 
+pytestmark = pytest.mark.usefixtures("no_figures")
 MORNING, NOON, NIGHT = "2026-11-22T08:00:00+00:00", "2026-11-22T12:00:00+00:00", "2026-11-22T22:00:00+00:00"
-
-
-def changed(the_study, **fields):
-    return replace(the_study, suite=replace(the_study.suite, **fields))
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
-
-
-class Signed(Records):
-    """Records that have the plan in force and the time, as those of a run."""
-
-    def __init__(self, finals, the_study, written):
-        super().__init__(finals)
-        self.signature = {"plan": plan_digest(the_study), "written": written}
-
-    def record(self, spec, outcome):
-        return msgspec.structs.replace(super().record(spec, outcome), **self.signature)
 
 
 def report(folder, *plans, ran=None):
@@ -49,7 +29,8 @@ def report(folder, *plans, ran=None):
     assert read_history(folder) == history
     widest = plans[0][1]
     scores = finals(widest, PsiLogic=[0.90, 0.92, 0.91], AdamW=[0.89, 0.90, 0.91], Lion=[0.50, 0.51, 0.52])
-    return write_report(history, Signed(scores, *ran) if ran else Records(scores), folder)
+    signature = {"plan": plan_digest(ran[0]), "written": ran[1]} if ran else {}
+    return write_report(history, Records(scores, edits=lambda spec: signature), folder)
 
 
 def warned(result):
@@ -73,9 +54,7 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
     assert 'class="banner" role="alert">CHANGED AFTERWARDS' in (tmp_path / "report.html").read_text()
     assert ",inconclusive,TRUE,TRUE\n" in (tmp_path / "significance.csv").read_text()
 
-    console = Console(record=True, width=300)
-    console.print(result)
-    assert console.export_text().startswith("CHANGED AFTERWARDS")
+    assert printed(result).startswith("CHANGED AFTERWARDS")
 
 
 VIT = study(("vit",))
@@ -91,11 +70,11 @@ BENT = {
 """Fields of a suite that touch verdicts."""
 EARLY = "2026-11-22T09:00:00+00:00"
 WARNED = {
-    **{f"another {x}": ([(MORNING, study(), 0), (NOON, changed(study(), **{x: y}), 1)],) for x, y in BENT.items()},
+    **{f"another {x}": ([(MORNING, study(), 0), (NOON, with_suite(study(), **{x: y}), 1)],) for x, y in BENT.items()},
     "comparisons left out": ([(MORNING, study(), 0), (NOON, VIT, 18)],),
-    "a comparison the other way round": ([(MORNING, VIT, 0), (NOON, changed(VIT, compare=Compare(["AdamW"])), 9)],),
+    "a comparison the other way round": ([(MORNING, VIT, 0), (NOON, with_suite(VIT, compare=Compare(["AdamW"])), 9)],),
     "a further comparison": (
-        [(MORNING, VIT, 0), (NOON, changed(VIT, compare=Compare(["PsiLogic", "Lion"], ["AdamW"])), 9)],
+        [(MORNING, VIT, 0), (NOON, with_suite(VIT, compare=Compare(["PsiLogic", "Lion"], ["AdamW"])), 9)],
     ),
     "free before the first final trial": ([(MORNING, study(alpha=0.2), 0), (NOON, study(), 0)],),
     "taken back": ([(MORNING, study(), 0), (NOON, study(alpha=0.2), 1), (NIGHT, study(), 2)],),
@@ -124,7 +103,9 @@ def test_what_was_changed_or_ran_under_another_plan_is_named(tmp_path, check_fil
 
 def test_a_change_that_touches_no_verdict_makes_no_new_plan():
     first = History().declare(study(), MORNING, 0)
-    again = first.declare(replace(changed(study(), description="other words"), environment={"device": "x"}), NIGHT, 9)
+    again = first.declare(
+        replace(with_suite(study(), description="other words"), environment={"device": "x"}), NIGHT, 9
+    )
     assert [(plan.declared, plan.final_trials) for plan in again.plans] == [(MORNING, 0)]
     assert again.study.suite.description == "other words"
 

@@ -29,8 +29,8 @@ def study():
     return ResolvedSuite(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
 
 
-def complete(study, val_loss, status="", gain=0.0):
-    """Run the study: the validation loss is a function of the rate, or rate and seed; `gain` is that of the decay."""
+def complete(study, val_loss, status=""):
+    """Run the study: the validation loss is a function of the rate, or of rate and seed."""
     records, by_seed = {}, len(inspect.signature(val_loss).parameters) > 1
 
     def lookup(spec):
@@ -38,8 +38,7 @@ def complete(study, val_loss, status="", gain=0.0):
 
     schedule = Schedule(study, lookup)
     while spec := schedule.next():
-        seed = [spec.seed] * by_seed
-        loss = val_loss(spec.lr, *seed) - gain * (spec.weight_decay or 0)
+        loss = val_loss(spec.lr, *[spec.seed] * by_seed)
         record = Records({}).record(spec, "diverged" if math.isnan(loss) else status or loss)
         if record.status == "finished":
             metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)

@@ -171,11 +171,6 @@ def test_schedules_and_shocks_go_with_horizons(tmp_path):
     assert parse_suite(found.to_json(), "config.json") == found
 
 
-def test_several_keys_of_an_arena_can_be_set(tmp_path):
-    found = loaded(tmp_path, settings={"arenas.gpt.steps": 50, "arenas.gpt.margin": 0.1})
-    assert (found.arenas["gpt"].steps, found.arenas["gpt"].margin) == (50, 0.1)
-
-
 def test_the_optimizers_schedule_comes_first_then_the_arenas_then_the_trainings():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"))
     settings = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from documented import block
-from tiny import TINY, here, study_of
+from tiny import TINY, here, install, study_of
 
 from fairbench.arenas.registry import known_arenas, load_arena
 from fairbench.cli.main import main
@@ -112,11 +112,11 @@ LABELLED = """
     def unused("""
 
 
-def test_a_wrong_table_or_class_is_named_before_any_trial(folder, monkeypatch, check_messages):
+def test_a_wrong_table_or_class_is_named_before_any_trial(folder, monkeypatch, check_errors):
     """Each case has texts of the suite and of the arena's file, and what they are replaced by."""
     texts = {name: Path(name).read_text() for name in ("sine.toml", "noisy_sine.py")}
 
-    def message_of(case):
+    def prepare(case):
         for name, text in texts.items():
             Path(name).write_text(text)
         for old, new in ast.literal_eval(f"{{{case}}}").items():
@@ -126,11 +126,9 @@ def test_a_wrong_table_or_class_is_named_before_any_trial(folder, monkeypatch, c
             process.setattr(sys, "path", [*sys.path])
             process.delitem(sys.modules, "noisy_sine_py", raising=False)
             process.setattr(sys, "dont_write_bytecode", True)  # it would hide an edit of the same second and length
-            with pytest.raises(UsageError) as caught:
-                seen(load_suite("sine.toml"))
-        return str(caught.value).replace(str(folder), "HERE")
+            seen(load_suite("sine.toml"))
 
-    check_messages("arenas.txt", message_of)
+    check_errors("arenas.txt", prepare, UsageError, lambda text: text.replace(str(folder), "HERE"))
 
 
 def test_an_edit_of_the_file_or_of_its_imports_changes_the_trials_and_a_copy_does_not(folder, monkeypatch):
@@ -197,9 +195,6 @@ def test_a_loss_may_ask_the_step_and_derived_metrics_read_all_splits(folder):
         assert values["skill"] == pytest.approx(1 - values["mse"] / of_mean, rel=1e-6)
 
 
-ENTRY_POINTS = "[fairbench.arenas]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"
-
-
 def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder):
     Path("noise.txt").write_text("0.1")
     rewritten("noisy_sine.py", "noise * torch", "float(open('noise.txt').read()) * torch")
@@ -210,11 +205,9 @@ def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder):
         trial(spec)
 
 
-def test_an_installed_package_registers_arenas_and_hides_no_included_one(folder, monkeypatch, capsys):
-    installed = folder / "site" / "sine_package-1.0.dist-info"
-    installed.mkdir(parents=True)
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: sine-package\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text(ENTRY_POINTS)
+def test_an_installed_package_registers_arenas_and_hides_no_included_one(folder, monkeypatch, command):
+    entries = dict.fromkeys(("sine", "vit"), "sine_package:Sine")
+    install(folder / "site", "sine_package", "fairbench.arenas", **entries)
     text = Path("noisy_sine.py").read_text().replace("class NoisySine", "class Sine")
     (folder / "site" / "sine_package.py").write_text(text)
     monkeypatch.syspath_prepend(folder / "site")
@@ -224,9 +217,7 @@ def test_an_installed_package_registers_arenas_and_hides_no_included_one(folder,
     suite = load_suite("sine.toml")
     assert suite.task("sine") == "sine_package:Sine"
     assert chosen_suite(options("run", "--arenas", "sine")).arenas["sine"].task == "sine_package:Sine"
-    assert main(["list"]) == 0
-    shown = capsys.readouterr().out
-    assert ["sine", "sine_package:Sine"] in [line.split() for line in shown.splitlines()]
+    assert ["sine", "sine_package:Sine"] in [line.split() for line in command("list").splitlines()]
 
 
 def test_a_ladder_asks_the_arena_for_its_sizes(folder):

@@ -61,14 +61,12 @@ def test_a_file_that_is_still_written_ends_with_its_last_whole_line(tmp_path):
         read(tmp_path)
 
 
-def test_what_contradicts_itself_is_named_with_its_line(tmp_path, check_messages):
-    def message_of(text):
+def test_what_contradicts_itself_is_named_with_its_line(tmp_path, check_errors):
+    def report(text):
         (tmp_path / "metrics.jsonl").write_text(ast.literal_eval(text))
-        with pytest.raises(WrongResults) as error:
-            read(tmp_path)
-        return str(error.value)
+        read(tmp_path)
 
-    check_messages("reported.txt", message_of)
+    check_errors("reported.txt", report, WrongResults)
 
 
 def test_a_row_of_csv_with_another_number_of_values(tmp_path):

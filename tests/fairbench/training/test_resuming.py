@@ -18,6 +18,7 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
 from fairbench.training import checkpoint as checkpoints
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.environment import explain_out_of_memory
@@ -27,82 +28,91 @@ from fairbench.training.trial import trial
 pytestmark = pytest.mark.xdist_group("resuming")
 
 USER_OPTIMIZERS = """
+import random
 import threading
 import types
 
+import numpy
 import torch
 
 
-class Counts(torch.optim.SGD):
-    '''Its steps depend on counters that are attributes.'''
-
-    steps, seen = 0, ()
-
-    def step(self, closure=None):
-        self.steps += 1
-        self.seen = (*self.seen, self.steps)
-        for group in self.param_groups:
-            for p in group["params"]:
-                p.grad.mul_(1 + self.steps % 3 + len(self.seen))
-        return super().step(closure)
-
-
-class Doubles(torch.optim.SGD):
-    '''Its state has twice the precision of the weights.'''
-
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                sum = self.state[p].setdefault("sum", torch.zeros_like(p, dtype=torch.float64))
-                p.grad.copy_(sum.add_(p.grad.double() / 3))
-        return super().step(closure)
-
-
-class Draws(torch.optim.SGD):
-    '''Draws from the global generators.'''
-
-    def step(self, closure=None):
-        import random, numpy
-        for group in self.param_groups:
-            for p in group["params"]:
-                p.grad.mul_(random.random() + numpy.random.rand()).add_(torch.randn_like(p))
-        return super().step(closure)
-
-
-class Hidden(torch.optim.SGD):
-    '''Keeps a momentum that is not in its state_dict.'''
+class Own(torch.optim.SGD):
+    '''Each subclass changes the gradients, or the weights after a step, by what it remembers.'''
 
     def __init__(self, params, lr=1e-3):
         super().__init__(params, lr)
-        self.memory = {}
-
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                p.grad.copy_(self.memory.setdefault(p, torch.zeros_like(p)).lerp_(p.grad, 0.5))
-        return super().step(closure)
-
-
-class Late(torch.optim.SGD):
-    '''Lookahead, which keeps its slow weights on itself from its fifth step on.'''
-
-    def __init__(self, params, lr=1e-3):
-        super().__init__(params, lr)
-        self.count, self.memo = 0, types.SimpleNamespace(count=0)
+        self.steps = 0
         self.start()
+
+    def params(self):
+        return [p for group in self.param_groups for p in group["params"]]
 
     def start(self):
         pass
 
+    def change(self, p):
+        pass
+
+    def end(self):
+        pass
+
     @torch.no_grad()
     def step(self, closure=None):
+        self.steps += 1
+        for p in self.params():
+            self.change(p)
         super().step(closure)
-        self.count += 1
-        params = [p for group in self.param_groups for p in group["params"]]
-        if self.count % 5 == 0:
+        self.end()
+
+
+class Counts(Own):
+    '''Its steps depend on counters that are attributes.'''
+
+    seen = ()
+
+    def change(self, p):
+        p.grad.mul_(1 + self.steps % 3 + sum(self.seen) % 5)
+
+    def end(self):
+        self.seen = (*self.seen, self.steps)
+
+
+class Doubles(Own):
+    '''Its state has twice the precision of the weights.'''
+
+    def change(self, p):
+        sum = self.state[p].setdefault("sum", torch.zeros_like(p, dtype=torch.float64))
+        p.grad.copy_(sum.add_(p.grad.double() / 3))
+
+
+class Draws(Own):
+    '''Draws from the global generators.'''
+
+    def change(self, p):
+        p.grad.mul_(random.random() + numpy.random.rand()).add_(torch.randn_like(p))
+
+
+class Hidden(Own):
+    '''Keeps a momentum that is not in its state_dict.'''
+
+    def start(self):
+        self.memory = {}
+
+    def change(self, p):
+        p.grad.copy_(self.memory.setdefault(p, torch.zeros_like(p)).lerp_(p.grad, 0.5))
+
+
+class Late(Own):
+    '''Lookahead, which keeps its slow weights on itself from its fifth step on.'''
+
+    def start(self):
+        self.memo = types.SimpleNamespace(count=0)
+
+    def end(self):
+        if self.steps % 5 == 0:
             if not hasattr(self, "slow"):
-                self.slow = [p.clone() for p in params]
-            for p, slow in zip(params, self.slow):
+                self.slow = [p.clone() for p in self.params()]
+            for p, slow in zip(self.params(), self.slow):
                 p.copy_(slow.lerp_(p, 0.5))
 
 
@@ -110,7 +120,7 @@ class Early(Late):
     '''It has them from the first step on, and changes them in its fifth.'''
 
     def start(self):
-        self.slow = [p.clone() for group in self.param_groups for p in group["params"]]
+        self.slow = [p.clone() for p in self.params()]
 
 
 class Careful(Late):
@@ -146,34 +156,29 @@ class Wrapped(torch.optim.SGD):
         self.inner.load_state_dict(state["around"])
 
 
-class Counting(torch.optim.SGD):
+class Counting(Own):
     '''What its steps depend on is a number in an object, which begins to change in its fifth step.'''
 
-    def __init__(self, params, lr=1e-3):
-        super().__init__(params, lr)
-        self.steps, self.memo = 0, types.SimpleNamespace(count=0)
+    def start(self):
+        self.memo = types.SimpleNamespace(count=0)
 
-    def step(self, closure=None):
-        self.steps += 1
+    def change(self, p):
+        p.grad.mul_(1 + self.memo.count)
+
+    def end(self):
         self.memo.count += self.steps > 4
-        for group in self.param_groups:
-            for p in group["params"]:
-                p.grad.mul_(1 + self.memo.count)
-        return super().step(closure)
 
 
 class Harmless(Counts):
     '''What it keeps on itself stays as it is, from its first steps on.'''
 
-    def __init__(self, params, lr=1e-3):
-        super().__init__(params, lr)
-        params = [p for group in self.param_groups for p in group["params"]]
-        self.hooks, self.lock = [p.register_hook(lambda grad: grad) for p in params], threading.Lock()
-        self.scales = {id(p): torch.ones(()) for p in params}
+    def start(self):
+        self.hooks, self.lock = [p.register_hook(lambda grad: grad) for p in self.params()], threading.Lock()
+        self.scales = {id(p): torch.ones(()) for p in self.params()}
 
-    def step(self, closure=None):
+    def end(self):
+        super().end()
         self.cache = getattr(self, "cache", None) or types.SimpleNamespace(model=self.param_groups, two=torch.ones(2))
-        return super().step(closure)
 
 
 class Unwatchable(torch.optim.SGD):
@@ -189,13 +194,10 @@ EXACT = ("result", "details", "status", "id")
 
 
 @pytest.fixture
-def user_folder(tiny_file, monkeypatch):
-    """The folder of the user-defined optimizers, as working directory."""
-    (tiny_file.parent / "user_optimizers.py").write_text(USER_OPTIMIZERS)
-    monkeypatch.chdir(tiny_file.parent)
-    monkeypatch.syspath_prepend(tiny_file.parent)
+def user_folder(tiny_folder, monkeypatch):
+    """The working directory has user-defined optimizers."""
+    (tiny_folder / "user_optimizers.py").write_text(USER_OPTIMIZERS)
     monkeypatch.delitem(sys.modules, "user_optimizers", raising=False)
-    return tiny_file.parent
 
 
 def arm(suite, name):
@@ -269,10 +271,9 @@ ARENAS = {
 
 def small(arena):
     """A trial of PsiLogic in an arena."""
-    suite, (data, model, _) = load_suite("mini"), ARENAS[arena]
-    arenas = {arena: replace(suite.arenas[arena], data=data, model=model, batch_size=8)}
-    suite = replace(suite, arenas=arenas, optimizers={"PsiLogic": suite.optimizers["PsiLogic"]})
-    suite = replace(suite, final=replace(suite.final, seeds=[1]))
+    suite = load_suite("mini", Overrides(optimizers=["PsiLogic"], reference="PsiLogic", seeds=1))
+    data, model, _ = ARENAS[arena]
+    suite = replace(suite, arenas={arena: replace(suite.arenas[arena], data=data, model=model, batch_size=8)})
     return trial_spec(study_of(suite), arena, "PsiLogic", "final", 1e-2, 1)
 
 

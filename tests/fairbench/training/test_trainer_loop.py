@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 from fairbench.arenas.registry import ARENAS
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
 from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer, evaluate
@@ -24,10 +25,8 @@ WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
 
 
 def spec_of(arena, optimizer="AdamW", **data):
-    suite = load_suite("mini")
-    plan = suite.arenas[arena]
-    suite = replace(suite, arenas={arena: replace(plan, data={**plan.data, **data})})
-    suite = replace(suite, optimizers={optimizer: suite.optimizers[optimizer]}, reference=optimizer)
+    settings = {f"arenas.{arena}.data.{name}": value for name, value in data.items()}
+    suite = load_suite("mini", Overrides([arena], [optimizer], settings=settings, reference=optimizer))
     return trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
 
 

@@ -17,6 +17,7 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.plan import arms, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
@@ -174,8 +175,7 @@ def test_compiled_trials_compile_model_and_step_and_train_alike(specs, monkeypat
 
 @pytest.mark.parametrize("arena", ARENAS)
 def test_mini_learns_in_every_arena(arena):
-    suite = load_suite("mini")
-    suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={"PsiLogic": suite.optimizers["PsiLogic"]})
+    suite = load_suite("mini", Overrides(arenas=[arena], optimizers=["PsiLogic"], reference="PsiLogic"))
     spec = trial_spec(study_of(suite), arena, "PsiLogic", "sweep", 1e-3, seed=0)
     record = trial(replace(spec, training=replace(spec.training, steps=16, log_every=8)))
     assert record.status == "finished"
