@@ -56,13 +56,13 @@ def unit_statistics(
     """
     squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
     sums = torch.zeros_like(squares) if with_sums else None
-    _run(kernels.row_sums, [grads], units, [squares, sums])
+    _run(kernels.row_sums, [grads], units, None, [squares, sums])
     if sums is not None:
         single = [unit for unit, g in zip(accumulate(units, initial=0), grads, strict=False) if g.ndim <= 1]
         sums[torch.tensor(single, dtype=torch.int64, device="cpu")] = 0.0
     of_params = None if params is None else torch.zeros_like(squares)
     if params is not None:
-        _run(kernels.row_sums, [params], units, [of_params, None])
+        _run(kernels.row_sums, [params], units, None, [of_params, None])
     return squares, sums, of_params
 
 
@@ -88,8 +88,7 @@ def update_(
         The sum of |g|^2 of each tensor's gradient, shape (N,), in float64; only without mean and scale.
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    vectors = [*_of_tensors(step), None, mean, scale, squares]
-    _run(kernels.update_, tensors, units, vectors, [None, deferred])
+    _run(kernels.update_, tensors, units, step, [None, mean, scale, squares], [None, deferred])
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return squares
 
@@ -116,7 +115,7 @@ def process_and_update_(
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
     flags = [[grad_centralize and g.ndim > 1 for g in tensors.grads], deferred]
-    _run(kernels.process_and_update_, tensors, units, [*_of_tensors(step), agc_clip, mean, scale, squares], flags)
+    _run(kernels.process_and_update_, tensors, units, step, [agc_clip, mean, scale, squares], flags)
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return squares
 
@@ -131,8 +130,7 @@ def cancel_(
     tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for
     quantum decay. The other arguments are those of the update.
     """
-    vectors = [*_of_tensors(step._replace(decay=lost)), None, mean, scale, None]
-    _run(kernels.cancel_, tensors, units, vectors, [None, None])
+    _run(kernels.cancel_, tensors, units, step._replace(decay=lost), [None, mean, scale, None], [None, None])
     torch.autograd.graph.increment_version(tensors.params)
 
 
@@ -140,16 +138,21 @@ def _run(
     kernel: Any,
     columns: Sequence[Foreach],
     units: list[int],
-    vectors: Sequence[Tensor | float | None],
+    step: Step | None,
+    more: Sequence[Tensor | float | None],
     flags: Sequence[list[bool] | None] = (),
 ) -> None:
     """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arrays' addresses.
 
-    Addresses of tensors, their sizes and units, flags, vectors; 0 for an array that is None. A number is repeated.
+    Addresses of tensors, their sizes and units, flags, vectors; 0 for an array that is None. A number is repeated. The
+    first vectors are those of the step, if there is one.
     """
     tensors, n = columns[0], len(units)
     integers = [*map(addresses, columns), array("q", map(Tensor.numel, tensors)), array("q", units)]
     integers += [array("q", x or ()) for x in flags]
+    vectors = list(more)
+    if step is not None:
+        vectors[:0] = step.t, step.lr, step.beta1, step.beta2, step.eps, step.decay, step.quantum_rate
     # The kernel needs contiguous vectors, which must live until it has returned.
     kept = [
         x.contiguous() if isinstance(x, Tensor) and x.ndim else array("d", () if x is None else [float(x)] * n)
@@ -157,8 +160,3 @@ def _run(
     ]
     places = [x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0] if x else 0 for x in [*integers, *kept]]
     kernel(tensors[0].itemsize, torch.get_num_threads(), n, array("q", places).tobytes())
-
-
-def _of_tensors(step: Step) -> list[Any]:
-    """The numbers and vectors of a step, in the order of the kernels' table."""
-    return [step.t, step.lr, step.beta1, step.beta2, step.eps, step.decay, step.quantum_rate]
