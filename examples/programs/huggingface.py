@@ -1,4 +1,4 @@
-"""A small GPT-2 trained by the Trainer of transformers on this file; of fairbench are four lines."""
+"""A small GPT-2 trained by the Trainer of transformers on this file; of fairbench are an import and four lines."""
 
 from pathlib import Path
 

@@ -1,4 +1,8 @@
-"""Linear regression in JAX with an optimizer of optax; nothing of fairbench: the command has the placeholders."""
+r"""Linear regression in JAX with an optimizer of optax; nothing of fairbench, the command has the placeholders.
+
+fairbench run --metric val/loss:min --margin 0.02 --steps 20 --optimizers program:adamw,program:lion --reference adamw \
+    --program "python jax_program.py --optimizer {optimizer} --lr {lr} --seed {seed} --steps {steps} --out {out}"
+"""
 
 import argparse
 import json

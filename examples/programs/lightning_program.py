@@ -1,4 +1,4 @@
-"""A classifier of handwritten digits trained by Lightning; of fairbench are four lines."""
+"""A classifier of handwritten digits trained by Lightning; of fairbench are an import and four lines."""
 
 import lightning
 import torch

@@ -117,9 +117,17 @@ def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
 
 def code_of(options: ProgramOptions) -> dict[str, str]:
     """sha256 of each file of a program's code, by its path."""
-    sources = [word for word in shlex.split(options.program)[1:] if "{" not in word and Path(word).is_file()]
-    files = [*sources, *(matched(options.code, "code") if options.code else _known_files(sources))]
+    first, *others = shlex.split(options.program)
+    sources = [word for word in others if "{" not in word and Path(word).is_file()]
+    own = [first] if _is_script(first) else []
+    files = [*own, *sources, *(matched(options.code, "code") if options.code else _known_files(sources))]
     return {Path(file).as_posix(): content_hash([file])[:HASH_DIGITS] for file in sorted(set(files))}
+
+
+def _is_script(word: str) -> bool:
+    """Whether the first word of a command is a script below the working directory, not an interpreter."""
+    file = Path(word)
+    return not file.is_absolute() and file.is_file() and file.read_bytes().startswith(b"#!")
 
 
 def _known_files(sources: list[str]) -> list[str]:

@@ -138,13 +138,14 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
     if process.returncode:
         code = process.returncode
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        ended = f"the program ended with {how}; the end of its output, which is {OUTPUT} in its folder"
-        raise ProgramFailed(f"{ended}:\n{_end_of(folder / OUTPUT)}")
+        kept = f", which is {Path(place.checkpoints) / folder.name / OUTPUT}" if place.checkpoints else ""
+        raise ProgramFailed(f"the program ended with {how}; the end of its output{kept}:\n{_end_of(folder / OUTPUT)}")
 
 
 def _environment(folder: Path, place: Place, options: ProgramOptions) -> dict[str, str]:
     """The environment of a program: the GPUs of its trial, and fairbench's Python unless another one is activated."""
     found = {**os.environ, FOLDER: str(folder)}
+    found.pop("RANK", None)  # of this driver, where a cluster numbers them; launchers number their own processes
     if place.gpus:
         visible = found.get("CUDA_VISIBLE_DEVICES")
         names = dict(enumerate(visible.split(","))) if visible else {}

@@ -14,7 +14,7 @@ import pytest
 from disturbed import below
 from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 
-from fairbench.arenas.program import FOLDER
+from fairbench.arenas.program import FOLDER, ProgramOptions, code_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.processes import end_marked
 from fairbench.runner.devices import places_of_trials
@@ -71,10 +71,11 @@ def marked(value, variable=FOLDER):
 def test_a_wrong_program_fails_with_what_is_wrong_and_leaves_nothing_running(here, what):
     rest, message = WRONG[what]
     write_program(here, rest)
-    with pytest.raises((ProgramFailed, WrongResults), match=f"(?s){message}"):
+    with pytest.raises((ProgramFailed, WrongResults), match=f"(?s){message}") as error:
         run(program_spec(), here / "kept")
     assert not marked(here)
     (output,) = here.glob("kept/*/output.txt")
+    assert error.type is WrongResults or f"output, which is {output}:" in str(error.value)
     if what == "much output":
         assert output.stat().st_size > 10**7
 
@@ -135,6 +136,14 @@ def test_code_that_changes_during_a_study_is_noticed(here):
     with pytest.raises(UsageError, match="changed after this run had started"):
         run(spec)
     assert program_spec().id != spec.id
+
+
+def test_a_script_that_is_the_command_is_code_and_no_interpreter_is(here):
+    write_program(here)
+    Path("train.sh").write_text("#!/bin/sh\nexec python -S train.py")
+    commands = {"./train.sh {lr}": ["train.py", "train.sh"], f"{sys.executable} train.py": ["train.py"]}
+    for command, files in commands.items():
+        assert sorted(code_of(ProgramOptions(command, {"loss": "min"}))) == files
 
 
 def test_what_a_program_leaves_behind_is_ended(here):
@@ -220,7 +229,8 @@ trial.result(val={"loss": 2.0}, test={"loss": 3.0})
 """
 
 
-def test_what_trial_log_writes_has_the_names_of_the_suite(here):
+def test_what_trial_log_writes_has_the_names_of_the_suite(here, monkeypatch):
+    monkeypatch.setenv("RANK", "1")  # of a driver
     write_program(here, LOGS, COMMAND.replace(" -S", ""), keys='keys = { step = "iteration", "val/loss" = "eval" }')
     record = run(program_spec())
     assert record.result.final == {"val": {"loss": 2.0}, "test": {"loss": 3.0}}
