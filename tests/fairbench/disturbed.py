@@ -51,6 +51,10 @@ def send(signal_number, pids):
             os.kill(pid, signal_number)
 
 
+OF_TIME = rb'"declared": ".*"|shared device & .*\n|p\{[\d.]+em\}'
+"""When a study was declared, which trials shared the device, and the widths of columns that the latter may change."""
+
+
 def tables(folder):
     """Every derived file that must be identical, without the time of declaration and the shared trials.
 
@@ -59,7 +63,7 @@ def tables(folder):
     files = [path for path in folder.rglob("*") if path.is_file() and not NO_TABLES & {*path.relative_to(folder).parts}]
     files = [path for path in files if path.suffix not in (".pdf", ".png")]
     return {
-        str(path.relative_to(folder)): re.sub(rb'"declared": ".*"|shared device & .*\n', b"", path.read_bytes())
+        str(path.relative_to(folder)): re.sub(OF_TIME, b"", path.read_bytes())
         for path in files
         if not holds_times(path.relative_to(folder)) and not path.name.startswith((".", "report_files"))
     }
