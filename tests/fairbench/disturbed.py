@@ -182,7 +182,8 @@ class Disturbed:
         """The driver gets a signal that asks it to stop; `to_all` sends it to its workers too, as a cluster does."""
         code = STOPPED if signal_number == signal.SIGINT else TO_BE_CONTINUED
         driver.may_end |= {code, -signal_number}  # before it has set its handlers, the signal kills it
-        driver.may_end |= {-signal.SIGABRT} if self.ray else set()  # while Ray starts, which has handlers of its own
+        if self.ray:  # Ray, which has handlers of its own, may crash while it starts or ends
+            driver.may_end |= {-signal.SIGABRT, -signal.SIGSEGV}
         send(signal_number, [driver.process.pid, *(below(driver.process.pid) if to_all else [])])
         self.wait_for(lambda: driver.process.poll() is not None)
 

@@ -53,8 +53,9 @@ def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Size
     """The values in the files that an arena names, in the folder of a trial.
 
     A trial that was interrupted has several attempts. What an attempt reports takes the place of what earlier ones had
-    reported from its first step on; `attempts` has the sizes of the files when each began. While the program runs, the
-    last line may still be written.
+    reported after its first step, and of the same values at that step: one that has only to evaluate reports no loss of
+    training. `attempts` has the sizes of the files when each began. While the program runs, the last line may still be
+    written.
     """
     of_splits = [f"{split}/{metric}" for split in ("val", "test") for metric in options.metrics]
     names = {key: options.keys.get(key, key) for key in ("step", "train/loss", *of_splits)}
@@ -66,12 +67,12 @@ def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Size
 
 
 def _add(reported: Reported, part: Mapping[str, dict[int, float]], is_first: bool) -> None:
-    """Add what an attempt reported, in place of what others had reported from its first step on."""
+    """Add what an attempt reported, in place of what others had reported."""
     first = min((step for column in part.values() for step in column), default=math.inf)
     earliest = min((step for column in reported.values.values() for step in column), default=math.inf)
     reported.restarted |= not is_first and first <= earliest < math.inf
     for key in reported.values.keys() | part.keys():
-        kept = {step: value for step, value in reported.values.get(key, {}).items() if step < first}
+        kept = {step: value for step, value in reported.values.get(key, {}).items() if step <= first}
         reported.values[key] = {**kept, **part.get(key, {})}
 
 

@@ -54,6 +54,13 @@ def test_a_later_attempt_replaces_what_an_earlier_one_reported(tmp_path):
     assert read(tmp_path, attempts=({}, {"metrics.jsonl": len(killed)})).restarted
 
 
+def test_an_attempt_that_has_only_to_evaluate_keeps_the_last_loss_of_training(tmp_path):
+    trained = rows(*TRAINED)
+    (tmp_path / "metrics.jsonl").write_text(trained + rows({"step": 2, "val/loss": 1.5}))
+    found = read(tmp_path, attempts=({}, {"metrics.jsonl": len(trained)}))
+    assert found.values == {"train/loss": {1: 2.0, 2: 1.0}, "val/loss": {2: 1.5}}
+
+
 def test_a_file_that_is_still_written_ends_with_its_last_whole_line(tmp_path):
     (tmp_path / "metrics.jsonl").write_text(rows(*TRAINED) + '{"step": 3, "tra')
     assert read(tmp_path, ended=False).last == 2
