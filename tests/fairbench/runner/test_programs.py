@@ -234,3 +234,13 @@ def test_an_optimizer_whose_code_was_changed_is_not_trained(tmp_path, monkeypatc
     own = replace(spec.optimizer, factory="changed_rule.py:MyRule", options=options, code=code)
     with pytest.raises(UsageError, match=r"changed_rule.py was changed after this run had started"):
         begun(tmp_path / "a", replace(spec, optimizer=own)).optimizer(torch.nn.Linear(2, 1), lr=0.1)
+
+
+def test_an_optimizer_of_the_user_runs_in_the_first_steps_when_its_code_is_not_known_yet(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    Path("first_rule.py").write_text("from torch.optim import SGD as MyRule\n")
+    spec = program_spec()
+    own = replace(spec.optimizer, factory="first_rule.py:MyRule", options={"lr": 0.1}, code={})
+    optimizer = begun(tmp_path / "a", replace(spec, optimizer=own)).optimizer(torch.nn.Linear(2, 1), lr=0.1)
+    assert type(optimizer) is torch.optim.SGD

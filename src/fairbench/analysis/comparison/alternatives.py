@@ -36,10 +36,10 @@ def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list
     selected, *others = ([run for run in runs[:seeds] if run.status == "finished"] for runs in of_settings)
 
     def separated(runs: list[Run]) -> bool:
-        p = paired_t(*(_scores(x, "val", metric) for x in (runs, selected))).p if len(selected) == seeds else None
-        return p is not None and p < alpha
+        test = paired_t(*(_scores(x, "val", metric) for x in (runs, selected)))
+        return test.difference != 0 if test.p is None else test.p < alpha  # the same difference in every seed
 
-    return [runs for runs in (selected, *others) if len(runs) == seeds and not separated(runs)]
+    return [selected, *(runs for runs in others if len(runs) == len(selected) == seeds and not separated(runs))]
 
 
 def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha: float) -> bool:
