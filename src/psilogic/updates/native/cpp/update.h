@@ -116,8 +116,8 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, Index i)
     return x;
 }
 
-// Rows shorter than SHORT are processed side by side, as many as have BLOCK elements.
-const Index SHORT = 32, BLOCK = 256;
+// Rows shorter than SHORT, of which two or more have BLOCK elements together, are processed side by side.
+const Index BLOCK = 256, SHORT = BLOCK / 2 + 1;
 
 // The processed gradients of at most BLOCK elements from one element of a tensor, whose rows are short. Mean and scale
 // are those of the row of the first element and of the next ones; null for 0 and 1.
