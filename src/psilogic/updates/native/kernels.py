@@ -155,7 +155,7 @@ def _run(
         vectors[:0] = step.t, step.lr, step.beta1, step.beta2, step.eps, step.decay, step.quantum_rate
     # The kernel needs contiguous vectors, which must live until it has returned.
     kept = [
-        x.contiguous() if isinstance(x, Tensor) and x.ndim else array("d", () if x is None else [float(x)] * n)
+        x.contiguous() if isinstance(x, Tensor) and x.ndim else array("d", () if x is None else [float(x)]) * n
         for x in vectors
     ]
     places = [x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0] if x else 0 for x in [*integers, *kept]]
