@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import compress
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
@@ -44,7 +43,7 @@ class BucketCache:
         self.metadata = MetadataCache()
         self.batches: dict[int, DeviceTables] = {}  # of the batches that foreach updates one after the other
         # Memory for two vectors over units, the same in each step: that of new memory costs as much as the update.
-        self.by_unit = lru_cache(1)(lambda units: torch.empty(2, units, dtype=torch.float64, device="cpu"))
+        self.unit_vectors: dict[int, Tensor] = {}
 
     def __reduce__(self) -> tuple[type[BucketCache], tuple[()]]:
         return BucketCache, ()  # a copy is empty: addresses are part of what is cached

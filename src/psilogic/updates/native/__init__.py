@@ -6,6 +6,7 @@ are corrected afterwards.
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from psilogic.decision import Step, by_clocks, likely_to_fire
@@ -48,7 +49,9 @@ def begin(work: Work) -> Sums | None:
     work.quiet, work.deferred = _speculate(work)
     if bucket.by_rows or clip > 0:
         if work.quiet.quantum_rate is not None or any(work.deferred):  # the gradients are processed again
-            work.mean, work.scale = bucket.cache.by_unit(sum(units))
+            if (count := sum(units)) not in bucket.cache.unit_vectors:
+                bucket.cache.unit_vectors = {count: torch.empty(2, count, dtype=torch.float64, device="cpu")}
+            work.mean, work.scale = bucket.cache.unit_vectors[count]
         squares = kernels.process_and_update_(
             work.tensors, work.quiet, work.mean, work.scale, units, work.deferred, clip, centralize
         )
