@@ -1,7 +1,7 @@
 // One call of a kernel, without Python, for a processor that is emulated: from standard input to standard output.
 //
-// test_emulated_processor.py compiles it, and sends what a kernel in module.cpp gets: numbers, hyperparameters and the
-// entries of the table, each a number of blocks of memory. What the blocks hold afterwards is the answer.
+// test_emulated_processor.py compiles it, and sends what a kernel in module.cpp gets: numbers and the entries of the
+// table, each a number of blocks of memory. What the blocks hold afterwards is the answer.
 
 #include <cstdio>
 #include <deque>
@@ -20,7 +20,6 @@ template <class Value> Value read() {
 
 struct Call {
     Index kernel, itemsize, tensors, entries;
-    Hyperparameters h;
 };
 
 using Block = std::vector<double>;  // aligned for every type
@@ -35,7 +34,7 @@ template <class Tables> Tables tables_of(const std::vector<Index> &table) {
 template <class T> void run_for(const Call &call, const std::vector<Index> &table) {
     if (call.kernel == 0) return any_row_sums<T>(call.tensors, 1, tables_of<RowTables>(table));
     const auto kernel = call.kernel == 1 ? any_update<T> : call.kernel == 2 ? any_process_and_update<T> : cancel<T>;
-    kernel(call.tensors, 1, tables_of<UpdateTables>(table), call.h);
+    kernel(call.tensors, 1, tables_of<UpdateTables>(table));
 }
 
 }  // namespace

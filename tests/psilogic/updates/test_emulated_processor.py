@@ -25,7 +25,7 @@ SETUP = (Path(__file__).parents[3] / "setup.py").read_text()
 FLAGS = ast.literal_eval(re.search(r"^FLAGS = (\[.*\])$", SETUP, re.MULTILINE)[1])
 SHAPES = [(1, 20_000), (700, 9), (), (5, 7, 3, 3), (0,), (2, 0)]
 KERNELS = ("row_sums", "update_", "process_and_update_", "cancel_")
-SUMS, UPDATE = "Tiiuu", "TTTTiiiidddduud"
+SUMS, UPDATE = "Tiiuu", "TTTTiiiidddddddduud"
 """The entries of tables: T the addresses of tensors, i and d numbers of each tensor, u of each unit."""
 
 
@@ -44,7 +44,7 @@ class Emulated:
         for name in KERNELS:
             setattr(self, name, partial(self.call, program, name))
 
-    def call(self, program, name, itemsize, threads, n, table, *hyperparameters):
+    def call(self, program, name, itemsize, threads, n, table):
         """As a kernel of module.cpp: the table has the address of each array, and that of tensors their addresses."""
         self.called.add(name)
         kinds = SUMS if name == "row_sums" else UPDATE
@@ -56,7 +56,7 @@ class Emulated:
         numels, units = integers(kinds.index("i")), integers(kinds.index("i") + 1)
         sizes = {"i": 8 * n, "d": 8 * n, "u": 8 * sum(units)}
         header = KERNELS.index(name), itemsize, n, len(kinds)
-        blocks, message = [], struct.pack("4q4d", *header, *(hyperparameters or [0.0] * 4))
+        blocks, message = [], struct.pack("4q", *header)
         for entry, (kind, pointer) in enumerate(zip(kinds, pointers, strict=True)):
             if kind == "T":
                 mine = [(at, itemsize * numel) for at, numel in zip(integers(entry), numels, strict=True)]
