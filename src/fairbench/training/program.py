@@ -173,7 +173,7 @@ def _look(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]],
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What a program has shown by `fairbench.trial`, see `fairbench.trial.in_study`; empty without that."""
+    """What a program has shown by `fairbench.trial`, see `fairbench.trial.evidence`; empty without that."""
 
     initial_weights: str = ""
     batches: str = ""

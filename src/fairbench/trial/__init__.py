@@ -12,10 +12,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from fairbench.arenas.program import ABOUT, FOLDER
-from fairbench.trial.base import Trial
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions
+from fairbench.common.errors import UsageError
+from fairbench.common.files import write_atomically
+
+if TYPE_CHECKING:
+    import torch
+
+    from fairbench.trial.evidence import EvidenceCollector
 
 __all__ = ["Trial", "current"]
 
@@ -31,7 +39,130 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     (False, 100)
     """
     if found := os.environ.get(FOLDER):
-        from fairbench.trial.in_study import TrialInStudy  # it loads torch
-
-        return TrialInStudy(Path(found), json.loads((Path(found) / ABOUT).read_text()))
+        about = json.loads((Path(found) / ABOUT).read_text())
+        return Trial(Path(found), about["training"]["steps"], about["seed"], about)
     return Trial(Path(folder), steps, seed)
+
+
+class Trial:
+    """A trial of a study, as its training program sees it; every process of the program may have one.
+
+    Attributes:
+        folder: where the program writes, checkpoints too; kept until the trial has its record.
+        steps: training steps to take.
+        seed: of the initial weights and of the order of the data.
+        about: the whole specification of the trial; empty outside of a study.
+    """
+
+    def __init__(self, folder: Path, steps: int, seed: int, about: Mapping[str, Any] | None = None) -> None:
+        self.folder, self.steps, self.seed, self.about = folder, steps, seed, about or {}
+        self._rank = int(os.environ.get("RANK", "0"))
+        self._evidence: EvidenceCollector | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether this process is part of a study."""
+        return bool(self.about)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier attempt of this trial was interrupted; its files are still in the folder."""
+        return bool(self.about.get("attempt", 1) > 1)
+
+    def optimizer(
+        self, model: torch.nn.Module, lr: float, provides: Sequence[str] = (), **options: Any
+    ) -> torch.optim.Optimizer:
+        """The optimizer of the trial for a model, observed in a final trial; outside of a study torch's AdamW.
+
+        Args:
+            model: its trainable parameters are optimized.
+            lr: the learning rate outside of a study.
+            provides: what the training loop does for an optimizer that needs it: "closure", "create_graph" or "modes".
+            options: of AdamW, likewise.
+
+        Raises:
+            UsageError: the optimizer needs something of the loop that is not provided, or its code was changed since
+                the study was planned.
+        """
+        if self.active:
+            return self._shown().optimizer(model, provides)
+        import torch
+
+        return torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=lr, **options)
+
+    def lr_schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        """The schedule of the learning rate that the study sets; outside of one the rate is constant.
+
+        Call its `step` after each step of the optimizer.
+        """
+        if self.active:
+            return self._shown().lr_schedule(optimizer)
+        from torch.optim.lr_scheduler import ConstantLR
+
+        return ConstantLR(optimizer, 1.0)
+
+    def start(self, model: torch.nn.Module) -> None:
+        """Show the initial weights: call it before the first step, in every process that has a part of the model."""
+        if self.active:
+            self._shown().start(model)
+
+    def batch(self, *tensors: torch.Tensor) -> None:
+        """Show the data of a step: call it with each batch, in every process."""
+        if self.active:
+            self._shown().batch(*tensors)
+
+    def log(self, step: int, **values: Any) -> None:
+        """Report values after a step, counted from 1; call it in every process, of which the first one writes.
+
+        Args:
+            values: `train_loss`, and `val_NAME` and `test_NAME` of each metric, numbers or tensors with one element.
+        """
+        if self._evidence and "train_loss" in values:
+            self._evidence.mechanism.read(step)
+        self._write(step, {name.replace("_", "/", 1): value for name, value in values.items()})
+
+    def result(self, val: Mapping[str, Any], test: Mapping[str, Any] | None = None) -> None:
+        """Report the metrics after the last step; call it once in every process, of which the first one writes.
+
+        Args:
+            val, test: each metric of the arena on the validation and the test split.
+        """
+        splits = {"val": val, "test": test or {}}
+        self._write(self.steps, {f"{split}/{name}": x for split, of in splits.items() for name, x in of.items()})
+        if self.active:
+            shown = self._evidence.encoded() if self._evidence else b"{}"
+            write_atomically(self.folder / f"evidence-{self._rank}.json", shown)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint of the program should have, so that a trial that resumes shows as much as any other."""
+        return self._evidence.state_dict() if self._evidence else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from the state of the interrupted attempt; call it after `start` and `optimizer`."""
+        if state and self.active:
+            self._shown().load_state_dict(state)
+
+    def _shown(self) -> EvidenceCollector:
+        """The evidence of this process, made when it is first needed: a program may do without torch."""
+        if self._evidence is None:
+            from fairbench.trial.evidence import EvidenceCollector
+
+            self._evidence = EvidenceCollector(self.about)
+        return self._evidence
+
+    def _write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Append a line to the results, in one write, so that a killed process leaves at most half of it."""
+        if not self.active:
+            return
+        numbers = {name: float(getattr(value, "detach", lambda x=value: x)()) for name, value in values.items()}
+        for name in numbers:
+            if name.partition("/")[0] not in ("train", "val", "test"):
+                raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
+        options = self.about["arena"]["model"]
+        if options["results"] != ProgramOptions.results:
+            remedy = f"leave results out of the suite, which has {options['results']!r}"
+            raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
+        if self._rank == 0:
+            row = {options["keys"].get(key, key): value for key, value in ({"step": int(step)} | numbers).items()}
+            with (self.folder / ProgramOptions.results).open("a") as file:
+                file.write(json.dumps(row) + "\n")

@@ -97,19 +97,37 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ra
         assert tables(disturbed.out) == tables(calm.out), f"SOAK_SEED={seed}: {disturbed.done}"
 
 
+def loaded_by(folder, code, **variables):
+    """Which of the heavy libraries a process has loaded after some code that uses a trial of 7 steps."""
+    names = '[name for name in ("torch", "numpy", "msgspec") if name in sys.modules]'
+    program = f"import sys, fairbench.trial\ntrial = fairbench.trial.current(steps=7, seed=3)\n{code}\nprint({names})"
+    environment = {**os.environ, **variables}
+    words = [sys.executable, "-c", program]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+
+
 def test_outside_of_a_study_nothing_is_loaded_and_nothing_written(tmp_path):
     code = """
-import sys, fairbench.trial
-trial = fairbench.trial.current(steps=7, seed=3)
 trial.log(1, train_loss=1.0); trial.result(val={"loss": 1.0}); trial.batch(); trial.start(None)
+trial.load_state_dict({"batches": "of a study"})
 assert (trial.steps, trial.seed, trial.active, trial.state_dict()) == (7, 3, False, {})
-print([name for name in ("torch", "numpy", "msgspec") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert loaded_by(tmp_path, code) == "[]\n"
     assert not [*tmp_path.iterdir()]
     model = torch.nn.Linear(2, 1)
     assert type(fairbench.trial.current().optimizer(model, lr=0.1, betas=(0.5, 0.9))) is torch.optim.AdamW
+
+
+def test_in_a_study_nothing_is_loaded_until_an_optimizer_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    begun(tmp_path / "own", program_spec())
+    code = """
+trial.log(trial.steps, train_loss=1.0); trial.result(val={"loss": 2.0}); trial.load_state_dict(trial.state_dict())
+"""
+    assert loaded_by(tmp_path, code, FAIRBENCH_TRIAL="own") == "[]\n"
+    assert len(Path("own/metrics.jsonl").read_text().splitlines()) == 2
+    assert Evidence.read(Path("own")) == Evidence()
 
 
 def train(trial, stop_after=0, state=None):
