@@ -6,6 +6,7 @@ import re
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,7 +45,9 @@ def test_the_files_that_it_names_exist(page):
 
 def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch):
     read = []
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or [])
+    given = SimpleNamespace(select=lambda group: read.append(group) or [])
+    for module in ("arenas.registry", "optimizers.resolve"):
+        monkeypatch.setattr(f"fairbench.{module}.entry_points", lambda: given)
     known_arenas()
     known_optimizers.__wrapped__()
     assert {name for page in PAGES for name in re.findall(r'entry-points\."(.*?)"', page.read_text())} == set(read)

@@ -12,6 +12,7 @@ from tiny import TINY, Finished, run_here, study_of, write_tiny
 
 import fairbench.api.study  # noqa: F401  # before a test patches what it imports, which would stay
 from fairbench.cli.main import main
+from fairbench.common.imports import entry_points
 from fairbench.contract import run_checks
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.figures.canvas import Drawing
@@ -88,9 +89,11 @@ def no_figures(monkeypatch):
 @pytest.fixture
 def forgetful():
     """The registry is read again in the test, and after it."""
-    known_optimizers.cache_clear()
+    for function in (entry_points, known_optimizers):
+        function.cache_clear()
     yield
-    known_optimizers.cache_clear()
+    for function in (entry_points, known_optimizers):
+        function.cache_clear()
 
 
 @pytest.fixture

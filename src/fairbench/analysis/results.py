@@ -178,23 +178,9 @@ class Results:
         return {x: sorted(suite.facts(x).metrics, key=lambda m: m != plan.metric) for x, plan in suite.arenas.items()}
 
 
-def seeds_needed(study: ResolvedSuite, lookup: Lookup) -> SeedsNeeded:
-    """How many final seeds each arm needs, as far as the records decide it, in whatever order they came.
-
-    It needs all of them, or in a study with looks those that its comparisons call for.
-    """
-    suite = study.suite
-    if not suite.final.looks:
-        return dict.fromkeys(suite.arms, len(suite.final.seeds))
-    # it imports scipy, which planning a study without looks does not need
-    from fairbench.analysis.comparison.looks import judge_looks
-
-    return judge_looks(study, lookup).seeds
-
-
 def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
     """The results of a study, as far as its records go, with the final seeds that each arm needs; by default all."""
-    needed = seeds or dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
+    needed = seeds or study.suite.all_seeds
     timing = grouped(((spec.arena.name, spec.optimizer.name), spec) for spec in timing_trials(study))
     planned = zip(study.suite.arms, arms(study, lookup, needed), strict=True)
     return Results(study, [_collect_arm(study, x, needed[name], timing.get(name, []), lookup) for name, x in planned])

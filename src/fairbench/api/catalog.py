@@ -1,15 +1,20 @@
 """What fairbench has by name: suites, optimizers and arenas."""
 
+from __future__ import annotations
+
 import textwrap
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.terminal import width
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.resolve import known_optimizers
-from fairbench.report.table import Table, table_of
 from fairbench.suites.loader import load_suite, suite_names
+
+if TYPE_CHECKING:
+    from fairbench.report.table import Table
 
 
 @dataclass(frozen=True)
@@ -71,14 +76,14 @@ class DataEntry:
 class Catalog:
     """Everything that fairbench has by name."""
 
-    suites: Table[SuiteEntry]
-    arenas: Table[ArenaEntry]
-    data: Table[DataEntry]
-    optimizers: Table[OptimizerEntry]
+    suites: Sequence[SuiteEntry]
+    arenas: Sequence[ArenaEntry]
+    data: Sequence[DataEntry]
+    optimizers: Sequence[OptimizerEntry]
 
     def to_json(self) -> dict[str, Any]:
-        """The rows of each table."""
-        return {name: table.to_dicts() for name, table in vars(self).items()}
+        """The entries of each kind."""
+        return asdict(self)
 
     def __str__(self) -> str:
         """A paragraph for each name, in lines that fit the terminal."""
@@ -103,8 +108,8 @@ def _entry(name: str, text: str) -> str:
 
 def catalog() -> Catalog:
     """Everything that fairbench has by name."""
-    data = table_of(DataEntry, [DataEntry(name, source.title, source.kind) for name, source in DATASETS.items()])
-    return Catalog(list_suites(), list_arenas(), data, list_optimizers())
+    data = [DataEntry(name, source.title, source.kind) for name, source in DATASETS.items()]
+    return Catalog(_suites(), _arenas(), data, _optimizers())
 
 
 def list_suites() -> Table[SuiteEntry]:
@@ -113,11 +118,7 @@ def list_suites() -> Table[SuiteEntry]:
     >>> [suite.name for suite in fb.list_suites()][:3]
     ['ablation', 'ladder', 'ladder-paper']
     """
-    rows = []
-    for suite in map(load_suite, suite_names()):
-        data = tuple(sorted({DATASETS[x["source"]].title for x in suite.data_tables if "source" in x}))
-        rows.append(SuiteEntry(suite.name, suite.description, tuple(suite.arenas), tuple(suite.optimizers), data))
-    return table_of(SuiteEntry, rows)
+    return _table(SuiteEntry, _suites())
 
 
 def list_optimizers() -> Table[OptimizerEntry]:
@@ -126,8 +127,7 @@ def list_optimizers() -> Table[OptimizerEntry]:
     >>> "AdamW" in [optimizer.name for optimizer in fb.list_optimizers()]
     True
     """
-    rows = [OptimizerEntry(name, facts.title, facts.factory) for name, facts in known_optimizers().items()]
-    return table_of(OptimizerEntry, rows)
+    return _table(OptimizerEntry, _optimizers())
 
 
 def list_arenas() -> Table[ArenaEntry]:
@@ -136,6 +136,28 @@ def list_arenas() -> Table[ArenaEntry]:
     >>> [arena.name for arena in fb.list_arenas()][:4]
     ['gpt', 'vit', 'resnet', 'ddpm']
     """
-    rows = [ArenaEntry(name, facts.title, tuple(facts.metrics)) for name, facts in ARENAS.items()]
-    others = sorted(known_arenas().keys() - ARENAS.keys())
-    return table_of(ArenaEntry, [*rows, *(ArenaEntry(name, known_arenas()[name], ()) for name in others)])
+    return _table(ArenaEntry, _arenas())
+
+
+def _table(kind: type, entries: Sequence[Any]) -> Table[Any]:
+    from fairbench.report.table import table_of  # slow to import, and not needed by `fairbench list`
+
+    return table_of(kind, entries)
+
+
+def _suites() -> list[SuiteEntry]:
+    entries = []
+    for suite in map(load_suite, suite_names()):
+        data = tuple(sorted({DATASETS[x["source"]].title for x in suite.data_tables if "source" in x}))
+        entries.append(SuiteEntry(suite.name, suite.description, tuple(suite.arenas), tuple(suite.optimizers), data))
+    return entries
+
+
+def _optimizers() -> list[OptimizerEntry]:
+    return [OptimizerEntry(name, facts.title, facts.factory) for name, facts in known_optimizers().items()]
+
+
+def _arenas() -> list[ArenaEntry]:
+    entries = [ArenaEntry(name, facts.title, tuple(facts.metrics)) for name, facts in ARENAS.items()]
+    known = known_arenas()
+    return [*entries, *(ArenaEntry(name, known[name], ()) for name in sorted(known.keys() - ARENAS.keys()))]

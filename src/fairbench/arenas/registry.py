@@ -5,12 +5,11 @@ A user-defined arena is named `module:Class` or `path/to/file.py:Class`, or by i
 
 import inspect
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from typing import Any, Literal
 
 from fairbench.arenas.base import Arena, ArenaFacts
 from fairbench.common.errors import UsageError
-from fairbench.common.imports import load
+from fairbench.common.imports import entry_points, load
 
 TRANSFORMER: dict[str, Any] = {"hidden_size": int, "layers": int, "heads": int}
 CLASSIFIED: dict[str, Literal["min", "max"]] = {"accuracy": "max", "loss": "min"}
@@ -89,7 +88,7 @@ SIZED: Mapping[str, Sized] = {"gpt": transformer, "vit": transformer, "resnet": 
 
 def known_arenas() -> dict[str, str]:
     """`module:Class` of every registered arena; a package cannot replace one of fairbench."""
-    installed = {x.name: f"{x.module}:{x.attr}" for x in metadata.entry_points(group="fairbench.arenas")}
+    installed = {x.name: f"{x.module}:{x.attr}" for x in entry_points().select(group="fairbench.arenas")}
     return {**installed, **{name: facts.factory for name, facts in ARENAS.items()}}
 
 

@@ -81,6 +81,7 @@ def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
     try:
         prepared = read_folder(folder)
         manifest = prepared.manifest
+        pick("dataset", manifest["dataset"], PREPARED)
         config = config or dataset_config(manifest["dataset"], manifest["options"])
         wrong = "; ".join(read_folder(folder, config.options).differences())
     except UsageError as error:

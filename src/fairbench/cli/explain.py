@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbench.analysis.results import seeds_needed
+from fairbench.analysis.seeds import seeds_needed
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some

@@ -21,7 +21,7 @@ from fairbench.common.installation import check_installation, missing_extra
 from fairbench.common.processes import handling
 from fairbench.common.terminal import say
 
-READERS = ("status", "audit", "report", "compare")
+READERS = ("list", "status", "audit", "report", "compare")
 """Commands that read the records of a study once, and end."""
 SCHEMA = 1
 """Of what `--json` prints; rises when a key is removed or changes its meaning, and keys may be added at any time."""

@@ -2,15 +2,13 @@
 
 import difflib
 import os
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 ValueT = TypeVar("ValueT")
-LIBRARIES = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<")
+LIBRARIES = (str(Path(__file__).parents[1]), str(Path(os.__file__).parent), "<")
 """The beginnings of the names of files whose code is not a user's."""
 
 
@@ -80,8 +78,13 @@ def attempted(make: Callable[[], ValueT], instead: Callable[[str], ValueT]) -> V
 
 def raised_at(error: BaseException) -> str:
     """File, line and text of the last line of a user's code that an error passed; empty without one."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [x for x in frames if not x.filename.startswith(LIBRARIES) and "-packages" not in x.filename]
+    from traceback import extract_tb  # slow to import
+
+    own = [
+        x
+        for x in extract_tb(error.__traceback__)
+        if not x.filename.startswith(LIBRARIES) and "-packages" not in x.filename
+    ]
     return f"{os.path.relpath(own[-1].filename)}, line {own[-1].lineno}: {own[-1].line}" if own else ""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -39,7 +38,7 @@ def write_files(folder: Path, contents: Mapping[str, Content]) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file that replaces `path` once it is complete: temporary file, fsync, rename. `path` stays if that fails."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb", buffering=BUFFER) as file:  # umask decides who may read it

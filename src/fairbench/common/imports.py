@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import re
 import sys
+from functools import cache
 from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,14 @@ from fairbench.common.installation import how_to_install
 
 LIBRARIES = ("pytorch_optimizer", "schedulefree")
 """Packages of the registry's optimizers, which the extra [zoo] installs."""
+
+
+@cache
+def entry_points() -> Any:
+    """The entry points of all installed packages, by which they register optimizers and arenas."""
+    from importlib import metadata  # slow to import, and not needed to view a study
+
+    return metadata.entry_points()
 
 
 def load(reference: str, what: str) -> Any:

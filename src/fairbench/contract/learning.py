@@ -4,7 +4,9 @@ from math import hypot
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
+from fairbench.optimizers.resolve import facts_of
 from fairbench.training.trainer import Trainer
+from fairbench.training.unused import marks, unused
 
 LEAST_FALL = 0.05
 """Relative fall of the loss that a short training must reach."""
@@ -74,10 +76,10 @@ def _moves_at(case: Case, factor: float) -> list[list[float]]:
 def unused_parts(case: Case) -> tuple[Severity, str]:
     """Every state changes, and each public method is called."""
     trainer = case.training(1)
-    trainer.mark()
+    first = None if facts_of(case.optimizer.factory) else marks(trainer.optimizer)
     for _ in range(1, case.steps):
         trainer.train_one_step()
-    if not (found := trainer.unused()):
+    if not (found := unused(trainer.optimizer, trainer.needs.methods, first, trainer.needs.steps)):
         return "pass", "every state changes, and each public method is called"
     return "warn" if found[0].startswith("state") else "note", ", ".join(found)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.errors import UsageError, pick
+from fairbench.common.errors import UsageError
 from fairbench.common.hashing import digest
 from fairbench.data.datasets.registry import DATASETS, Dataset
 from fairbench.data.formats.source_files import SourceFile
@@ -90,7 +90,7 @@ class DatasetConfig:
 
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
     """The configuration of a dataset; omitted options have their defaults."""
-    declared = pick("dataset", dataset, PREPARED).options
+    declared = PREPARED[dataset].options
     complete = {name: (options or {}).get(name, option.default) for name, option in declared.items()}
     for name, value in complete.items():
         if value is None:

@@ -27,7 +27,11 @@ def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
     if load := EMBEDDED.get(options["source"]):
         return load(**reading)
     prepared = dataset_config(options["source"], options).open(data_root)
-    tensors = {name: _tensor(prepared.array(name)) for name in prepared.manifest["arrays"]}
+    arrays = {name: prepared.array(name) for name in prepared.manifest["arrays"]}  # tokens are uint16
+    signed = {name: x.view(np.int16) if x.dtype == np.uint16 else x for name, x in arrays.items()}
+    with warnings.catch_warnings():  # the tensors share the memory of the files, which is never written to
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        tensors = {name: torch.from_numpy(array) for name, array in signed.items()}
     return (_images if kind == "images" else _text)(tensors, prepared, **reading)
 
 
@@ -118,10 +122,3 @@ def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
         return split[torch.linspace(0, len(split) - 1, evaluated).long()] if 0 < evaluated < len(split) else split
 
     return {name: split if name == "train" else fewer(split) for name, split in splits.items()}
-
-
-def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """A memory-mapped array as a tensor over the same memory, which is never written to; tokens as int16."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array.view(np.int16) if array.dtype == np.uint16 else array)

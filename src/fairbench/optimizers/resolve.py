@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbench.common.coercion import check_value, is_json
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.imports import load
+from fairbench.common.imports import entry_points, load
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, WARMUP, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
 
@@ -71,10 +71,8 @@ def known_optimizers() -> Mapping[str, OptimizerFacts]:
 
     A package cannot replace a name of fairbench or of an earlier package; it gets a warning.
     """
-    from importlib.metadata import entry_points  # slow to import, and not needed to view a study
-
     known = dict(OPTIMIZERS)
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in entry_points().select(group=ENTRY_POINTS):
         package = entry.dist.name if entry.dist else entry.value
         if entry.name in known:
             taken = f"{ENTRY_POINTS}: {entry.name!r} of {package} is ignored"
@@ -111,7 +109,9 @@ def rates_of(name: str, plan: OptimizerPlan) -> tuple[float, float | None]:
 
 def _facts(name: str, plan: OptimizerPlan) -> OptimizerFacts:
     """The registry's facts on a plan's optimizer; none for a plan with a factory."""
-    return OptimizerFacts(plan.factory, "", "unknown") if plan.factory else known_optimizers()[name]
+    if plan.factory:
+        return OptimizerFacts(plan.factory, "", "unknown")
+    return OPTIMIZERS.get(name) or known_optimizers()[name]
 
 
 def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ()) -> ResolvedOptimizer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fairbench.analysis.results import seeds_needed
+from fairbench.analysis.seeds import seeds_needed
 from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
 from fairbench.common.formatting import plural

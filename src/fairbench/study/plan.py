@@ -131,8 +131,8 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
 
 def arms(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> list[Arm[TrialSpec]]:
     """Every arm of the study as far as its records determine it, with all final seeds or those that are needed."""
-    most = len(study.suite.final.seeds)
-    return [Trials(study, lookup, *arm).arm(seeds[arm] if seeds else most) for arm in study.suite.arms]
+    needed = seeds or study.suite.all_seeds
+    return [Trials(study, lookup, *arm).arm(needed[arm]) for arm in study.suite.arms]
 
 
 class Trials:

@@ -38,7 +38,7 @@ class Schedule:
         seeds_needed: Callable[[], SeedsNeeded] | None = None,
     ) -> None:
         self._study, self._lookup, self._seeds_needed = study, lookup, seeds_needed
-        self._seeds = seeds_needed() if seeds_needed else dict.fromkeys(study.suite.arms, len(study.suite.final.seeds))
+        self._seeds = seeds_needed() if seeds_needed else study.suite.all_seeds
         self._trials = {arm: Trials(study, lookup, *arm) for arm in study.suite.arms}
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]

@@ -11,6 +11,7 @@ from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import unknown
 from fairbench.data.datasets.registry import DATASETS
+from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.optimizers.resolve import METHODS, NEEDS, SCHEDULES, known_optimizers, names_methods
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.schema import ALL, ALL_ARENAS, RULES, ArenaPlan, Suite
@@ -131,7 +132,7 @@ def _check_optimizer(name: str, plan: OptimizerPlan) -> None:
     _check_name(path, name)
     if name == ALL:
         raise Wrong(path, f"must not be {ALL!r}, which stands for every optimizer in compare.baselines; rename it")
-    if not plan.factory:
+    if not plan.factory and name not in OPTIMIZERS:
         check_known(path, "optimizer", [name], known_optimizers(), '; a custom one needs factory = "module:Class"')
     check_known((*path, "schedule"), "schedule", [] if plan.schedule is None else [plan.schedule], SCHEDULES)
     words = [need for need in plan.needs or () if not names_methods(need)]

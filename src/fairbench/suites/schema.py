@@ -165,6 +165,11 @@ class Suite:
         return [(arena, name) for arena in self.arenas for name in self.optimizers_of(arena)]
 
     @property
+    def all_seeds(self) -> dict[tuple[str, str], int]:
+        """For each arm the number of all final seeds."""
+        return dict.fromkeys(self.arms, len(self.final.seeds))
+
+    @property
     def pairs(self) -> list[tuple[str, str]]:
         """The optimizer and the baseline of each comparison in an arena, those with the reference as baseline first."""
         return self.compare.pairs([*self.optimizers], self.reference)

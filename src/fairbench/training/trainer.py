@@ -30,7 +30,7 @@ from fairbench.training.phase_timer import clock
 from fairbench.training.place import Place
 from fairbench.training.schedules import lr_factor
 from fairbench.training.unsaved import changed, unsaved
-from fairbench.training.unused import Marks, marks, unused
+from fairbench.training.unused import Marks, marks
 
 Progress = Callable[[int, float], None]
 """Called after each window of steps with the number of steps done and the mean training loss of the window."""
@@ -85,7 +85,7 @@ class Trainer:
         self.evaluations: list[dict[str, Any]] = []
         self.earlier_seconds, self.earlier_peak = 0.0, 0
         self.kept: dict[str, str] = {}  # what the optimizer kept on itself after its first steps
-        self.marks: Marks | None = None  # of its state after the first step
+        self.marks: Marks | None = None  # of its state after the first step, unless the registry has it
 
     def run(self, progress: Progress, checkpoint: Checkpoint | None) -> Literal["finished", "diverged"]:
         """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
@@ -106,7 +106,7 @@ class Trainer:
             if self.spec.stage == "timing" and self.done == UNTIMED_STEPS:
                 self.clock = clock(self.device)
             if self.watched and self.done == 1:
-                self.mark()
+                self.marks = None if facts_of(self.spec.optimizer.factory) else marks(self.optimizer)
                 self.clock.lap("log")
             if logged and self.window and not self.log(progress):
                 return "diverged"
@@ -216,15 +216,6 @@ class Trainer:
     def unsaved(self) -> dict[str, str]:
         """What the optimizer keeps that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
         return unsaved(self.optimizer, [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch])
-
-    def mark(self) -> None:
-        """Note the state after the first step of an optimizer that the registry does not have."""
-        if not facts_of(self.spec.optimizer.factory):
-            self.marks = marks(self.optimizer)
-
-    def unused(self) -> list[str]:
-        """What of a marked optimizer took no part; nothing without marks."""
-        return [] if self.marks is None else unused(self.optimizer, self.needs.methods, self.marks, self.needs.steps)
 
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""

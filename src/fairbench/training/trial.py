@@ -14,6 +14,7 @@ from fairbench.training.digests import weights_hash
 from fairbench.training.environment import environment, reset_peak_memory
 from fairbench.training.place import Place
 from fairbench.training.trainer import UNTIMED_STEPS, Progress, Trainer
+from fairbench.training.unused import unused
 
 HERE = Place()
 
@@ -92,5 +93,5 @@ def details(trainer: Trainer) -> Details:
         loss_curve=Series(steps, {"loss": losses}),
         evaluations=Series([e["step"] for e in evaluations], metrics),
         mechanism=trainer.mechanism.recorded(),
-        unused=trainer.unused(),
+        unused=unused(trainer.optimizer, trainer.needs.methods, trainer.marks, trainer.needs.steps),
     )

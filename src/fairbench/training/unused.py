@@ -32,8 +32,10 @@ def marks(optimizer: torch.optim.Optimizer) -> Marks:
     return found
 
 
-def unused(optimizer: torch.optim.Optimizer, called: Collection[str], first: Marks, steps: int) -> list[str]:
-    """What of an optimizer took no part, in words; what its state lacks since the `first` marks comes first."""
+def unused(optimizer: torch.optim.Optimizer, called: Collection[str], first: Marks | None, steps: int) -> list[str]:
+    """What of an optimizer took no part, in words, first of its state since the `first` marks; nothing without them."""
+    if first is None:
+        return []
     last = marks(optimizer)
     still = {key: "the same" if any(of_key) else "0" for key, of_key in first.items() if last.get(key) == of_key}
     states = [f"state {key!r} stays {value} in {steps} steps" for key, value in still.items()]

@@ -12,7 +12,7 @@ from scipy import stats
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.looks import design_of, judge_looks
-from fairbench.analysis.results import seeds_needed
+from fairbench.analysis.seeds import seeds_needed
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.sequential import Design
 from fairbench.report.study import study_report

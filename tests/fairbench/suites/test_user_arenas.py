@@ -205,6 +205,7 @@ def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder):
         trial(spec)
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_an_installed_package_registers_arenas_and_hides_no_included_one(folder, monkeypatch, command):
     entries = dict.fromkeys(("sine", "vit"), "sine_package:Sine")
     install(folder / "site", "sine_package", "fairbench.arenas", **entries)

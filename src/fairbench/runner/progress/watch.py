@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.results import seeds_needed
+from fairbench.analysis.seeds import seeds_needed
 from fairbench.common.console import text_table
 from fairbench.common.formatting import rate
 from fairbench.common.terminal import LINE_SECONDS

@@ -1,0 +1,16 @@
+"""How many final seeds each arm of a study needs."""
+
+from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
+
+
+def seeds_needed(study: ResolvedSuite, lookup: Lookup) -> SeedsNeeded:
+    """How many final seeds each arm needs, as far as the records decide it, in whatever order they came.
+
+    It needs all of them, or in a study with looks those that its comparisons call for.
+    """
+    if not study.suite.final.looks:
+        return study.suite.all_seeds
+    # it imports scipy, which planning a study without looks does not need
+    from fairbench.analysis.comparison.looks import judge_looks
+
+    return judge_looks(study, lookup).seeds
