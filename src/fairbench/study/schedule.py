@@ -1,6 +1,5 @@
 """Which trial runs next."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -96,10 +95,11 @@ class Schedule:
 
     def outlook(self) -> Outlook:
         each = self._outlooks.values()
-        steps = Counter(dict.fromkeys(self._study.suite.arenas, 0))
+        steps = dict.fromkeys(self._study.suite.arenas, 0)
         for outlook in each:
-            steps.update(outlook.steps_left)
-        return Outlook(sum(x.done for x in each), sum(x.trials for x in each), dict(steps))
+            for arena, left in outlook.steps_left.items():
+                steps[arena] += left
+        return Outlook(sum(x.done for x in each), sum(x.trials for x in each), steps)
 
 
 def _outlook(done: int, left: Sequence[tuple[str, int]]) -> Outlook:
