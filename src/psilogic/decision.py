@@ -52,7 +52,8 @@ class Decision(NamedTuple):
 class Step(NamedTuple):
     """An update of N tensors: vectors over them, and hyperparameters; those in which they differ are vectors too."""
 
-    t: Tensor  # step of each parameter, from 1, shape (N,); on the host if the host has both it and lr
+    # Step of each parameter, from 1, shape (N,); on the host if the host has both it and lr; None where kernels count.
+    t: Any
     decay: Tensor  # delta, shape (N,)
     quantum_rate: Tensor | None  # lr q_t w (1 - s), shape (N,); None when quantum decay is off
     lr: Scalar  # learning rate, a number or a tensor with one element, or of shape (N,)
@@ -79,8 +80,7 @@ class Observable(Optimizer):
 
 def prepare(work: Work) -> None:
     """Note what is known about a step of these tensors before their gradients are read."""
-    bucket = work.owned
-    work.group = group = bucket.hyperparameters()
+    bucket, group = work.owned, work.group
     work.before = scalars = bucket.cache.scalars.read(work.states, (*CLOCKS, *memory_names(group)))
     work.scalars = {"step": scalars["step"] + 1}
     t = work.scalars["step"].to(bucket.vector_dtype)
@@ -108,6 +108,7 @@ def decide(
         observed: whether something observes the decisions.
     """
     factor = None if max_norm is None and grad_scale is None else common_factor(works, max_norm, grad_scale)
+    works = [work for work in works if not work.decided]
     for work in works:
         if work.sums is not None:
             process(work, factor)

@@ -276,13 +276,14 @@ class PsiLogic(Observable):
         buckets = collect(self, self._sharding, self._caches)
         if not buckets:
             return
-        works, decide = updates.select(buckets, self.state, scaled=found_inf is not None or grad_scale is not None)
+        scaled, observed = found_inf is not None or grad_scale is not None, bool(self._observers)
+        works, decide = updates.select(buckets, self.state, scaled, observed)
         found_inf = updates.begin(works, found_inf)
-        if found_inf is not None and (self._observers or not all(work.execution.skips for work in works)):
+        if found_inf is not None and (observed or not all(work.execution.skips for work in works)):
             if found_inf.item():
                 return
             found_inf = None  # otherwise the updates check it on the device
-        decide(works, self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, bool(self._observers))
+        decide(works, self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, observed)
         updates.finish(works, found_inf)
         for work in works:
             if work.states:

@@ -37,6 +37,7 @@ class Scalars:
         self._found: dict[str, tuple[array[int], tuple[Tensor, Tensor | None] | None]] = {}
         self._in_step: dict[str, tuple[Tensor, Tensor | None] | None] = {}  # what `read` found, for `write`
         self._captured: list[Any] = []  # graphs read it at each replay
+        self._copies: list[Tensor] = []  # kernels read them
 
     def read(self, states: list[State], names: Sequence[str]) -> dict[str, Tensor]:
         """The named scalars of each state, each of shape (N,)."""
@@ -48,6 +49,20 @@ class Scalars:
                 vector, positions = found
                 read[name] = vector if positions is None else vector.index_select(0, positions)
         return read
+
+    def places(self, states: list[State], bucket: Bucket) -> tuple[bool, list[array[int]]]:
+        """The addresses of each of the detector's scalars, in the dtypes of new states.
+
+        The first result is False if they are those of copies, since some do not share memory or have other dtypes.
+        """
+        names = (*CLOCKS, *memory_names(bucket.group))
+        dtypes = [torch.float32] * len(CLOCKS) + [detector_dtype(bucket.params[0])] * (len(names) - len(CLOCKS))
+        found = [self._find(states, name) for name in names]
+        if all(x is not None and x[0].dtype == dtype for x, dtype in zip(found, dtypes, strict=True)):
+            return True, [self._found[name][0] for name in names]
+        values = zip(self.read(states, names).values(), dtypes, strict=True)
+        self._copies = [x.to(dtype) for x, dtype in values]
+        return False, [addresses(list(x.unbind())) for x in self._copies]
 
     def write(self, states: list[State], scalars: dict[str, Tensor]) -> None:
         """Set scalars that were read in this step; they may be vectors of `read` that were changed in place."""

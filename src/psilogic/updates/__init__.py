@@ -21,7 +21,7 @@ from psilogic.updates.types import Execution, Tensors, Work
 
 
 def select(
-    buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool
+    buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool, observed: bool
 ) -> tuple[list[Work], Callable[..., None]]:
     """Select the execution of each bucket, and what decides.
 
@@ -29,6 +29,7 @@ def select(
         buckets: the tensors of this step.
         every_state: the optimizer's states; missing ones are started.
         scaled: whether GradScaler leaves unscaling, or the check for overflow, to the step.
+        observed: whether something observes the decisions.
 
     Returns:
         What this process updates of each bucket, and the function that decides: by torch's operations, or by kernels.
@@ -51,10 +52,13 @@ def select(
 
         if all(map(on_device.admits, works)):
             for work in works:
-                work.on_device = True
+                work.decided = True
             return works, on_device.decide
     for work in works:
-        decision.prepare(work)
+        work.group = work.owned.hyperparameters()
+        work.decided = work.early and not observed and work.bucket.group["chaos_scope"] == "tensor"
+        if not work.early:
+            decision.prepare(work)
     return works, decision.decide
 
 

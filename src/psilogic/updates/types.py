@@ -32,8 +32,8 @@ class Tensors(NamedTuple):
 class Work:
     """The update of a bucket, from its gradients to its weights: g <- scale (g - mean), then a step.
 
-    A step fills in its parts one after the other: what is known before the gradients are read (not where kernels decide
-    on the device), what the gradients tell, what is decided.
+    A step fills in its parts one after the other: what is known before the gradients are read (not where the
+    execution decides), what the gradients tell, what is decided.
     """
 
     bucket: Bucket  # the tensors whose gradients count
@@ -42,7 +42,7 @@ class Work:
     tensors: Tensors  # this rank's parts of the owned tensors and of their moments, as real tensors
     execution: "Execution"  # updates them
     early: bool = False  # whether the sums and the step of tensors that do not fire are one pass, before the decision
-    on_device: bool = False  # whether kernels decide on the device
+    decided: bool = False  # whether the execution decides too, so that nothing else does
 
     group: dict[str, Any] = field(init=False)  # the hyperparameters as the tensors' device takes them
     before: dict[str, Tensor] = field(init=False)  # the scalars of the states, by name, each of shape (N,)
@@ -51,14 +51,14 @@ class Work:
     quiet: Step = field(init=False)  # the step of tensors that do not fire
 
     sums: Any = None  # of the gradients; None if an early update has processed them
-    deferred: list[bool] = field(init=False)  # for each tensor whether an early update left it out
+    waits: Any = None  # of each tensor in an early update: 1 if it was left out, otherwise 2 if it may fire, an array
     mean: Tensor | None = None  # subtracted from the gradients, unit by unit, shape (U,); None for 0
     scale: Tensor | None = None  # multiplies the gradients after that, shape (U,); None for 1
     norms: Tensor = field(init=False)  # ||g||_2 of each whole tensor after that, shape (N,)
     numel: Tensor | None = None  # of each whole tensor, real elements, shape (N,); None if no rank holds a piece of one
 
     step: Step = field(init=False)  # the step of parameters and moments
-    scalars: dict[str, Tensor] = field(init=False)  # the new values of the states' scalars, by name
+    scalars: dict[str, Tensor] = field(default_factory=dict)  # the new values of the states' scalars, by name
     decision: Decision | None = None  # the detector's; None if nothing observes it and nothing fired
 
 

@@ -33,8 +33,9 @@ template <class Tables> Tables tables_of(const std::vector<Index> &table) {
 
 template <class T> void run_for(const Call &call, const std::vector<Index> &table) {
     if (call.kernel == 0) return any_row_sums<T>(call.tensors, 1, tables_of<RowTables>(table));
-    const auto kernel = call.kernel == 1 ? any_update<T> : call.kernel == 2 ? any_process_and_update<T> : cancel<T>;
-    kernel(call.tensors, 1, tables_of<UpdateTables>(table));
+    const Kernel<UpdateTables> kernels[] = {
+        with_detector<T, any_update<T>>, with_detector<T, any_process_and_update<T>>, cancel<T>};
+    kernels[call.kernel - 1](call.tensors, 1, tables_of<UpdateTables>(table));
 }
 
 }  // namespace

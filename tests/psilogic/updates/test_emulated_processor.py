@@ -25,9 +25,9 @@ SETUP = (Path(__file__).parents[3] / "setup.py").read_text()
 FLAGS = ast.literal_eval(re.search(r"^FLAGS = (\[.*\])$", SETUP, re.MULTILINE)[1])
 SHAPES = [(1, 20_000), (700, 9), (), (5, 7, 3, 3), (0,), (2, 0)]
 KERNELS = ("row_sums", "update_", "process_and_update_", "cancel_")
-SUMS, UPDATE = "Tiiuu", "TTTTiiiidddddddduud"
-"""The entries of tables: T the addresses of tensors, i and d numbers of each tensor, u of each unit."""
-
+SUMS, UPDATE = "Tiiuu", "TTTTiiiiddddddddduudSSRRRdddd"
+"""The entries of tables: T the addresses of tensors, S and R of a number of each tensor, with 4 bytes or as in
+computations; i and d numbers of each tensor, u of each unit."""
 
 FIRES = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0}
 STEPS = 11
@@ -60,9 +60,11 @@ class Emulated:
         for entry, (kind, pointer) in enumerate(zip(kinds, pointers, strict=True)):
             if kind == "T":
                 mine = [(at, itemsize * numel) for at, numel in zip(integers(entry), numels, strict=True)]
+            elif kind in "SR":
+                mine = [(at, 4 if kind == "S" else max(4, itemsize)) for at in (integers(entry) if pointer else ())]
             else:
                 mine = [(pointer, sizes[kind])] if pointer else []
-            message += struct.pack("2q", kind == "T", len(mine))
+            message += struct.pack("2q", kind in "TSR" and bool(mine), len(mine))
             message += b"".join(struct.pack("q", size) + ctypes.string_at(at, size) for at, size in mine)
             blocks += mine
         answer = subprocess.run([EMULATOR, program], input=message, capture_output=True, check=True).stdout

@@ -283,7 +283,9 @@ def test_clocks_that_were_loaded_from_elsewhere_come_along():
     assert all(x.is_meta for state in states for x in state.values())
     p = nn.Parameter(torch.zeros(3, device="meta"))
     p.grad = torch.zeros_like(p)
-    ((new,), _) = selection.select(collect(optimizer := PsiLogic([p]), optimizer._sharding, {}), optimizer.state, False)
+    ((new,), _) = selection.select(
+        collect(optimizer := PsiLogic([p]), optimizer._sharding, {}), optimizer.state, False, False
+    )
     assert new.states[0]["step"].device.type == "cpu"
     (state,) = states_of({p: {}}, new.bucket, on_device=True)
     assert state["step"].is_meta

@@ -1,15 +1,16 @@
 """The update on a CPU through compiled kernels: one pass for the sums, and one for the update.
 
-An early update is a single pass: it measures norms and applies the step of tensors that do not fire; those that fired
-are corrected afterwards.
+An early update is a single pass: it measures norms and applies the step of tensors that do not fire. If none fires, it
+is the whole step, and the scalars have their new values; otherwise torch's operations decide, and those that fired are
+corrected afterwards.
 """
 
-from typing import Any
+from array import array
 
 import torch
 from torch import Tensor
 
-from psilogic.decision import Step, by_clocks, likely_to_fire
+from psilogic.decision import Step, by_clocks, prepare, t_warm
 from psilogic.gradients import Sums, measure, units_of
 from psilogic.tensors.memory import ordinary, places
 from psilogic.updates.native import kernels
@@ -42,66 +43,68 @@ def begin(work: Work) -> Sums | None:
     bucket, group, (params, grads, *_) = work.bucket, work.bucket.group, work.tensors
     if work.owned is not bucket:
         return measure(bucket)
-    clip, centralize, units = group["agc_clip"], group["grad_centralize"], bucket.units
     if not work.early:
-        sums = kernels.unit_statistics(grads, params if clip > 0 else None, units, centralize)
+        with_params = params if group["agc_clip"] > 0 else None
+        sums = kernels.unit_statistics(grads, with_params, bucket.units, group["grad_centralize"])
         return Sums(None if bucket.ranks is None else bucket.numel, *sums)
-    work.quiet, work.deferred = _speculate(work)
-    if bucket.by_rows or clip > 0:
-        if work.quiet.quantum_rate is not None or any(work.deferred):  # the gradients are processed again
-            if (count := sum(units)) not in bucket.cache.unit_vectors:
-                bucket.cache.unit_vectors = {count: torch.empty(2, count, dtype=torch.float64, device="cpu")}
-            work.mean, work.scale = bucket.cache.unit_vectors[count]
-        squares = kernels.process_and_update_(
-            work.tensors, work.quiet, work.mean, work.scale, units, work.deferred, clip, centralize
-        )
-    else:
-        squares = kernels.update_(work.tensors, work.quiet, None, None, units, work.deferred)
-    work.norms = squares.sqrt()
+    work.quiet, relative = _quiet(work), group["chaos_signal"] == "relative"
+    in_place, scalars = bucket.cache.scalars.places(work.states, bucket)
+    work.decided = work.decided and in_place
+    work.waits = array("q", [0 if work.decided else 2]) * len(work.states)
+    tau = work.group["tau_scale" if group["adaptive_tau"] else "chaos_tau"]
+    rules = work.group["gamma"], t_warm(group), tau, group["adaptive_tau"]
+    detector = [*scalars, *rules] if relative else [*scalars, None, *rules]
+    work.norms = kernels.update_(
+        work.tensors, work.quiet, bucket.units, work.mean, work.scale, _by_rows(work), work.waits, detector
+    )
+    work.decided = not any(work.waits)
+    if not work.decided and work.quiet.t is None:
+        prepare(work)
     return None
 
 
-def _speculate(work: Work) -> tuple[Step, list[bool]]:
-    """The quiet step, and which tensors are deferred: likely to fire, or decayed by too much for a correction."""
-    group, quiet, n = work.group, work.quiet, len(work.states)
-    if group["quantum_decay"] > 0:
-        w, schedule = by_clocks(group, quiet.t, work.t_detector)
-        quiet = quiet._replace(quantum_rate=quiet.lr * (group["quantum_decay"] * schedule) * w)
-    decays = quiet.lr * group["weight_decay"], quiet.lr * group["quantum_decay"]
-    if any(x.max() >= 0.5 if isinstance(x, Tensor) else x >= 0.5 for x in decays):  # too little is left to correct
-        return quiet, [True] * n
-    likely, gamma = likely_to_fire(group, work.memory, work.t_detector), group["gamma"]
-    if group["quantum_decay"] == 0 and (isinstance(gamma, Tensor) or gamma == 0):
-        likely &= gamma > 0  # what fires changes nothing without chaos gain
-    return quiet, likely.tolist()
+def _quiet(work: Work) -> Step:
+    """The step of tensors that do not fire. The kernel counts, but with quantum decay, which depends on the count."""
+    bucket, group = work.bucket, work.group
+    if group["quantum_decay"] == 0:
+        lr, weight_decay = group["lr"], group["weight_decay"]
+        return Step(None, lr * weight_decay, None, lr, weight_decay, group["eps"], *group["betas"])
+    prepare(work)
+    w, schedule = by_clocks(group, work.quiet.t, work.t_detector)
+    if _by_rows(work):  # the gradients are processed again
+        if (count := sum(bucket.units)) not in bucket.cache.unit_vectors:
+            bucket.cache.unit_vectors = {count: torch.empty(2, count, dtype=torch.float64, device="cpu")}
+        work.mean, work.scale = bucket.cache.unit_vectors[count]
+    return work.quiet._replace(quantum_rate=work.quiet.lr * (group["quantum_decay"] * schedule) * w)
+
+
+def _by_rows(work: Work) -> tuple[float, bool] | None:
+    """The options of AGC and centralization in the pass of the update; None without both."""
+    clip, centralize = work.bucket.group["agc_clip"], work.bucket.group["grad_centralize"]
+    return (clip, centralize) if clip > 0 or centralize else None
 
 
 def finish(work: Work, found_inf: Tensor | None) -> None:
-    """Update parameters and moments in one pass; after an early update the deferred tensors, and those that fired."""
-    step = work.step
-    if not work.early:
-        kernels.update_(work.tensors, step, work.mean, work.scale, work.owned.units)
+    """Update parameters and moments in one pass; after an early update tensors that waited, and those that fired."""
+    if work.decided:
         return
-    quiet = work.quiet
-    if late := [i for i, is_deferred in enumerate(work.deferred) if is_deferred]:
-        tensors, *units = _part(work, late)
-        kernels.update_(tensors, step.of(late), *units)
+    step, quiet = work.step, work.quiet
+    if not work.early:
+        kernels.update_(work.tensors, step, work.owned.units, work.mean, work.scale)
+        return
+    if late := [i for i, x in enumerate(work.waits) if x == 1]:
+        tensors, units = work.tensors.of(late), [work.bucket.units[i] for i in late]
+        kernels.update_(tensors, step.of(late), units, by_rows=_by_rows(work))
     if step.decay is quiet.decay:
         return  # nothing fired
     differs = step.decay != quiet.decay
     if step.quantum_rate is not None:
         differs |= step.quantum_rate != quiet.quantum_rate
-    if fired := [i for i in differs.nonzero().flatten().tolist() if not work.deferred[i]]:
+    if fired := [i for i in differs.nonzero().flatten().tolist() if work.waits[i] != 1]:
         lost = (step.decay - quiet.decay) / (1 - quiet.decay)
-        tensors, *units = _part(work, fired)
-        kernels.cancel_(tensors, quiet.of(fired), lost[fired], *units)
-
-
-def _part(work: Work, chosen: list[int]) -> tuple[Any, ...]:
-    """The chosen tensors, mean and scale of their units, and the number of units of each."""
-    units = work.bucket.units
-    mean, scale = (units_of(x, units, chosen) for x in (work.mean, work.scale))
-    return work.tensors.of(chosen), mean, scale, [units[i] for i in chosen]
+        mean, scale = (units_of(x, work.bucket.units, fired) for x in (work.mean, work.scale))
+        units = [work.bucket.units[i] for i in fired]
+        kernels.cancel_(work.tensors.of(fired), quiet.of(fired), lost[fired], mean, scale, units)
 
 
 execution = Execution("native", kernels.supports, begin, finish, at_once=True)

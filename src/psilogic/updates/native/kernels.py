@@ -19,6 +19,7 @@ from psilogic.tensors.memory import addresses, uniform
 from psilogic.tensors.norms import Foreach
 from psilogic.updates.types import Tensors
 
+NO_DETECTOR = (None,) * 9
 DTYPES = {torch.float32, torch.float64, torch.bfloat16}
 
 
@@ -56,68 +57,53 @@ def unit_statistics(
     """
     squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
     sums = torch.zeros_like(squares) if with_sums else None
-    _run(kernels.row_sums, [grads], units, None, [squares, sums])
+    _run(kernels.row_sums, [grads], units, [squares, sums])
     if sums is not None:
         single = [unit for unit, g in zip(accumulate(units, initial=0), grads, strict=False) if g.ndim <= 1]
         sums[torch.tensor(single, dtype=torch.int64, device="cpu")] = 0.0
     of_params = None if params is None else torch.zeros_like(squares)
     if params is not None:
-        _run(kernels.row_sums, [params], units, None, [of_params, None])
+        _run(kernels.row_sums, [params], units, [of_params, None])
     return squares, sums, of_params
 
 
 def update_(
     tensors: Tensors,
     step: Step,
-    mean: Tensor | None,
-    scale: Tensor | None,
     units: list[int],
-    deferred: list[bool] | None = None,
+    mean: Tensor | None = None,
+    scale: Tensor | None = None,
+    by_rows: tuple[float, bool] | None = None,
+    waits: Any = None,
+    detector: Sequence[Any] = NO_DETECTOR,
 ) -> Tensor:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
         tensors: the tensors, with unprocessed gradients.
         step: the step to take.
+        units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
         mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
         scale: multiplies them after that, shape (U,); None for 1.
-        units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
-        deferred: for each tensor whether it is only summed; None for no tensor.
+        by_rows: the largest ratio of a unit's gradient norm to its parameter norm, 0 for any, and whether the mean of
+            each row is subtracted in tensors with more than one dimension. Then mean and scale are results: each unit
+            is summed just before it is updated, so that the second read is from cache.
+        waits: with a detector, a result for each tensor: 1 if it was only summed, because it is likely to fire; 2 if
+            torch's operations must decide, also where it was 2 before; otherwise 0. If all are 0, the scalars of the
+            states have their new values.
+        detector: how it decides, as `DetectorTables` in detector.h.
 
     Returns:
-        The sum of |g|^2 of each tensor's gradient, shape (N,), in float64; only without mean and scale.
+        The norm of each tensor's processed gradient, shape (N,), in float64; not if mean and scale are given.
     """
-    squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    _run(kernels.update_, tensors, units, step, [None, mean, scale, squares], [None, deferred])
+    norms = torch.zeros(len(units), dtype=torch.float64, device="cpu")
+    kernel, agc_clip, centered = kernels.update_, None, None
+    if by_rows is not None:
+        kernel, agc_clip = kernels.process_and_update_, by_rows[0]
+        centered = array("q", [by_rows[1] and g.ndim > 1 for g in tensors.grads])
+    _run(kernel, tensors, units, [centered, waits, *step, agc_clip, mean, scale, norms, *detector])
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
-    return squares
-
-
-def process_and_update_(
-    tensors: Tensors,
-    step: Step,
-    mean: Tensor | None,
-    scale: Tensor | None,
-    units: list[int],
-    deferred: list[bool],
-    agc_clip: float,
-    grad_centralize: bool,
-) -> Tensor:
-    """One step for N tensors that `supports` accepts, in place: AGC, centralization, decay, quantum decay, Adam.
-
-    A unit is summed just before it is updated, so that the second read is from cache. `agc_clip` is the largest ratio
-    of a unit's gradient norm to its parameter norm, 0 for any; with `grad_centralize` the mean of each row is
-    subtracted in tensors with more than one dimension. `mean` and `scale` are results here, unless they are None. The
-    other arguments are those of `update_`.
-
-    Returns:
-        The sum of |g|^2 of each tensor's processed gradient, shape (N,), in float64.
-    """
-    squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    flags = [[grad_centralize and g.ndim > 1 for g in tensors.grads], deferred]
-    _run(kernels.process_and_update_, tensors, units, step, [agc_clip, mean, scale, squares], flags)
-    torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
-    return squares
+    return norms
 
 
 def cancel_(
@@ -130,33 +116,24 @@ def cancel_(
     tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for
     quantum decay. The other arguments are those of the update.
     """
-    _run(kernels.cancel_, tensors, units, step._replace(decay=lost), [None, mean, scale, None], [None, None])
+    step = step._replace(decay=lost)
+    _run(kernels.cancel_, tensors, units, [None, None, *step, None, mean, scale, None, *NO_DETECTOR])
     torch.autograd.graph.increment_version(tensors.params)
 
 
-def _run(
-    kernel: Any,
-    columns: Sequence[Foreach],
-    units: list[int],
-    step: Step | None,
-    more: Sequence[Tensor | float | None],
-    flags: Sequence[list[bool] | None] = (),
-) -> None:
+def _run(kernel: Any, columns: Sequence[Foreach], units: list[int], entries: Sequence[Any]) -> None:
     """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arrays' addresses.
 
-    Addresses of tensors, their sizes and units, flags, vectors; 0 for an array that is None. A number is repeated. The
-    first vectors are those of the step, if there is one.
+    Those of tensors, their sizes and units, and the other entries of its table; 0 for None. A number is repeated.
     """
     tensors, n = columns[0], len(units)
-    integers = [*map(addresses, columns), array("q", map(Tensor.numel, tensors)), array("q", units)]
-    integers += [array("q", x or ()) for x in flags]
-    vectors = list(more)
-    if step is not None:
-        vectors[:0] = step.t, step.lr, step.beta1, step.beta2, step.eps, step.decay, step.quantum_rate
+    of_tensors = [*map(addresses, columns), array("q", map(Tensor.numel, tensors)), array("q", units)]
     # The kernel needs contiguous vectors, which must live until it has returned.
-    kept = [
-        x.contiguous() if isinstance(x, Tensor) and x.ndim else array("d", () if x is None else [float(x)]) * n
-        for x in vectors
-    ]
-    places = [x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0] if x else 0 for x in [*integers, *kept]]
+    kept = [x if x is None or isinstance(x, array) else _vector(x, n) for x in (*of_tensors, *entries)]
+    places = [0 if x is None else x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0] for x in kept]
     kernel(tensors[0].itemsize, torch.get_num_threads(), n, array("q", places).tobytes())
+
+
+def _vector(x: Tensor | float, n: int) -> "Tensor | array[float]":
+    """A vector without gaps, or a number for each of N tensors."""
+    return x.contiguous() if isinstance(x, Tensor) and x.ndim else array("d", [float(x)]) * n

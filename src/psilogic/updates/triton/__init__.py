@@ -44,7 +44,7 @@ def begin(work: Work) -> Sums | UnitSums:
         return measure(bucket)
     by_agc = params if bucket.group["agc_clip"] > 0 else None
     what = grads, by_agc, bucket.units, bucket.group["grad_centralize"], bucket.cache.tables
-    return update.unit_sums(*what) if work.on_device else Sums(None, *update.unit_statistics(*what))
+    return update.unit_sums(*what) if work.decided else Sums(None, *update.unit_statistics(*what))
 
 
 def finish(work: Work, found_inf: Tensor | None) -> None:

@@ -43,8 +43,6 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
 
 // Each function gets the size of an element (2 is bfloat16), threads, tensors, and the addresses of its tables. It runs
 // without Python's global lock.
-template <class Tables> using Kernel = void (*)(Index, unsigned, const Tables &);
-
 template <class Tables>
 PyObject *run(PyObject *arguments, Kernel<Tables> of_bfloat16, Kernel<Tables> of_float, Kernel<Tables> of_double) {
     int itemsize, threads;
@@ -77,13 +75,15 @@ PyObject *py_row_sums(PyObject *, PyObject *arguments) {
     return run(arguments, any_row_sums<bfloat16>, any_row_sums<float>, any_row_sums<double>);
 }
 
+template <class T> constexpr Kernel<UpdateTables> update_kernel = with_detector<T, any_update<T>>;
+template <class T> constexpr Kernel<UpdateTables> process_kernel = with_detector<T, any_process_and_update<T>>;
+
 PyObject *py_update(PyObject *, PyObject *arguments) {
-    return run(arguments, any_update<bfloat16>, any_update<float>, any_update<double>);
+    return run(arguments, update_kernel<bfloat16>, update_kernel<float>, update_kernel<double>);
 }
 
 PyObject *py_process_and_update(PyObject *, PyObject *arguments) {
-    return run(
-        arguments, any_process_and_update<bfloat16>, any_process_and_update<float>, any_process_and_update<double>);
+    return run(arguments, process_kernel<bfloat16>, process_kernel<float>, process_kernel<double>);
 }
 
 PyObject *py_cancel(PyObject *, PyObject *arguments) {

@@ -103,7 +103,7 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
         auto [i, from, end] = work.pieces[k];
         const Index length = work.length(i), span = length < SHORT ? BLOCK / length * length : length;
         auto x = numbers<Real>(tables, i);
-        const bool waits = tables.waits && tables.waits[i];
+        const bool waits = tables.waits && tables.waits[i] == 1;
         Rows rows;
         Real grads[BLOCK];
         for (Index to; from < end; from = to) {
@@ -133,7 +133,7 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
             }
         }
     });
-    for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
+    write_norms(work, squares, tables.norms);
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "detector.h"
 #include "sums.h"
 #include "work.h"
 
@@ -92,11 +93,15 @@ void cancel_elements(T *p, const G *g, const T *m, const T *v, Index n, Real los
 
 struct UpdateTables {  // of each tensor, but for mean and scale, which are of each row
     const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
-    const Index *centered, *waits;           // may be null
-    const double *t, *lr, *beta1, *beta2, *eps, *decay;  // to cancel, decay is the additional loss
-    const double *quantum_rate, *agc_clip;   // may be null
-    double *mean, *scale;                    // may be null; results if the pass of the update computes them
-    double *squares;                         // a result
+    const Index *centered;       // may be null
+    Index *waits;                // may be null; a result with a detector
+    const double *t, *decay;     // to cancel, decay is the additional loss
+    const double *quantum_rate;  // may be null
+    const double *lr, *weight_decay, *eps, *beta1, *beta2;
+    const double *agc_clip;  // may be null
+    double *mean, *scale;    // may be null; results if the pass of the update computes them
+    double *norms;           // a result
+    DetectorTables detector;
 
     std::array<const Index *, 4> columns() const { return {params, grads, exp_avgs, exp_avg_sqs}; }
 };
@@ -159,6 +164,12 @@ void for_stretches(const Work &work, const UpdateTables &tables, const Piece &pi
     }
 }
 
+// The norm of each tensor from the squares of its pieces. Torch's sqrt may round to another number.
+inline void write_norms(const Work &work, const std::vector<double> &squares, double *norms) {
+    for (std::size_t k = 0; k < squares.size(); ++k) norms[work.pieces[k].tensor] += squares[k];
+    for (Index i = 0; i < work.n; ++i) norms[i] = std::sqrt(norms[i]);
+}
+
 template <class T, bool PROCESSED, bool QUANTUM>
 void update(Index n, unsigned threads, const UpdateTables &tables) {
     Work work(n, tables.numels, tables.units);
@@ -166,7 +177,7 @@ void update(Index n, unsigned threads, const UpdateTables &tables) {
     std::vector<double> squares(work.pieces.size());
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
         const auto [i, begin, end] = work.pieces[k];
-        if (tables.waits && tables.waits[i]) {
+        if (tables.waits && tables.waits[i] == 1) {
             squares[k] = sums<T, false>(at<T>(tables.grads, i, begin), end - begin).squares;
             return;
         }
@@ -175,7 +186,7 @@ void update(Index n, unsigned threads, const UpdateTables &tables) {
             squares[k] += update_elements<T, PROCESSED, QUANTUM>(at<T>(tables.params, i, from), g, m, v, to - from, x);
         });
     });
-    for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
+    write_norms(work, squares, tables.norms);
 }
 
 template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables) {
@@ -183,6 +194,27 @@ template <class T> void any_update(Index n, unsigned threads, const UpdateTables
         (tables.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, tables);
     else
         (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables);
+}
+
+// An update with a detector. A tensor waits (1) if it is likely to fire, or if its decay leaves too little to correct.
+// It is noted (2) if it may fire without that. If there is none of either kind, the scalars of all states are written.
+template <class T, Kernel<UpdateTables> UPDATE>
+void with_detector(Index n, unsigned threads, const UpdateTables &given) {
+    if (!given.detector.step) return UPDATE(n, threads, given);
+    UpdateTables tables = given;
+    Detector<Computed<T>> detector(n, tables.detector);
+    tables.t = detector.t.data();
+    const bool quantum = tables.quantum_rate;
+    const auto fires = [&](Index i) { return detector.may_fire(i) && (quantum || tables.detector.gamma[i] > 0); };
+    for (Index i = 0; i < n; ++i)
+        if (fires(i) || tables.decay[i] >= 0.5 || (quantum && tables.quantum_rate[i] >= 0.5)) tables.waits[i] = 1;
+    UPDATE(n, threads, tables);
+    for (Index i = 0; i < n; ++i) {
+        const double numel = std::max<Index>(tables.numels[i], 1), gn = tables.norms[i] / std::sqrt(numel);
+        const bool finite = detector.observe(i, gn, tables.eps[i]);
+        if (!tables.waits[i] && (fires(i) || (quantum && !finite))) tables.waits[i] = 2;
+    }
+    if (std::count(tables.waits, tables.waits + n, 0) == n) detector.write();
 }
 
 template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables) {

@@ -69,6 +69,9 @@ struct Piece {
     Index tensor, from, to;  // elements of the tensor
 };
 
+// A function of N tensors by their tables, and of the number of threads.
+template <class Tables> using Kernel = void (*)(Index, unsigned, const Tables &);
+
 // N tensors with numels[i] elements in units[i] rows each, cut into pieces.
 struct Work {
     Index n, total = 0, size;
