@@ -51,7 +51,8 @@ class EvidenceCollector:
                 self._path_length = PathLength(params)
                 optimizer.register_step_pre_hook(lambda *_: self._around_step(is_before=True))
                 optimizer.register_step_post_hook(lambda *_: self._around_step(is_before=False))
-        loaded.check()
+        if self._spec.code:  # it is known after the first steps of a study
+            loaded.check()
         return optimizer
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
