@@ -26,17 +26,18 @@ arguments = TrainingArguments(
 )
 
 
-class Report(TrainerCallback):
-    """Passes on the training loss."""
+class Progress(TrainerCallback):
+    """Prints the training loss."""
 
     def on_log(self, args, state, control, logs=None, **_):
         """Called by the Trainer with what it logs."""
         if "loss" in logs:
+            print(f"step {state.global_step}: loss {logs['loss']:.4f}")
             trial.log(state.global_step, train_loss=logs["loss"])
 
 
 optimizer = trial.optimizer(model, lr=1e-3)
-trainer = Trainer(model, arguments, train_dataset=train, callbacks=[Report()], optimizers=(optimizer, None))
+trainer = Trainer(model, arguments, train_dataset=train, callbacks=[Progress()], optimizers=(optimizer, None))
 trainer.train(resume_from_checkpoint=trial.resumed and any(trial.folder.glob("checkpoints/checkpoint-*")))
 val_loss, test_loss = (trainer.evaluate(split)["eval_loss"] for split in (val, test))
 trial.result(val={"loss": val_loss}, test={"loss": test_loss})

@@ -202,27 +202,29 @@ def test_an_optimizer_that_needs_more_of_the_loop_says_so(tmp_path, monkeypatch)
 
 @pytest.fixture
 def gpt(monkeypatch):
-    """A short trial of the arena gpt of mini with PsiLogic, and the same one of examples/programs/gpt.py."""
+    """A short trial of the arena gpt of mini with PsiLogic, and the same one of examples/programs/arena_gpt.py."""
     monkeypatch.chdir(EXAMPLES)
     mini = load_suite("mini", Overrides(arenas=["gpt"], settings={"PsiLogic.chaos_warmup": 0}))
-    own = load_suite("small.toml", Overrides(arenas=["gpt"]))
+    own = load_suite("small.toml", Overrides(arenas=["arena-gpt"]))
     psilogic = resolve_optimizer("PsiLogic", mini.optimizers["PsiLogic"])
     fingerprint = load_arena("gpt").open_data(mini.arenas["gpt"].data, Path()).fingerprint
-    code = code_of(ProgramOptions(**own.arenas["gpt"].model))
+    code = code_of(ProgramOptions(**own.arenas["arena-gpt"].model))
     arena, program = (
         trial_spec(
-            ResolvedSuite(suite, "cpu", {"gpt": of}, {"PsiLogic": psilogic}, {}), "gpt", "PsiLogic", "final", 1e-3, 1
+            ResolvedSuite(suite, "cpu", {name: of}, {"PsiLogic": psilogic}, {}), name, "PsiLogic", "final", 1e-3, 1
         )
-        for suite, of in ((mini, ResolvedArena(fingerprint, {}, {})), (own, ResolvedArena("", code, {})))
+        for suite, name, of in (
+            (mini, "gpt", ResolvedArena(fingerprint, {}, {})),
+            (own, "arena-gpt", ResolvedArena("", code, {})),
+        )
     )
     training = replace(arena.training, steps=12)
     return replace(arena, training=training), replace(program, training=training)
 
 
 @pytest.mark.slow
-def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
-    pairs = zip((trial, program_trial), gpt, strict=True)
-    arena, program = (run(spec, Place(), lambda step, loss: None) for run, spec in pairs)
+def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt, tmp_path):
+    arena, program = trial(gpt[0]), program_trial(gpt[1], Place(checkpoints=str(tmp_path)), lambda step, loss: None)
     assert program.details == arena.details
     for part in ("final", "parameters", "path_length", "steps"):
         assert getattr(program.result, part) == getattr(arena.result, part)
@@ -232,11 +234,11 @@ def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", ["", pytest.param(" --fsdp", marks=pytest.mark.soak)])
-def test_two_processes_give_the_losses_of_one(gpt, more):
+def test_two_processes_give_the_losses_of_one(gpt, tmp_path, more):
     arena, spec = gpt
-    command = f"torchrun --standalone --nproc-per-node 2 gpt.py{more}"
+    command = f"torchrun --standalone --nproc-per-node 2 arena_gpt.py{more}"
     both = replace(spec, arena=replace(spec.arena, model={**spec.arena.model, "program": command, "cores": 2}))
-    one, two = trial(arena), program_trial(both, Place(), lambda step, loss: None)
+    one, two = trial(arena), program_trial(both, Place(checkpoints=str(tmp_path)), lambda step, loss: None)
     for metric, expected in one.details.evaluations.values.items():
         assert list(two.details.evaluations.values[metric]) == pytest.approx(list(expected), rel=1e-5)
     assert two.result.hashes.initial_weights == one.result.hashes.initial_weights
