@@ -1,33 +1,76 @@
-"""What fairbench adds to the wall time of a training program in each trial, in milliseconds.
+"""What fairbench adds to a training program in each trial: milliseconds of wall time and of CPU time.
 
 .venv/bin/python benchmarks/program_overhead.py [--csv docs/results/benchmarks/program_overhead.csv]
 
-The program, which takes 20 steps of next to no work, runs alone and as a trial, in alternation; the values are medians.
+A study runs one trial at a time, from its plan to its record on disk; its program takes a few steps of next to no work.
+After each trial the same program runs alone. Wall times are medians. CPU times are means: those of the driver, and of
+the server that trials are forked from, with all that it has started and that has ended.
 """
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from csv_files import write_csv
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
-from programs import program_spec, write_program
+from programs import write_program
 
 from fairbench.arenas.program import ProgramOptions, command
-from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.runner.run_study import preload
+from fairbench.runner.devices import RunOptions
+from fairbench.runner.executors.starting import SERVERS
+from fairbench.runner.observers import Observer
+from fairbench.runner.run_study import run_study
+from fairbench.study.record import WholeRecord
+from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
 from fairbench.training.place import Place
 from fairbench.training.program import values
 
-ROUNDS = 40
+SEEDS = 20
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Measured(Observer):
+    """Measures each trial between two runs of its program alone; in seconds, wall and CPU time of each."""
+
+    def __init__(self) -> None:
+        self.alone: list[tuple[float, float]] = []
+        self.trials: list[tuple[float, float]] = []
+        self._began = (0.0, 0.0)
+
+    def started(self, spec: TrialSpec, label: str) -> None:
+        self._began = self._began if self.trials else now()
+
+    def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
+        assert record.status == "finished", record
+        self.trials.append(since(self._began))
+        words = command(ProgramOptions(**spec.arena.model), values(spec, Path.cwd()))
+        Path("metrics.jsonl").unlink(missing_ok=True)
+        began = time.perf_counter()
+        _, status, usage = os.wait4(os.posix_spawn(words[0], words, os.environ), 0)
+        assert status == 0
+        self.alone.append((time.perf_counter() - began, usage.ru_utime + usage.ru_stime))
+        self._began = now()
+
+
+def now() -> tuple[float, float]:
+    """The time, and the CPU time so far of the driver and of its servers with their children that have ended."""
+    of_servers = 0
+    for server in SERVERS.values():
+        fields = Path(f"/proc/{server._forkserver_pid}/stat").read_text().rpartition(")")[2].split()
+        of_servers += sum(map(int, fields[11:15]))
+    return time.perf_counter(), time.process_time() + of_servers / TICKS
+
+
+def since(began: tuple[float, float]) -> tuple[float, float]:
+    wall, cpu = now()
+    return wall - began[0], cpu - began[1]
 
 
 def main() -> None:
@@ -35,41 +78,21 @@ def main() -> None:
     options.add_argument("--csv", type=Path)
     given = options.parse_args()
     csv = given.csv and given.csv.resolve()
+    measured = Measured()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_program(folder)
-        alone, trial = zip(*measured(folder), strict=True)
+        suite = load_suite("mine.toml", Overrides(seeds=SEEDS))
+        run_study(suite, Path("study"), RunOptions([Place()]), [measured])
         os.chdir("/")
-    extra = 1000 * (median(trial) - median(alone))
-    rows = [
-        {
-            "alone_ms": f"{1000 * median(alone):.1f}",
-            "trial_ms": f"{1000 * median(trial):.1f}",
-            "extra_ms": f"{extra:.1f}",
-        }
-    ]
-    print(rows)
+    rows = []
+    for kind, average, number in (("wall", median, 0), ("cpu", mean, 1)):
+        alone, trial = (1000 * average(x[number] for x in of) for of in (measured.alone, measured.trials))
+        columns = {"alone_ms": alone, "trial_ms": trial, "extra_ms": trial - alone}
+        rows.append({"time": kind, **{name: f"{value:.1f}" for name, value in columns.items()}})
+        print(*rows[-1].values(), sep="\t")
     if csv:
         write_csv(rows, csv)
-
-
-def measured(folder: str) -> list[tuple[float, float]]:
-    """Seconds of the program alone and as a trial, in turns."""
-    found = []
-    spec = program_spec()
-    words = command(ProgramOptions(**spec.arena.model), values(spec, Path(folder)))
-    modules = preload(load_suite("mine.toml"))
-    with ProcessExecutor([Place(checkpoints=f"{folder}/kept")], preload=modules) as executor:
-        executor.call(os.getpid)  # starts the server
-        for seed in range(ROUNDS):
-            began = time.perf_counter()
-            subprocess.run(words, check=True)
-            middle = time.perf_counter()
-            executor.submit(replace(spec, seed=seed), 60.0)
-            (record,) = executor.collect()
-            found.append((middle - began, time.perf_counter() - middle))
-            assert getattr(record, "status", "") == "finished", record
-    return found
 
 
 if __name__ == "__main__":

@@ -52,6 +52,12 @@ class ProgramOptions:
     parameters: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
+    @property
+    def names(self) -> dict[str, str]:
+        """Of everything that can be reported, its name in the files."""
+        of_splits = [f"{split}/{metric}" for split in ("val", "test") for metric in self.metrics]
+        return {key: self.keys.get(key, key) for key in ("step", "train/loss", *of_splits)}
+
 
 class Program(Arena):
     """A training program of a user; `fairbench.training.program` runs it."""
@@ -62,11 +68,6 @@ class Program(Arena):
         if str(size) not in known:
             raise UsageError(f"has {size}, whose parameters are missing, as in parameters = {{ {size} = 1000000 }}")
         return {**model, "size": size}, known[str(size)]
-
-
-def names_program(table: Mapping[str, Any]) -> bool:
-    """Whether the table of an arena names a training program."""
-    return "program" in table or table.get("task") == TASK
 
 
 def cores_and_gpus(task: str, model: Mapping[str, Any]) -> tuple[int, int]:
@@ -90,10 +91,8 @@ def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
     for key, least in (("gpus", 0), ("cores", 1)):
         if getattr(options, key) < least:
             raise Wrong((*path, key), f"must be at least {least}, got {getattr(options, key)}")
-    known = ["step", "train/loss", *(f"{split}/{metric}" for split in ("val", "test") for metric in options.metrics)]
-    for key in options.keys:
-        if key not in known:
-            raise Wrong((*path, "keys", key), f"must be one of {', '.join(known)}{nearest(key, known)}")
+    for key in options.keys.keys() - options.names.keys():
+        raise Wrong((*path, "keys", key), f"must be one of {', '.join(options.names)}{nearest(key, options.names)}")
     data = build(dict[str, list[str]], table.get("data", {}), (*path, "data"))
     if data.keys() - {"files"}:
         raise Wrong((*path, "data"), f'must be as {{ files = ["corpus/*.txt"] }}, got {data}')

@@ -43,8 +43,8 @@ from fairbench.training.place import Place
 if TYPE_CHECKING:
     from fairbench.runner.trial_loop import Executor
 
-PRELOAD = ("fairbench.runner.trainings.own",)
-"""The module that every process of a trial loads, with all that it imports."""
+PRELOAD = ("fairbench.runner.trainings.own", "fairbench.runner.trainings.program")
+"""The modules that processes of trials load, with all that they import."""
 
 PRIVATE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 """Variables with which Ray's own cluster of a study admits no other machine and, from Ray 2.52 on, no other user.

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from fairbench.arenas.base import Arena, ArenaFacts
-from fairbench.arenas.program import names_program, program_table
+from fairbench.arenas.program import TASK, program_table
 from fairbench.arenas.registry import ARENAS, SIZED, known_arenas, load_arena
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build, is_json
@@ -35,7 +35,7 @@ def _completed(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
     task = table.get("task") or path[-1]
     if "facts" in table:
         raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
-    if names_program(table):
+    if "program" in table or task == TASK:
         return program_table(path, table)
     if not isinstance(task, str) or task in ARENAS:
         return table

@@ -8,11 +8,10 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -25,18 +24,19 @@ from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
 from fairbench.common.processes import end_marked
 from fairbench.common.terminal import say
-from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, TrialCost, WholeRecord
+from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.environment import environment
 from fairbench.training.place import Place
-from fairbench.training.program_results import Reported, WrongResults, curve, read_reported
+from fairbench.training.program_results import Reported, WrongResults, read_reported
 from fairbench.training.trainer import Progress
 
-OUTPUT, ATTEMPTS = "output.txt", "attempts.json"
-"""Files of a trial's folder: what the program printed, and the sizes of its results when each attempt began."""
+OUTPUT = "output.txt"
+"""The file of a trial's folder with what the program printed."""
 EVIDENCE = "evidence-*.json"
 """What each rank has shown."""
-SHOWN_LINES = 40
+SHOWN_LINES = 80
+"""Lines of a failed program's output that its message has: torchrun adds 40 to those of the process that failed."""
 GRACE = 30.0
 """Seconds that a program has to write its checkpoint and to end after SIGTERM."""
 LOOK = 1.0
@@ -50,7 +50,7 @@ class ProgramFailed(Exception):
 def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRecord:
     """The record of a training program that ended with a result, or with one that is not finite.
 
-    Its folder is kept until the trial has a record; at a place without checkpoints it is a temporary one.
+    Its folder, which is named after the trial in that of the checkpoints, is kept until the trial has a record.
 
     Raises:
         Paused: this process received SIGTERM, and so did the program.
@@ -60,25 +60,17 @@ def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRec
     planned, now = dict(spec.arena.code), code_of(options)
     if changed := [file for file in {**planned, **now} if planned.get(file) != now.get(file)]:
         raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
-    with _folder(spec, place) as name:
-        folder = Path(name).resolve()
-        end_marked(FOLDER, str(folder))  # left over from a driver that was killed
-        attempts = _begin_attempt(spec, folder, options, place)
-        look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
-        _run(command(options, values(spec, folder)), folder, place, options, look)
-        seconds = time.monotonic() - began
-        reported = read_reported(folder, options, attempts)
-        if reported.restarted:
-            say("the trial restarted with its first step: the program does not resume from its own checkpoint")
-        return _record(spec, place, options, reported, Evidence.read(folder), seconds)
-
-
-def _folder(spec: TrialSpec, place: Place) -> AbstractContextManager[str]:
-    if not place.checkpoints:
-        return tempfile.TemporaryDirectory(prefix="fairbench-")
-    folder = Path(place.checkpoints) / spec.id
+    folder = Path(place.checkpoints).resolve() / spec.id
     folder.mkdir(parents=True, exist_ok=True)
-    return nullcontext(str(folder))
+    end_marked(FOLDER, str(folder))  # left over from a driver that was killed
+    attempts = _begin_attempt(spec, folder, options, place)
+    look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
+    _run(command(options, values(spec, folder)), folder, place, options, look)
+    seconds = time.monotonic() - began
+    reported = read_reported(folder, options, attempts)
+    if reported.restarted:
+        say("the trial restarted with its first step: the program does not resume from its own checkpoint")
+    return _record(spec, place, options, reported, Evidence.read(folder), seconds)
 
 
 def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
@@ -93,12 +85,11 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, place
     """Write what the program may read; returns the sizes of the files of results when each attempt began."""
     for earlier in folder.glob(EVIDENCE):
         earlier.unlink()
-    file = folder / ATTEMPTS
-    attempts = json.loads(file.read_text()) if file.exists() else []
+    file = folder / ABOUT
+    attempts = json.loads(file.read_text())["attempts"] if file.exists() else []
     attempts.append({str(x.relative_to(folder)): x.stat().st_size for x in folder.glob(options.results)})
-    write_atomically(file, json.dumps(attempts))
-    about = {**spec.to_json(), "attempt": len(attempts), "device": place.kind}
-    write_atomically(folder / ABOUT, json.dumps(about))
+    about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": place.kind}
+    write_atomically(file, json.dumps(about))
     return attempts
 
 
@@ -138,8 +129,8 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
     if process.returncode:
         code = process.returncode
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        kept = f", which is {Path(place.checkpoints) / folder.name / OUTPUT}" if place.checkpoints else ""
-        raise ProgramFailed(f"the program ended with {how}; the end of its output{kept}:\n{_end_of(folder / OUTPUT)}")
+        kept = Path(place.checkpoints) / folder.name / OUTPUT
+        raise ProgramFailed(f"the program ended with {how}; the end of its output, which is {kept}:\n{_end_of(kept)}")
 
 
 def _environment(folder: Path, place: Place, options: ProgramOptions) -> dict[str, str]:
@@ -198,19 +189,17 @@ def _record(
     spec: TrialSpec, place: Place, options: ProgramOptions, reported: Reported, evidence: Evidence, seconds: float
 ) -> WholeRecord:
     """The record of a program that has ended without an error, done its steps and reported their results."""
-    metrics, steps, last = [*options.metrics], spec.training.steps, reported.last
+    steps, last = spec.training.steps, reported.last
     tested = "val" if spec.training.selection == "test" else "test"  # such a suite has one split for both
     status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
     final: dict[str, dict[str, float]] | None = None
-    evaluations = reported.metrics("val", metrics)
+    val, test = (reported.rows({x: f"{split}/{x}" for x in options.metrics}, steps) for split in ("val", tested))
     if last > steps:
         raise WrongResults(f"it reported step {last}, and its trial has {steps}; {{steps}} in the command tells it")
     if status == "finished":
-        final = {"val": _at_end("val", evaluations, steps, options)}
+        final = {"val": _at_end("val", val, steps, options)}
         if spec.stage == "final":
-            final["test"] = _at_end(tested, reported.metrics(tested, metrics), steps, options)
-    evaluations = {step: row for step, row in evaluations.items() if all(map(math.isfinite, row.values()))}
-    losses = {step: {"loss": x} for step, x in reported.values.get("train/loss", {}).items() if math.isfinite(x)}
+            final["test"] = _at_end(tested, test, steps, options)
     result = Result(
         steps=steps if status == "finished" else max(last, 1),
         final=final,
@@ -221,7 +210,7 @@ def _record(
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     phases = Seconds(0.0, 0.0, 0.0, seconds, 0.0, 0.0, total=seconds)
-    details = Details(curve(losses, steps), curve(evaluations, steps), evidence.mechanism)
+    details = Details(_series(reported.rows({"loss": "train/loss"}, steps)), _series(val), evidence.mechanism)
     return WholeRecord(
         id=spec.id,
         stage=spec.stage,
@@ -233,16 +222,19 @@ def _record(
     )
 
 
-def _at_end(
-    split: str, of_steps: Mapping[int, Mapping[str, float]], steps: int, options: ProgramOptions
-) -> dict[str, float]:
-    """The metrics of a split at the end; the last step is the number of steps, or one less if they count from 0."""
-    for step in (steps, steps - 1):
-        if step in of_steps:
-            return dict(of_steps[step])
-    names = ", ".join(options.keys.get(f"{split}/{x}", f"{split}/{x}") for x in options.metrics)
-    found = f"the last is of step {max(of_steps)}" if of_steps else "there is none"
-    advice = (
-        "" if split == "val" else '; without a test split, breaks = ["split"] in the suite takes the validation split'
-    )
-    raise WrongResults(f"{options.results} has no {names} at step {steps}: {found}; report it at the end{advice}")
+def _series(rows: Mapping[int, Mapping[str, float]]) -> Series:
+    """Values after steps as a record has them, without steps with one that is not finite."""
+    finite = {step: row for step, row in rows.items() if all(map(math.isfinite, row.values()))}
+    names = next(iter(finite.values()), {})
+    return Series([*finite], {name: [row[name] for row in finite.values()] for name in names})
+
+
+def _at_end(split: str, rows: Mapping[int, dict[str, float]], steps: int, options: ProgramOptions) -> dict[str, float]:
+    """The metrics of a split after the last step."""
+    if steps in rows:
+        return rows[steps]
+    names = ", ".join(options.names[f"{split}/{x}"] for x in options.metrics)
+    found = f"the last is of step {max(rows)}" if rows else "there is none"
+    taken = '; without a test split, breaks = ["split"] in the suite takes the validation split'
+    advice = f"report it at the end{taken if split == 'test' else ''}"
+    raise WrongResults(f"{options.results} has no {names} at step {steps}: {found}; {advice}")

@@ -12,7 +12,6 @@ from typing import Any
 
 from fairbench.arenas.program import ProgramOptions
 from fairbench.common.installation import how_to_install
-from fairbench.study.record import Series
 
 
 class WrongResults(Exception):
@@ -38,11 +37,15 @@ class Reported:
     def last(self) -> int:
         return max((step for column in self.values.values() for step in column), default=0)
 
-    def metrics(self, split: str, names: Sequence[str]) -> dict[int, dict[str, float]]:
-        """All metrics of a split, after each step at which every one was reported."""
-        columns = {name: self.values.get(f"{split}/{name}", {}) for name in names}
-        steps = sorted(set.intersection(*(set(column) for column in columns.values())))
-        return {step: {name: column[step] for name, column in columns.items()} for step in steps}
+    def rows(self, keys: Mapping[str, str], steps: int) -> dict[int, dict[str, float]]:
+        """The values of some keys by other names, after each step at which every one was reported.
+
+        The last of all steps may be counted from 0.
+        """
+        columns = {name: self.values.get(key, {}) for name, key in keys.items()}
+        common = sorted(set.intersection(*(set(column) for column in columns.values())))
+        shifted = steps - 1 if steps not in common else None
+        return {steps if x == shifted else x: {name: of[x] for name, of in columns.items()} for x in common}
 
     @property
     def finite(self) -> bool:
@@ -57,12 +60,10 @@ def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Size
     training. `attempts` has the sizes of the files when each began. While the program runs, the last line may still be
     written.
     """
-    of_splits = [f"{split}/{metric}" for split in ("val", "test") for metric in options.metrics]
-    names = {key: options.keys.get(key, key) for key in ("step", "train/loss", *of_splits)}
     reported = Reported()
     files = sorted(folder.glob(options.results), key=lambda file: (file.stat().st_mtime_ns, file.name))
     for number, part in enumerate(part for file in files for part in _parts(file, folder, attempts, ended)):
-        _add(reported, _checked(part, names), is_first=number == 0)
+        _add(reported, _checked(part, options.names), is_first=number == 0)
     return reported
 
 
@@ -85,7 +86,7 @@ def _checked(rows: Iterator[Row], names: Mapping[str, str]) -> dict[str, dict[in
         if not known:
             continue
         step = _number(where, names["step"], row.get(names["step"]))
-        if step != int(step) or step < 0:
+        if not step.is_integer() or step < 0:
             raise WrongResults(f"{where}: {names['step']} must be a whole number of steps, got {step}")
         if step < last:
             raise WrongResults(f"{where}: step {step:.0f} follows step {last}; let one process report, in their order")
@@ -101,10 +102,8 @@ def _checked(rows: Iterator[Row], names: Mapping[str, str]) -> dict[str, dict[in
 
 def _number(where: str, name: str, value: Any) -> float:
     """A value as a number, which may be infinite or NaN."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    with suppress(ValueError, TypeError):
-        if isinstance(value, str):
+    with suppress(ValueError, TypeError, OverflowError):
+        if not isinstance(value, bool):
             return float(value)
     raise WrongResults(f"{where}: {name} must be a number, got {value!r}")
 
@@ -199,10 +198,3 @@ def _log_records(content: bytes, start: int) -> Iterator[bytes]:
         if kind in (1, 4):
             yield b"".join(pieces)
             pieces.clear()
-
-
-def curve(of_steps: Mapping[int, Mapping[str, float]], most: int) -> Series:
-    """Metrics by step as a record has them; a program may count its last step from 0."""
-    steps = [most if step == most - 1 and most not in of_steps else step for step in of_steps]
-    rows = [*of_steps.values()]
-    return Series(steps, {name: [row[name] for row in rows] for name in rows[0]} if rows else {})

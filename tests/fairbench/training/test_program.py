@@ -176,7 +176,7 @@ def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
         run(spec, here)
     assert not marked(here)
     assert (here / spec.id / "checkpoint").exists()
-    resumed, whole = run(spec, here), run(spec)
+    resumed, whole = run(spec, here), run(spec, here / "whole")
     assert (resumed.result, resumed.details) == (whole.result, whole.details)
 
 

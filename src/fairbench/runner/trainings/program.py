@@ -1,13 +1,14 @@
 """Trials of a training program: before a study, each optimizer trains a few steps, and its results are read."""
 
-from collections.abc import Mapping
+import shutil
+import tempfile
 from dataclasses import asdict, replace
 from typing import Any
 
 from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
 from fairbench.common.errors import UsageError
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
-from fairbench.study.record import WholeRecord, plain_values
+from fairbench.study.record import WholeRecord
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
 from fairbench.training.place import Place
@@ -36,12 +37,12 @@ def first_steps(study: ResolvedSuite, arena: str, place: Place, examples: int) -
     setting = study.search(name).first()[0]
     seeds = study.suite.final.seeds[: 2 if name == next(iter(study.suite.optimizers)) else 1]
     records = [_short_trial(study, arena, name, setting, seed, place) for seed in seeds]
-    first, second = records[0], records[-1]
-    if len(records) > 1 and _losses(first) == _losses(second):
+    results = [(record.details, record.result and record.result.final) for record in records]
+    if len(records) > 1 and results[0] == results[1]:
         remedy = "pass {seed} to it, or fairbench.trial.current().seed"
         raise UsageError(f"arenas.{arena}: the program reports the same for seeds {seeds[0]} and {seeds[1]}; {remedy}")
-    assert first.cost
-    seconds = first.cost.seconds.total / STEPS
+    assert records[0].cost
+    seconds = records[0].cost.seconds.total / STEPS
     return {"seconds": seconds, "gpu_bytes": 0, "gpu_free_bytes": 0, "restart_reason": ""}
 
 
@@ -51,13 +52,10 @@ def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Setting, 
     horizon = study.optimizers[name].horizon
     options = {**spec.optimizer.options, **({horizon: STEPS} if horizon else {})}
     short = replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
+    folder = tempfile.mkdtemp(prefix="fairbench-")  # kept if it fails: the message names it
     try:
-        return program_trial(short, place, lambda step, loss: None)
+        record = program_trial(short, replace(place, checkpoints=folder), lambda step, loss: None)
     except (ProgramFailed, WrongResults) as error:
         raise UsageError(f"arenas.{arena}, {STEPS} steps with {name}: {error}") from error
-
-
-def _losses(record: WholeRecord) -> Mapping[str, Any]:
-    assert record.details
-    assert record.result
-    return {"final": record.result.final, **plain_values(record.details)}
+    shutil.rmtree(folder)
+    return record
