@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import fairbench as fb
 from fairbench.cli.options import chosen_suite, names, settings
@@ -20,9 +20,6 @@ from fairbench.study.folder import TENSORBOARD
 from fairbench.study.history import check_directory
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
-
-if TYPE_CHECKING:
-    from fairbench.api.preview import Previewed
 
 AGAINST = "AdamW"
 """The optimizer with which a preview compares, unless it is the previewed one."""
@@ -155,17 +152,11 @@ def plan(options: argparse.Namespace) -> fb.Estimate:
     return replace(found, device=device)
 
 
-def preview(options: argparse.Namespace) -> Previewed:
+def preview(options: argparse.Namespace) -> fb.Table[Any]:
     """Preview an optimizer, with the command for a study of it."""
     others = names("--against", options.against) or [x for x in (AGAINST,) if x != options.optimizer]
     previewed = fb.preview(
-        options.optimizer,
-        others,
-        options.suite,
-        options.arena,
-        options.lr,
-        settings=settings(options),
-        progress=True,
+        options.optimizer, others, options.suite, options.arena, options.lr, settings=settings(options), progress=True
     )
     arena = f" --arenas {options.arena}" if options.arena else ""
     changes = "".join(f" --set '{text}'" for text in options.set)

@@ -76,11 +76,6 @@ def number(value: float | None, digits: int = 4) -> str:
     return NONE if value is None else plain(value, f"#.{digits}g").rstrip(".").replace("-", "−")
 
 
-def three(value: float | None) -> str:
-    """A number with three digits, such as a time."""
-    return number(value, 3)
-
-
 def signed(value: float | None) -> str:
     """A difference, with its sign unless it is 0."""
     return NONE if value is None else plain(value, "+#.3g").rstrip(".").replace("-", "−") if value else "0"
@@ -107,11 +102,6 @@ def _with_ends(write: Callable[..., str], middle: float, low: float | None, high
     center, *ends = (write(x, "+") for x in (middle, low, high) if x is not None)
     center = center if center.split("e")[0].strip("+−.0") else center[1:]  # 0 in these digits has no sign
     return f"{center} [{', '.join(ends)}]" if ends else center
-
-
-def measured(mean: float | None, std: float | None) -> str:
-    """A mean with the digits that its standard deviation supports."""
-    return _notation(std, abs(mean))(mean) if mean is not None and std else number(mean)
 
 
 def mean_and_deviation(mean: float | None, std: float | None) -> str:

@@ -32,7 +32,12 @@ def load(reference: str, what: str) -> Any:
     """
     name, module = module_and_name(reference, what)[1], module_of(reference, what)
     if not hasattr(module, name):
-        raise unknown(f"name in {reference.rpartition(':')[0]}", name, _defined(module))
+        known = [
+            x
+            for x, value in vars(module).items()
+            if inspect.isclass(value) or (inspect.isfunction(value) and value.__module__ == module.__name__)
+        ]
+        raise unknown(f"name in {reference.rpartition(':')[0]}", name, known)
     return getattr(module, name)
 
 
@@ -97,11 +102,3 @@ def _add_to_path(folder: Path) -> None:
     """Let Python search a folder for modules, after all others."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-
-
-def _defined(module: ModuleType) -> list[str]:
-    return [
-        name
-        for name, value in vars(module).items()
-        if inspect.isclass(value) or (inspect.isfunction(value) and value.__module__ == module.__name__)
-    ]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.text import Text
 
 from fairbench.analysis.comparison.verdicts import Comparison
@@ -17,27 +17,22 @@ from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.stages import TESTS
 
 
-def verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
-    """A row for each comparison; a narrow terminal leaves out the last columns."""
+def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequence[str]) -> Group:
+    """The comparisons of a user's table, of which a narrow terminal leaves out columns, and how it was judged."""
     sides, rows = ["arena", *naming(comparisons)], []
     gains = column_of_intervals([(c.gain, c.ci_low, c.ci_high) for c in comparisons])
     for c, gain_text in zip(comparisons, gains, strict=True):
         gain, _, ends = gain_text.partition(" ")
         named = [getattr(c, side) for side in sides]
         rows.append([*named, verdict_text(c), gain, p_value(c.p_holm), ends or NONE])
-    texts, numbers = (*sides, "verdict"), ("gain", "Holm p", "95% CI")
-    return text_table([*((name, False) for name in texts), *((name, True) for name in numbers)], rows)
-
-
-def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequence[str]) -> Group:
-    """The comparisons of a user's table, as a study's are shown, and how it was read and judged."""
+    titles = [*((name, False) for name in (*sides, "verdict")), *((x, True) for x in ("gain", "Holm p", "95% CI"))]
     wins = sum(c.is_win for c in comparisons)
     names = {"paired": "paired test by seed", "welch": "Welch's test of the means", "one-sample": "t-test of the mean"}
     tests = " or ".join(names[x] for x in dict.fromkeys(c.test for c in comparisons))
     ours = " or ".join(dict.fromkeys(c.optimizer for c in comparisons))
     end = "; nothing can be equivalent without --margin." if any(c.margin is None for c in comparisons) else "."
     return Group(
-        verdict_table(comparisons),
+        text_table(titles, rows),
         *(f"{note}." for note in notes),
         f"{ours} is better in {wins} of {plural(len(comparisons), 'comparison')} at {alpha:g}: {tests}, Holm's "
         f"correction{end}",

@@ -16,15 +16,12 @@ from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fairbench.arenas.base import Arena
 from fairbench.common.errors import UsageError
 from fairbench.common.imports import module_of
 from fairbench.optimizers.resolve import load_factory, made_by
-
-if TYPE_CHECKING:
-    from fairbench.arenas.base import Arena
-
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""
@@ -47,7 +44,7 @@ TRIAL = (
 """Modules on which the numbers of every trial depend."""
 
 
-def arena_code(arena: "Arena", before: Iterable[str]) -> Code:
+def arena_code(arena: Arena, before: Iterable[str]) -> Code:
     """The code that takes part in every trial of an arena; `before` names the modules that were loaded before it."""
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
@@ -63,7 +60,7 @@ def arena_code(arena: "Arena", before: Iterable[str]) -> Code:
     return _walk([_modules_of(type(arena))[0], *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit)
 
 
-def arena_libraries(arena: "Arena") -> set[str]:
+def arena_libraries(arena: Arena) -> set[str]:
     """The modules, except the user's, that an arena's module refers to."""
     return {_name(module) for module in _referred(sys.modules[type(arena).__module__]) if not _is_users(module)}
 

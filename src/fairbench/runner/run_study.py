@@ -25,17 +25,8 @@ from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
-from fairbench.study.history import (
-    History,
-    changes,
-    check_directory,
-    declare,
-    promise,
-    read_history,
-    write_history,
-)
+from fairbench.study.history import History, changes, check_directory, declare, promise, read_history, write_history
 from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
-from fairbench.study.plan import ResolvedSuite
 from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -160,14 +151,10 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
         warning = "" if loop.complete else _environment_warning(loop, others, allow_mixed)
         write_history(store.directory, history)
         heartbeat.announce(loop.study.environment)
-    return "\n".join(filter(None, (_plan_change(before, loop.study), warning)))
-
-
-def _plan_change(before: History, study: ResolvedSuite) -> str:
-    """What the plan changes of the one before; empty for the first one, and if it changes nothing."""
-    differing = changes(promise(before.study), promise(study)) if before.plans else []
+    differing = changes(promise(before.study), promise(loop.study)) if before.plans else []
     kept = "trials that this changes run again; their earlier records are kept"
-    return f"the plan was changed: {some([str(x) for x in differing], '; ')}; {kept}" if differing else ""
+    changed = f"the plan was changed: {some([str(x) for x in differing], '; ')}; {kept}" if differing else ""
+    return "\n".join(filter(None, (changed, warning)))
 
 
 def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_mixed: bool) -> str:

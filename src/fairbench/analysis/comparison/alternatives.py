@@ -33,7 +33,10 @@ def with_any_setting(c: Comparison, results: Results, look: Look, alpha: float) 
 def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
     """The first seeds at the selected setting, and at each with as many seeds that validation cannot separate."""
     of_settings = (arm.final, *([*runs] for _, runs in groupby(arm.others, lambda run: run.setting)))
-    selected, *others = ([run for run in runs[:seeds] if _has_values(run, metric)] for runs in of_settings)
+    selected, *others = (
+        [run for run in runs[:seeds] if None not in (run.metric("val", metric), run.metric("test", metric))]
+        for runs in of_settings
+    )
 
     def separated(runs: list[Run]) -> bool:
         test = paired_t(*(_scores(x, "val", metric) for x in (runs, selected)))
@@ -48,10 +51,6 @@ def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha:
     test, strictness = difference_test(c.test, a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
     p, ratio = look.repeated(test.p), test.difference / (c.gain or 1.0)
     return ratio >= 1 or (ratio > 0 and p is not None and p * strictness < alpha)
-
-
-def _has_values(run: Run, metric: str) -> bool:
-    return None not in (run.metric("val", metric), run.metric("test", metric))
 
 
 def _scores(runs: list[Run], split: str, metric: str) -> list[float]:

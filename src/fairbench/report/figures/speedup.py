@@ -10,7 +10,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, curve_arenas, speedups
 from fairbench.analysis.results import ArmResults
-from fairbench.common.formatting import NONE, measured, three
+from fairbench.common.formatting import NONE, number
 from fairbench.common.grouping import grouped
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds
 from fairbench.report.figures.colors import LIGHT
@@ -73,7 +73,7 @@ def _draw_arm(panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], styl
         return
     steps, means = [steps for steps, _ in scored], [fmean(scores) for _, scores in scored]
     name = arms[0].optimizer
-    texts = [f"{name}, {at} steps: {measured(mean, None)}" for at, mean in zip(steps, means, strict=True)]
+    texts = [f"{name}, {at} steps: {number(mean)}" for at, mean in zip(steps, means, strict=True)]
     draw = draw_line if len(steps) > 1 else draw_values
     draw(panel, style, steps, means, texts)
     panel.ends[style.end] = style, (steps[-1], means[-1])
@@ -111,7 +111,7 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         for single in analyses.of(speedups):
             if single.arena in sizes and single.speedup is not None:
                 size, style = sizes[single.arena], styles[single.optimizer]
-                text = f"{single.optimizer}, {size} parameters, {single.steps} steps: {three(single.speedup)}"
+                text = f"{single.optimizer}, {size} parameters, {single.steps} steps: {number(single.speedup, 3)}"
                 draw_values(panel, style, [size], [single.speedup], [text])
         log_axis(panel.axes, [*sizes.values()])
     caption = (
@@ -128,6 +128,8 @@ def _draw_trend(panel: Panel, row: SizeTrend, sizes: dict[str, int], style: ArmS
     assert row.largest is not None
     at = np.geomspace(min(sizes.values()), max(sizes.values()), POINTS).tolist()
     values = np.geomspace(row.smallest, row.largest, POINTS).tolist()
-    texts = [f"{row.optimizer}, {size:.0f} parameters: {three(value)}" for size, value in zip(at, values, strict=True)]
+    texts = [
+        f"{row.optimizer}, {size:.0f} parameters: {number(value, 3)}" for size, value in zip(at, values, strict=True)
+    ]
     draw_line(panel, style, at, values, texts, markersize=0)
-    panel.said.append(f"{row.optimizer}: {three(row.smallest)} to {three(row.largest)}; {row.verdict}.")
+    panel.said.append(f"{row.optimizer}: {number(row.smallest, 3)} to {number(row.largest, 3)}; {row.verdict}.")

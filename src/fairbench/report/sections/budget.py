@@ -170,15 +170,6 @@ def _measured(analyses: Analyses) -> str:
     )
 
 
-def _at_equal_time(analyses: Analyses) -> str:
-    return (
-        "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
-        f"not counted: steps times the milliseconds of a step. {analyses.suite.selection_name.capitalize()} split, "
-        "mean over the final seeds, linear between evaluations. A slower arm is then not at the end of its schedule; "
-        "with one for that time it would do better."
-    )
-
-
 COST = Section[Analyses](
     "cost",
     "Cost",
@@ -216,7 +207,12 @@ COST = Section[Analyses](
                 values("Value then", "value"),
                 values("Value at its end", "final"),
             ),
-            _at_equal_time,
+            lambda a: (
+                "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation "
+                "and start not counted: steps times the milliseconds of a step. "
+                f"{a.suite.selection_name.capitalize()} split, mean over the final seeds, linear between evaluations. "
+                "A slower arm is then not at the end of its schedule; with one for that time it would do better."
+            ),
         ),
     ),
 )

@@ -9,7 +9,7 @@ from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
-from fairbench.common.formatting import NONE, PLUS_MINUS, column_of_means, exact, p_value, three
+from fairbench.common.formatting import NONE, PLUS_MINUS, column_of_means, exact, number, p_value
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.verdicts import TEST_NAMES, naming, verdict_text
 from fairbench.report.view import (
@@ -106,7 +106,8 @@ def _leaderboard_caption(analyses: Analyses) -> str:
     separation = (
         "There are too few arenas to separate mean ranks."
         if difference is None
-        else f"Mean ranks that differ by less than {three(difference)} are not separated (Nemenyi): they share a group."
+        else f"Mean ranks that differ by less than {number(difference, 3)} are not separated (Nemenyi): "
+        "they share a group."
     )
     return (
         "Every optimizer over all arenas, by its mean rank, with the number of arenas in which it is better than "

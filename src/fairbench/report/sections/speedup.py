@@ -47,16 +47,6 @@ def _trend(row: SizeTrend) -> str:
     return f" Whether the speed-up of {row.optimizer} changes with size in {row.arena} cannot be told{size}."
 
 
-def _speedup_caption(analyses: Analyses) -> str:
-    reference = analyses.suite.reference
-    return (
-        f"Speed-up: the steps that {reference} needs to reach an arm’s final value on the test split, over the arm’s "
-        f"own, by trainings of {reference} with other numbers of steps, each with its own schedule and search. An end "
-        "with ≥ or ≤ is beyond them. Faster: the verdict on the arm is better, and the interval, which is not "
-        "corrected, lies above 1."
-    )
-
-
 def _ratios(title: str, *attributes: str) -> Column:
     """A column of an attribute that is a ratio, with its interval, of which an end can be open."""
     of = attrgetter(*attributes)
@@ -66,14 +56,6 @@ def _ratios(title: str, *attributes: str) -> Column:
         return NONE if middle == "open" else f"{middle} [{low}, {high}]"
 
     return replace(intervals(title, *attributes), show=text, together=None)
-
-
-def _trend_caption(analyses: Analyses) -> str:
-    return (
-        f"Whether the speed-up over {analyses.suite.reference} changes with size, by one law for all sizes, horizons "
-        "and optimizers. Speed-up: at the middle of the sizes, with its 95% interval, and at their ends. Trend: "
-        f"exponent of the size. Holds: the trend is within the margin of {exact(analyses.suite.trend_margin)}."
-    )
 
 
 SPEEDUP = Section[Analyses](
@@ -93,7 +75,12 @@ SPEEDUP = Section[Analyses](
                 answers("Faster", "claimed"),
                 *page_only(integers("Seeds", "n"), words("Note", "note")),
             ),
-            _speedup_caption,
+            lambda a: (
+                f"Speed-up: the steps that {a.suite.reference} needs to reach an arm’s final value on the test split, "
+                f"over the arm’s own, by trainings of {a.suite.reference} with other numbers of steps, each with its "
+                "own schedule and search. An end with ≥ or ≤ is beyond them. Faster: the verdict on the arm is better, "
+                "and the interval, which is not corrected, lies above 1."
+            ),
             kind=Speedup,
             figure=draw_speedup,
             finding=("Speed-up", speed_up),
@@ -111,7 +98,12 @@ SPEEDUP = Section[Analyses](
                 words("Trend over size", "verdict"),
                 *page_only(words("Note", "note")),
             ),
-            _trend_caption,
+            lambda a: (
+                f"Whether the speed-up over {a.suite.reference} changes with size, by one law for all sizes, horizons "
+                "and optimizers. Speed-up: at the middle of the sizes, with its 95% interval, and at their ends. "
+                "Trend: exponent of the size. "
+                f"Holds: the trend is within the margin of {exact(a.suite.trend_margin)}."
+            ),
             kind=SizeTrend,
             figure=draw_size_trends,
         ),

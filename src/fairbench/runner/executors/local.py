@@ -88,7 +88,8 @@ class ProcessExecutor:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a module's function, called in a separate process where trials run."""
         process = self.process(_call, (function, *arguments), self._call_limit)
-        return _result(process, process.limit, f"{function.__name__} of {_names(arguments)}")
+        names = [str(getattr(x, "name", x)) for x in arguments if isinstance(x, str) or hasattr(x, "name")]
+        return _result(process, process.limit, f"{function.__name__} of {', '.join(names)}")
 
     def has_free_slot(self) -> bool:
         """Whether a trial would start at once."""
@@ -211,7 +212,3 @@ def _result(process: Process, patience: float, call: str) -> Any:
         _, kind, text, trace = message
         raise UsageError(text) if kind == UsageError.__name__ else CallFailed(call, f"it raises {kind}: {text}", trace)
     return message[1]
-
-
-def _names(arguments: tuple[Any, ...]) -> str:
-    return ", ".join(str(getattr(x, "name", x)) for x in arguments if isinstance(x, str) or hasattr(x, "name"))

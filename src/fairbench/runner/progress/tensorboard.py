@@ -8,7 +8,7 @@ import importlib.util
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import quote
 
 from fairbench.common.errors import UsageError
@@ -17,10 +17,6 @@ from fairbench.common.reading import read_text
 from fairbench.runner.observers import Observer
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
-
 
 LOSS = "loss/train"
 FLUSH_SECONDS = 5
@@ -33,7 +29,7 @@ class TensorBoard(Observer):
         if importlib.util.find_spec("tensorboard") is None:
             raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard")
         self._directory, self._others = directory, [name for name in extra if name != "weight_decay"]
-        self._writers: dict[str, SummaryWriter] = {}
+        self._writers: dict[str, Any] = {}  # by trial; torch, which has their class, is loaded when one is made
 
     def __exit__(self, *error: object) -> None:
         for writer in self._writers.values():
