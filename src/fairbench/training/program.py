@@ -193,13 +193,12 @@ def _record(
     tested = "val" if spec.training.selection == "test" else "test"  # such a suite has one split for both
     status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
     final: dict[str, dict[str, float]] | None = None
-    val, test = (reported.rows({x: f"{split}/{x}" for x in options.metrics}, steps) for split in ("val", tested))
     if last > steps:
         raise WrongResults(f"it reported step {last}, and its trial has {steps}; {{steps}} in the command tells it")
     if status == "finished":
-        final = {"val": _at_end("val", val, steps, options)}
+        final = {"val": _at_end("val", reported, steps, options)}
         if spec.stage == "final":
-            final["test"] = _at_end(tested, test, steps, options)
+            final["test"] = _at_end(tested, reported, steps, options)
     result = Result(
         steps=steps if status == "finished" else max(last, 1),
         final=final,
@@ -210,7 +209,8 @@ def _record(
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     phases = Seconds(0.0, 0.0, 0.0, seconds, 0.0, 0.0, total=seconds)
-    details = Details(_series(reported.rows({"loss": "train/loss"}, steps)), _series(val), evidence.mechanism)
+    losses, metrics = reported.rows({"loss": "train/loss"}, steps), reported.metrics("val", options.metrics, steps)
+    details = Details(_series(losses), _series(metrics), evidence.mechanism)
     return WholeRecord(
         id=spec.id,
         stage=spec.stage,
@@ -229,12 +229,14 @@ def _series(rows: Mapping[int, Mapping[str, float]]) -> Series:
     return Series([*finite], {name: [row[name] for row in finite.values()] for name in names})
 
 
-def _at_end(split: str, rows: Mapping[int, dict[str, float]], steps: int, options: ProgramOptions) -> dict[str, float]:
+def _at_end(split: str, reported: Reported, steps: int, options: ProgramOptions) -> dict[str, float]:
     """The metrics of a split after the last step."""
+    rows = reported.metrics(split, options.metrics, steps)
     if steps in rows:
         return rows[steps]
     names = ", ".join(options.names[f"{split}/{x}"] for x in options.metrics)
-    found = f"the last is of step {max(rows)}" if rows else "there is none"
+    none = f"there is none{f' among {some(sorted(reported.names))}' if reported.names else ''}"
+    found = f"the last is of step {max(rows)}" if rows else none
     taken = '; without a test split, breaks = ["split"] in the suite takes the validation split'
     advice = f"report it at the end{taken if split == 'test' else ''}"
     raise WrongResults(f"{options.results} has no {names} at step {steps}: {found}; {advice}")

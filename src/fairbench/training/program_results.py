@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,9 +28,15 @@ Sizes = Mapping[str, int]
 
 @dataclass
 class Reported:
-    """The values that a program has reported, by keys and steps, and whether a later attempt began from the start."""
+    """The values that a program has reported, by keys and steps.
+
+    Attributes:
+        names: all names in its files.
+        restarted: whether a later attempt began from the start.
+    """
 
     values: dict[str, dict[int, float]] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
     restarted: bool = False
 
     @property
@@ -46,6 +52,10 @@ class Reported:
         common = sorted(set.intersection(*(set(column) for column in columns.values())))
         shifted = steps - 1 if steps not in common else None
         return {steps if x == shifted else x: {name: of[x] for name, of in columns.items()} for x in common}
+
+    def metrics(self, split: str, names: Iterable[str], steps: int) -> dict[int, dict[str, float]]:
+        """All metrics of a split, as rows."""
+        return self.rows({name: f"{split}/{name}" for name in names}, steps)
 
     @property
     def finite(self) -> bool:
@@ -63,7 +73,7 @@ def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Size
     reported = Reported()
     files = sorted(folder.glob(options.results), key=lambda file: (file.stat().st_mtime_ns, file.name))
     for number, part in enumerate(part for file in files for part in _parts(file, folder, attempts, ended)):
-        _add(reported, _checked(part, options.names), is_first=number == 0)
+        _add(reported, _checked(part, options.names, reported.names), is_first=number == 0)
     return reported
 
 
@@ -77,11 +87,12 @@ def _add(reported: Reported, part: Mapping[str, dict[int, float]], is_first: boo
         reported.values[key] = {**kept, **part.get(key, {})}
 
 
-def _checked(rows: Iterator[Row], names: Mapping[str, str]) -> dict[str, dict[int, float]]:
-    """The values of one attempt; steps rise, and each value is reported once."""
+def _checked(rows: Iterator[Row], names: Mapping[str, str], seen: set[str]) -> dict[str, dict[int, float]]:
+    """The values of one attempt; steps rise, and each value is reported once. All names that it has are added."""
     found: dict[str, dict[int, float]] = {}
     last = 0
     for where, row in rows:
+        seen.update(row)
         known = {key: row[name] for key, name in names.items() if key != "step" and row.get(name) not in (None, "")}
         if not known:
             continue
@@ -105,7 +116,7 @@ def _number(where: str, name: str, value: Any) -> float:
     with suppress(ValueError, TypeError, OverflowError):
         if not isinstance(value, bool):
             return float(value)
-    raise WrongResults(f"{where}: {name} must be a number, got {value!r}")
+    raise WrongResults(f"{where}: {name} must be a number, got {value!r:.80}")
 
 
 def _parts(file: Path, folder: Path, attempts: Sequence[Sizes], ended: bool) -> Iterator[Iterator[Row]]:

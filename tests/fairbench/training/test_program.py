@@ -28,7 +28,10 @@ WRONG = {
     "an exception in step 1": ("raise RuntimeError('no data')", "exit code 1.*RuntimeError: no data"),
     "a crash in step 15": (PLAIN.replace("    report", "    if step == 15: os.abort()\n    report", 1), "signal 6"),
     "no result": ("", r"no val/loss at step 20: there is none; report it at the end"),
-    "no test split": (RESULT.replace(", test_loss=1.0", ""), r'no test/loss at step 20.*breaks = \["split"\]'),
+    "no test split": (
+        RESULT.replace(", test_loss=1.0", ""),
+        r'no test/loss at step 20: there is none among step, val/loss; report it at the end; .*breaks = \["split"\]',
+    ),
     "fewer steps": (RESULT.replace("step=steps", "step=10"), "no val/loss at step 20: the last is of step 10"),
     "more steps": (RESULT.replace("step=steps", "step=25"), "it reported step 25, and its trial has 20"),
     "two results": (RESULT + RESULT.replace("val_loss=1.0", "val_loss=2.0"), "line 2: val/loss at step 20 is 2, and"),
