@@ -108,19 +108,25 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
         except OSError as error:
             where = f"it is started in {Path.cwd()}"
             raise UsageError(f"the program {words[0]!r} cannot be started: {error.strerror}; {where}") from error
-    waiting = threading.Thread(target=process.wait, daemon=True)  # `Popen.wait` with a timeout would poll
-    waiting.start()
+    ended = threading.Event()
+
+    def wait() -> None:
+        process.wait()
+        ended.set()
+
+    # `Popen.wait` with a timeout would poll; after a signal's exception, `Thread.join` takes the thread for ended.
+    threading.Thread(target=wait, daemon=True).start()
     try:
         pause = LOOK
-        while waiting.is_alive():
-            waiting.join(pause)
+        while not ended.is_set():
+            ended.wait(pause)
             began = time.monotonic()
             look()
             pause = max(LOOK, 100 * (time.monotonic() - began))  # a long file is read less often
     except Paused:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
-        waiting.join(GRACE)
+        ended.wait(GRACE)
         raise
     finally:
         end_marked(FOLDER, str(folder))

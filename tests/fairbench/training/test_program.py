@@ -172,13 +172,23 @@ def paused_by_sigterm():
         signal.signal(signal.SIGTERM, before)
 
 
+SAVING = """
+def save(*_):
+    time.sleep(0.3)
+    (out / "saved").touch()
+    sys.exit()
+
+signal.signal(signal.SIGTERM, save)
+"""
+
+
 def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
-    write_program(here, RESUMING.replace("0.03", "0.05"))
+    write_program(here, SAVING + RESUMING.replace("0.03", "0.05"))
     spec = program_spec()
     with paused_by_sigterm():
         run(spec, here)
     assert not marked(here)
-    assert (here / spec.id / "checkpoint").exists()
+    assert (here / spec.id / "saved").exists()
     resumed, whole = run(spec, here), run(spec, here / "whole")
     assert (resumed.result, resumed.details) == (whole.result, whole.details)
 
