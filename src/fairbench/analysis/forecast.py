@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean, variance
 
+from fairbench.analysis.comparison.looks import design_of
+from fairbench.analysis.comparison.size_trends import detectable_trends
 from fairbench.analysis.results import Results, collect
+from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.study.measured import Preflight, trial_seconds
 from fairbench.study.plan import Lookup, ResolvedSuite, typical_trial
 from fairbench.suites.schema import Suite
@@ -55,9 +58,6 @@ class Forecast:
 def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
     """The forecast of each arena; the seeds with a record give the spread."""
     results = collect(preflight.study, lookup)
-    # it imports scipy, which `fairbench status` does not need
-    from fairbench.analysis.comparison.size_trends import detectable_trends
-
     trends = detectable_trends(results)
     return [_forecast(preflight, x, results, *trends.get(x, (None, None))) for x in preflight.study.suite.arenas]
 
@@ -65,10 +65,6 @@ def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
 def _forecast(
     preflight: Preflight, arena: str, results: Results, trend: float | None, trend_spread: float | None
 ) -> Forecast:
-    # they import scipy, which `fairbench status` does not need
-    from fairbench.analysis.comparison.looks import design_of
-    from fairbench.analysis.statistics.power import minimum_detectable_effect
-
     study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
     names = suite.optimizers_of(arena)
@@ -104,8 +100,6 @@ def expected_seeds(suite: Suite) -> dict[float, float]:
 
     A difference is one from the baseline, in the standard deviations of the suite's test.
     """
-    from fairbench.analysis.comparison.looks import design_of
-
     level = suite.alpha / max(len(suite.compared), 1)
     return {effect: design_of(suite).expected_seeds(effect, level, suite.final.test) for effect in EFFECTS}
 

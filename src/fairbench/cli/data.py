@@ -10,6 +10,9 @@ from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import PREPARED, DatasetConfig, configs_of, dataset_config
+from fairbench.data.preparation.hub import local_files
+from fairbench.data.preparation.locate import PrepareOptions, local_archives
+from fairbench.data.prepared import read_folder
 from fairbench.suites.loader import load_suite
 
 INTACT = "intact"
@@ -38,8 +41,7 @@ def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
 
 def prepare_datasets(options: argparse.Namespace) -> int:
     """`fairbench data download` and `fairbench data prepare`."""
-    from fairbench.data.preparation.locate import PrepareOptions
-    from fairbench.data.preparation.prepare import prepare
+    from fairbench.data.preparation.prepare import prepare  # slow to import
 
     configs = chosen_configs(options)
     if not configs:
@@ -76,8 +78,6 @@ def verify(options: argparse.Namespace) -> int:
 
 def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
     """The state of a prepared folder and what to do about it; without a config its manifest says what it is."""
-    from fairbench.data.prepared import read_folder
-
     try:
         prepared = read_folder(folder)
         manifest = prepared.manifest
@@ -125,8 +125,6 @@ class Datasets:
 
 
 def _archive_lines(config: DatasetConfig, data_root: Path) -> list[str]:
-    from fairbench.data.preparation.locate import local_archives
-
     local = {file.name: file.path for file in local_archives(config, data_root)}
     return [
         f"{archive.name}{f' ({format_bytes(archive.size)})' if archive.size else ''} "
@@ -136,8 +134,6 @@ def _archive_lines(config: DatasetConfig, data_root: Path) -> list[str]:
 
 
 def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
-    from fairbench.data.preparation.hub import local_files
-
     files, missing = local_files(config, hub_root)
     incomplete = f", {', '.join(missing)} missing" if missing else ""
     state = f"{len(files)} files there{incomplete}" if files else "not there"
@@ -146,8 +142,6 @@ def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
 
 def prepared_line(folder: Path) -> str:
     """The state of a folder of prepared data, in a line."""
-    from fairbench.data.prepared import read_folder
-
     if not folder.exists():
         return "no"
     try:

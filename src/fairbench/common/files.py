@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -27,12 +27,6 @@ def write_atomically(path: Path, content: Content) -> None:
         for part in [content] if isinstance(content, str | bytes) else content:
             # A path that is not UTF-8 has characters that cannot be encoded.
             file.write(part.encode(errors="backslashreplace") if isinstance(part, str) else part)
-
-
-def write_files(folder: Path, contents: Mapping[str, Content]) -> None:
-    """Write the files of a folder atomically, one after the other, by their names."""
-    for name, content in contents.items():
-        write_atomically(folder / name, content)
 
 
 @contextmanager

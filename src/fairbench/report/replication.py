@@ -12,6 +12,7 @@ from fairbench.analysis.published.replication import ValueRow, VerdictRow, gaps,
 from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import NONE, p_value, rate, some
+from fairbench.common.grouping import grouped
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.view import ARM, Column, aligned, answers, differences, means, numbers, words
 from fairbench.study.history import changes
@@ -172,12 +173,9 @@ def in_words(direction: str | None, significant: bool | None) -> str:
 
 def _not_compared(found: Replication) -> str:
     """The names that only one side has, and the comparisons that the study cannot test yet."""
-    results = found.analyses.results
-    arms = {(arm.arena, arm.optimizer) for arm in results.arms}
-    untested: dict[str, list[str]] = {}
-    for row in found.verdicts:
-        if row.agree is None and {(row.arena, row.optimizer), (row.arena, row.baseline)} <= arms:
-            untested.setdefault(row.note, []).append(f"{row.arena} {row.metric} against {row.baseline}")
+    results, missing = found.analyses.results, [row for row in found.verdicts if row.agree is None]
+    both = [x for x in missing if {(x.arena, x.optimizer), (x.arena, x.baseline)} <= results.by_name.keys()]
+    untested = grouped((x.note, f"{x.arena} {x.metric} against {x.baseline}") for x in both)
     parts = [f"not tested, since {note}: {', '.join(where)}" for note, where in untested.items()]
     parts = gaps(found.publication, results) + parts
     return f"{'; '.join(parts)}." if parts else ""

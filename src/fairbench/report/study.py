@@ -10,7 +10,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.common.errors import attempted
-from fairbench.common.files import Content, remove, write_files
+from fairbench.common.files import Content, remove, write_atomically
 from fairbench.common.reading import read_text
 from fairbench.report.document import Document
 from fairbench.report.figures.canvas import Drawing, figure_options, not_drawn
@@ -89,7 +89,7 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     """
     report = study_report(Analyses(history, lookup))
     data = report.write_data(directory)  # before the figures, which take longer
-    write_files(directory, {DICTIONARY: data_package(report.source.suite, data)})
+    write_atomically(directory / DICTIONARY, data_package(report.source.suite, data))
     report.files.append(directory / DICTIONARY)
     report.figures = draw_figures(report.source)
     shown: dict[str, Content] = {f"tables/{name}.tex": to_latex(table) for name, table in report.tables.items()}
@@ -100,7 +100,8 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     earlier = {x for x in listing.splitlines() if MADE.fullmatch(x)} if isinstance(listing, str) else set()
     shown[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *shown, LISTING, PAGE))
     shown[PAGE] = render_page(report)
-    write_files(directory, shown)
+    for name, content in shown.items():
+        write_atomically(directory / name, content)
     for name in earlier - {*data, *shown}:
         remove(directory / name)
     report.files += [directory / name for name in shown]

@@ -18,7 +18,7 @@ from test_tables import NEEDS_TEX, complaints
 
 from fairbench.analysis.comparison.controls import contributions
 from fairbench.analysis.cost import costs
-from fairbench.common.files import write_files
+from fairbench.common.files import write_atomically
 from fairbench.report import study as report
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, figure_options, finished
@@ -118,7 +118,8 @@ def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(m
             assert min(map(float, re.findall(r"font-size: ([\d.]+)px", text))) >= 7
             assert "sans-serif" in text
             assert ("ViT" in text) == ("_gpt_" not in name)  # a panel's file has nothing of the others
-    write_files(tmp_path, files)
+    for name, content in files.items():
+        write_atomically(tmp_path / name, content)
     includes = "\n\n".join(rf"\noindent\includegraphics{{{tmp_path / name}}}" for name in files if "3.3in.pdf" in name)
     assert complaints(tmp_path, rf"\hsize=3.3in {includes}") == []
 

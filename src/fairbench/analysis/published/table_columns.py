@@ -9,6 +9,7 @@ from fairbench.analysis.published.table_numbers import is_lost, is_number
 from fairbench.analysis.published.table_reading import Row, Sheet
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.formatting import plural, some
+from fairbench.common.grouping import grouped
 
 ROLES: Mapping[str, Sequence[str]] = {
     "arena": ("arena", "workload", "task", "dataset", "benchmark", "problem", "env", "environment", "env_id", "table"),
@@ -266,9 +267,8 @@ def _check_runs(sheet: Sheet, roles: Roles, columns: Iterable[str]) -> None:
     """Refuse runs without seeds that differ in what may be an arena, a seed or a setting."""
     of = roles.get("optimizer", [])
     for column in columns:
-        seen: dict[tuple[str, ...], list[str]] = {}
-        for row in sheet.rows:
-            seen.setdefault(tuple(row.cells[c] for c in (*of, *roles.get("arena", ()))), []).append(row.cells[column])
+        key = (*of, *roles.get("arena", ()))
+        seen = grouped((tuple(row.cells[c] for c in key), row.cells[column]) for row in sheet.rows)
         once = not _is_numeric(sheet, column) or all(len(set(x)) == len(x) for x in seen.values())
         crossed = once and len(seen) > 1 and len({frozenset(x) for x in seen.values()}) == 1
         if any(len(set(x)) > 1 for x in seen.values()) and (crossed or VARIED.fullmatch(plain_name(column))):

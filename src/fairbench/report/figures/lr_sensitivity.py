@@ -9,6 +9,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
 from fairbench.common.formatting import number, plural, rate
+from fairbench.common.grouping import grouped
 from fairbench.report.figures.canvas import Drawing, finished, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import line_panels
@@ -81,10 +82,7 @@ def _searched(suite: Suite, scaled: bool) -> str:
 
 
 def _values(runs: Iterable[Run], metric: str) -> Values:
-    values: dict[Setting, list[Any]] = {}
-    for run in runs:
-        assert run.setting is not None
-        values.setdefault(run.setting, []).append(run.metric("val", metric))
+    values: dict[Setting, list[Any]] = grouped((run.setting, run.metric("val", metric)) for run in runs if run.setting)
     return {setting: seeds for setting, seeds in values.items() if None not in seeds}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results, Run
 from fairbench.common.formatting import rate
+from fairbench.common.grouping import grouped
 from fairbench.report.document import Output, Section
 from fairbench.report.render.parquet import RECORDS, RecordTable, record_table
 from fairbench.report.table import SEARCHED, Table, csv_line, names_of
@@ -196,11 +197,9 @@ def _outcome(run: Run) -> str:
 
 def _tracebacks(analyses: Analyses) -> Iterator[tuple[str, str]]:
     """Each traceback with its trials, since many trials may fail for the same reason."""
-    trials: dict[str, list[str]] = {}
-    for run in analyses.results.select(lambda run: run.error is not None):
-        name = f"{run.arena} {run.optimizer}, {run.stage}, learning rate {rate(run.lr)}, seed {run.seed}"
-        trials.setdefault(run.error.traceback if run.error else "", []).append(name)
-    for traceback, (first, *others) in trials.items():
+    trials = grouped((run.error.traceback, run) for run in analyses.results.select(lambda _: True) if run.error)
+    for traceback, (x, *others) in trials.items():
+        first = f"{x.arena} {x.optimizer}, {x.stage}, learning rate {rate(x.lr)}, seed {x.seed}"
         yield first + (f" and {len(others)} more with the same traceback" if others else ""), traceback
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fairbench.analysis.seeds import seeds_needed
 from fairbench.common.console import text_table
-from fairbench.common.formatting import rate
+from fairbench.common.formatting import rate, some
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import damaged_statuses
@@ -27,8 +27,6 @@ from fairbench.study.snapshot import Snapshot, read_plans
 
 REFRESH_SECONDS = 1.5
 """Seconds between two reads of the directory."""
-NAMED = 4
-"""Most drivers that are named; each running trial names its driver, too."""
 
 
 def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None]]:
@@ -105,8 +103,7 @@ class StudyStatus:
     def __rich__(self) -> Group:
         parts: list[RenderableType] = [status_table(self.arms), self.summary]
         if len(self.drivers) > 1:
-            more = f" and {len(self.drivers) - NAMED} more" if len(self.drivers) > NAMED else ""
-            parts.append(f"{len(self.drivers)} drivers: {', '.join(self.drivers[:NAMED])}{more}")
+            parts.append(f"{len(self.drivers)} drivers: {some(self.drivers)}")
         if self.running:
             parts.append(trials_table(self.running, self.now))
         return Group(*parts, *(Text(message, "yellow") for message in self.damaged))
