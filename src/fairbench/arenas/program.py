@@ -21,7 +21,6 @@ FOLDER = "FAIRBENCH_TRIAL"
 ABOUT = "trial.json"
 """The file of that folder that describes the trial."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-HASH_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def code_of(options: ProgramOptions) -> dict[str, str]:
     sources = [word for word in others if "{" not in word and Path(word).is_file()]
     own = [first] if _is_script(first) else []
     files = [*own, *sources, *(matched(options.code, "code") if options.code else _known_files(sources))]
-    return {Path(file).as_posix(): content_hash([file])[:HASH_DIGITS] for file in sorted(set(files))}
+    return {Path(file).as_posix(): content_hash([file])[:16] for file in sorted(set(files))}
 
 
 def _is_script(word: str) -> bool:

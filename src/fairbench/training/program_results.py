@@ -18,22 +18,13 @@ class WrongResults(Exception):
     """What a program reported is no result; the message names file, line and the way out."""
 
 
-BLOCK = 1 << 15
-"""Bytes of a block of a log of LevelDB."""
 Row = tuple[str, Mapping[str, Any]]
 """Where something was reported, and the values by their names in the file."""
-Sizes = Mapping[str, int]
-"""Bytes of each file when an attempt of a trial began."""
 
 
 @dataclass
 class Reported:
-    """The values that a program has reported, by keys and steps.
-
-    Attributes:
-        names: all names in its files.
-        restarted: whether a later attempt began from the start.
-    """
+    """What a program has reported: values by keys and steps, all names in its files, and whether it began again."""
 
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
@@ -62,34 +53,38 @@ class Reported:
         return all(math.isfinite(value) for column in self.values.values() for value in column.values())
 
 
-def read_reported(folder: Path, options: ProgramOptions, attempts: Sequence[Sizes], ended: bool = True) -> Reported:
+def read_reported(
+    folder: Path, options: ProgramOptions, attempts: Sequence[Mapping[str, int]], ended: bool = True
+) -> Reported:
     """The values in the files that an arena names, in the folder of a trial.
 
     A trial that was interrupted has several attempts. What an attempt reports takes the place of what earlier ones had
     reported after its first step, and of the same values at that step: one that has only to evaluate reports no loss of
     training. `attempts` has the sizes of the files when each began. While the program runs, the last line may still be
-    written.
+    written. Several files of an attempt may not contradict each other.
     """
     reported = Reported()
-    files = sorted(folder.glob(options.results), key=lambda file: (file.stat().st_mtime_ns, file.name))
-    for number, part in enumerate(part for file in files for part in _parts(file, folder, attempts, ended)):
-        _add(reported, _checked(part, options.names, reported.names), is_first=number == 0)
+    of_files = [_parts(file, folder, attempts, ended) for file in sorted(folder.glob(options.results))]
+    for of_attempt in zip(*of_files, strict=True):
+        found: dict[str, dict[int, float]] = {}
+        for rows in of_attempt:
+            _check(rows, options.names, reported.names, found)
+        _add(reported, found)
     return reported
 
 
-def _add(reported: Reported, part: Mapping[str, dict[int, float]], is_first: bool) -> None:
+def _add(reported: Reported, part: Mapping[str, dict[int, float]]) -> None:
     """Add what an attempt reported, in place of what others had reported."""
     first = min((step for column in part.values() for step in column), default=math.inf)
     earliest = min((step for column in reported.values.values() for step in column), default=math.inf)
-    reported.restarted |= not is_first and first <= earliest < math.inf
+    reported.restarted |= first <= earliest < math.inf
     for key in reported.values.keys() | part.keys():
         kept = {step: value for step, value in reported.values.get(key, {}).items() if step <= first}
         reported.values[key] = {**kept, **part.get(key, {})}
 
 
-def _checked(rows: Iterator[Row], names: Mapping[str, str], seen: set[str]) -> dict[str, dict[int, float]]:
-    """The values of one attempt; steps rise, and each value is reported once. All names that it has are added."""
-    found: dict[str, dict[int, float]] = {}
+def _check(rows: Iterator[Row], names: Mapping[str, str], seen: set[str], found: dict[str, dict[int, float]]) -> None:
+    """Add the rows of a file in an attempt to what others have; steps rise, and each value is reported once."""
     last = 0
     for where, row in rows:
         seen.update(row)
@@ -108,7 +103,6 @@ def _checked(rows: Iterator[Row], names: Mapping[str, str], seen: set[str]) -> d
                 both = f"{names[key]} at step {last} is {number:g}, and was {column[last]:g}"
                 raise WrongResults(f"{where}: {both}; do two processes report? let one do it")
             column[last] = number
-    return found
 
 
 def _number(where: str, name: str, value: Any) -> float:
@@ -119,13 +113,13 @@ def _number(where: str, name: str, value: Any) -> float:
     raise WrongResults(f"{where}: {name} must be a number, got {value!r:.80}")
 
 
-def _parts(file: Path, folder: Path, attempts: Sequence[Sizes], ended: bool) -> Iterator[Iterator[Row]]:
-    """The rows of a file, those of each attempt apart; an attempt that was killed may have left half a line."""
+def _parts(file: Path, folder: Path, attempts: Sequence[Mapping[str, int]], ended: bool) -> list[Iterator[Row]]:
+    """The rows of a file in each attempt; one that was killed may have left half a line."""
     name = str(file.relative_to(folder))
-    if "tfevents" in file.name:
-        yield _tensorboard(file)
-    elif file.suffix == ".wandb":
-        yield _wandb(file)
+    parts: list[Iterator[Row]] = []
+    if "tfevents" in file.name or file.suffix == ".wandb":  # such a file is of one attempt
+        parts = [iter(())] * sum(name in sizes for sizes in attempts)
+        parts.insert(0, _wandb(file) if file.suffix == ".wandb" else _tensorboard(file))
     else:
         content = file.read_bytes()
         begins = [x for sizes in attempts if (x := sizes.get(name, 0)) <= len(content)] or [0]
@@ -136,8 +130,9 @@ def _parts(file: Path, folder: Path, attempts: Sequence[Sizes], ended: bool) -> 
             text = content[begin:end].decode(errors="replace")
             if end < len(content) or not ended:
                 text = text[: text.rfind("\n") + 1]
-            yield _csv(name, text, line, names) if names else _json_lines(name, text, line)
+            parts.append(_csv(name, text, line, names) if names else _json_lines(name, text, line))
             line += content[begin:end].count(b"\n")
+    return [*[iter(())] * (len(attempts) - len(parts)), *parts]
 
 
 def _json_lines(name: str, text: str, first: int) -> Iterator[Row]:
@@ -199,7 +194,7 @@ def _log_records(content: bytes, start: int) -> Iterator[bytes]:
     """
     offset, pieces = 0, list[bytes]()
     while offset + 7 <= len(content):
-        left = BLOCK - (start + offset) % BLOCK
+        left = 32_768 - (start + offset) % 32_768
         length, kind = int.from_bytes(content[offset + 4 : offset + 6], "little"), content[offset + 6]
         if left < 7 or kind == 0:  # padding
             offset += left

@@ -54,6 +54,16 @@ def test_a_later_attempt_replaces_what_an_earlier_one_reported(tmp_path):
     assert read(tmp_path, attempts=({}, {"metrics.jsonl": len(killed)})).restarted
 
 
+def test_files_of_two_processes_contradict_each_other_and_those_of_two_attempts_do_not(tmp_path):
+    options = ProgramOptions("x", {"loss": "min"}, results="*.jsonl")
+    for number, value in enumerate((2.0, 3.0)):
+        (tmp_path / f"{number}.jsonl").write_text(rows({"step": 1, "train/loss": value}))
+    size = (tmp_path / "0.jsonl").stat().st_size
+    assert read(tmp_path, options, ({}, {"0.jsonl": size})).values == {"train/loss": {1: 3.0}}
+    with pytest.raises(WrongResults, match=r"1\.jsonl, line 1: train/loss at step 1 is 3, and was 2; do two processes"):
+        read(tmp_path, options)
+
+
 def test_an_attempt_that_has_only_to_evaluate_keeps_the_last_loss_of_training(tmp_path):
     trained = rows(*TRAINED)
     (tmp_path / "metrics.jsonl").write_text(trained + rows({"step": 2, "val/loss": 1.5}))
