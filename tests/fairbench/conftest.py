@@ -10,7 +10,8 @@ import pytest
 from hypothesis import Phase, settings
 from tiny import TINY, Finished, run_here, study_of, write_tiny
 
-import fairbench.api.study  # noqa: F401  # before a test patches what it imports, which would stay
+import fairbench as fb
+import fairbench.api.study  # before a test patches what it imports, which would stay
 from fairbench.cli.main import main
 from fairbench.common.imports import entry_points
 from fairbench.contract import run_checks
@@ -120,6 +121,17 @@ def tiny_folder(tiny_file, monkeypatch):
     monkeypatch.chdir(tiny_file.parent)
     monkeypatch.syspath_prepend(tiny_file.parent)
     return tiny_file.parent
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory):
+    """A folder with the tiny suite, its optimizers and the study results/mine."""
+    folder = tmp_path_factory.mktemp("run")
+    write_tiny(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        fb.run("tiny.toml", "results/mine", workers=2, progress=False)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.xdist_group("servers")
 
 
 @pytest.fixture(scope="module")
-def written(folder):
+def written(tiny_run):
     """The report's files."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+        patch.chdir(tiny_run)
         return fb.open("results/mine").report().path.parent.resolve()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from documented import every_command
 from fabricated import sealed, stored
-from tiny import TINY, write_tiny
+from tiny import TINY
 
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
@@ -33,18 +33,6 @@ pytestmark = [
 
 HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "1"]
 """The tiny suite, one trial at a time."""
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    """The output of the tiny suite, for tests that continue in a copy."""
-    folder = tmp_path_factory.mktemp("ran")
-    write_tiny(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
-        assert main(HERE) == 0
-    return folder / "out"
 
 
 def test_a_whole_study_with_a_user_optimizer(finished, tmp_path):
@@ -71,8 +59,8 @@ def test_a_failed_trial_sets_the_exit_code_and_is_run_again_and_names_are_no_mar
     command("report", "out", code=1)
 
 
-def test_damaged_files_are_named_and_the_rest_continues(ran, tiny_folder, command):
-    shutil.copytree(ran, tiny_folder / "out")
+def test_damaged_files_are_named_and_the_rest_continues(tiny_run, tiny_folder, command):
+    shutil.copytree(tiny_run / "results/mine", tiny_folder / "out")
     config = tiny_folder / "out" / "config.json"
     good = config.read_text()
     for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprint"', '"fingerprints"')):
@@ -213,12 +201,13 @@ for words in ("--help", "list", "run --help", "data --help", "compare --help", "
 """
 
 
-def test_help_lists_and_the_status_load_no_heavy_library(ran):
-    done = subprocess.run([sys.executable, "-c", LIGHT.format(study=ran)], capture_output=True, text=True)
+def test_help_lists_and_the_status_load_no_heavy_library(tiny_run):
+    program = LIGHT.format(study=tiny_run / "results/mine")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_changed_plan_is_reported(ran, tiny_folder, command, capsys):
+def test_a_changed_plan_is_reported(tiny_run, tiny_folder, command, capsys):
     suite, plan = tiny_folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
     assert main([*plan, "--device", "cpu"]) == 0
     shown, progress = capsys.readouterr()
@@ -226,7 +215,7 @@ def test_a_changed_plan_is_reported(ran, tiny_folder, command, capsys):
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps" in shown
     assert "10 trials; about 0:" in shown
     assert not (tiny_folder / "out").exists()
-    shutil.copytree(ran, tiny_folder / "out")
+    shutil.copytree(tiny_run / "results/mine", tiny_folder / "out")
     assert "4 final trials have a record already" in command(*plan, "--freeze", code=2)
     suite.write_text(suite.read_text().replace("margin = 0.02", "margin = 0.5"))
     shown = command(*HERE)
@@ -235,7 +224,7 @@ def test_a_changed_plan_is_reported(ran, tiny_folder, command, capsys):
     assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
 
 
-def test_a_frozen_plan_accepts_no_change(ran, tiny_folder, command):
+def test_a_frozen_plan_accepts_no_change(tiny_run, tiny_folder, command):
     assert "frozen in out: sha256 " in command("plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze")
     command("status", "out", "--exit-code", code=1)
     suite = tiny_folder / "tiny.toml"
@@ -244,7 +233,8 @@ def test_a_frozen_plan_accepts_no_change(ran, tiny_folder, command):
     assert "frozen, but this run would change\n  suite.final.seeds: [1, 2] -> [1, 2, 3]" in command(*HERE, code=2)
     assert list((tiny_folder / "out" / "trials").iterdir()) == []
     suite.write_text(good)
-    shutil.copytree(ran / "trials", tiny_folder / "out" / "trials", dirs_exist_ok=True)  # from another run
+    trials = tiny_run / "results/mine/trials"  # from another run
+    shutil.copytree(trials, tiny_folder / "out" / "trials", dirs_exist_ok=True)
     assert "Frozen plan: Declared 20" in command(*HERE)
 
 
