@@ -78,6 +78,7 @@ def contenders(on: str, name: str) -> list[Contender]:
     plain["cpu", "ViT-Tiny"] = 1.10
     peers = [(module, name) for module, names in PEERS.items() if find_spec(module) for name in names]
     return [
+        Contender("AdamW", lambda params: AdamW(params, LR).step, 28),
         Contender("AdamW(foreach=True)", lambda params: AdamW(params, LR, foreach=True).step, 28),
         Contender("PsiLogic", _psilogic, ahead, targets=plain),
         _contender_of_groups("lr", ahead),
