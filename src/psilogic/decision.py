@@ -107,8 +107,10 @@ def decide(
         found_inf: if it is above 0, all scalars stay as they are.
         observed: whether something observes the decisions.
     """
-    factor = None if max_norm is None and grad_scale is None else common_factor(works, max_norm, grad_scale)
     works = [work for work in works if not work.decided]
+    if not works:
+        return
+    factor = None if max_norm is None and grad_scale is None else common_factor(works, max_norm, grad_scale)
     for work in works:
         if work.sums is not None:
             process(work, factor)
@@ -119,7 +121,7 @@ def decide(
         quiet = bucket.on_host and not observed and group["quantum_decay"] == 0
         if quiet:  # if nothing fires, its memory is all that the equations would change
             memory = observe(gn, gn < math.inf, memory, group["eps"])
-            quiet = not likely_to_fire(group, memory, work.t_detector).any()
+            quiet = not (gate(group, memory) & (work.t_detector > t_warm(group))).any()
         if not quiet:
             by_clock = by_clocks(group, work.step.t, work.t_detector)
             there: Any = [upload("step", x, bucket.device) if isinstance(x, Tensor) else x for x in by_clock]
@@ -174,15 +176,6 @@ def gate(group: dict[str, Any], memory: Chaos) -> Tensor:
         return torch.ge(memory.slow, group["chaos_tau"])
     threshold: Tensor = group["tau_scale"] * memory.slow
     return memory.fast > (threshold if memory.reference is None else threshold + group["eps"])
-
-
-def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> Tensor:
-    """Which tensors are likely to fire in a step, given the memory before it.
-
-    The fast EMA, once above the gate, needs several steps to fall below it. With the memory after the step, the result
-    is exact: the tensors that fire.
-    """
-    return gate(group, memory) & (t_detector > t_warm(group))
 
 
 def t_warm(group: dict[str, Any]) -> float:

@@ -270,7 +270,7 @@ class PsiLogic(Observable):
     def _step(self) -> None:
         """The step without the closure; all errors are raised before parameters or state change."""
         self.executed = Counter()
-        found_inf, grad_scale = (getattr(self, name, None) for name in ("found_inf", "grad_scale"))
+        found_inf, grad_scale = getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
         if not torch.compiler.is_compiling():
             check_changes(self.param_groups)
         buckets = collect(self, self._sharding, self._caches)

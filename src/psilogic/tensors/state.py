@@ -34,35 +34,35 @@ class Scalars:
     """
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[array[int], tuple[Tensor, Tensor | None] | None]] = {}
+        self._found: tuple[Any, ...] = (), (), {}  # names, addresses and, by name, what is found
         self._in_step: dict[str, tuple[Tensor, Tensor | None] | None] = {}  # what `read` found, for `write`
         self._captured: list[Any] = []  # graphs read it at each replay
         self._copies: list[Tensor] = []  # kernels read them
 
     def read(self, states: list[State], names: Sequence[str]) -> dict[str, Tensor]:
         """The named scalars of each state, each of shape (N,)."""
-        read, apart = {}, traced() or not states  # a compiler and autograd do not see memory that tensors share
-        for name in names:
-            if apart or (found := self._find(states, name)) is None:
-                read[name] = torch.stack([state[name] for state in states]) if states else torch.empty(0)
+        if traced() or not states:  # a compiler and autograd do not see memory that tensors share
+            return {name: torch.stack([x[name] for x in states]) if states else torch.empty(0) for name in names}
+        read = {}
+        for name, found in self._find(states, names).items():
+            if found is None:
+                read[name] = torch.stack([state[name] for state in states])
             else:
                 vector, positions = found
                 read[name] = vector if positions is None else vector.index_select(0, positions)
         return read
 
-    def places(self, states: list[State], bucket: Bucket) -> tuple[bool, list[array[int]]]:
-        """The addresses of each of the detector's scalars, in the dtypes of new states.
+    def places(self, states: list[State], bucket: Bucket) -> tuple[bool, array[int]]:
+        """The addresses of each of the detector's scalars, name after name, in the dtypes of new states.
 
         The first result is False if they are those of copies, since some do not share memory or have other dtypes.
         """
-        names = (*CLOCKS, *memory_names(bucket.group))
-        dtypes = [torch.float32] * len(CLOCKS) + [detector_dtype(bucket.params[0])] * (len(names) - len(CLOCKS))
-        found = [self._find(states, name) for name in names]
-        if all(x is not None and x[0].dtype == dtype for x, dtype in zip(found, dtypes, strict=True)):
-            return True, [self._found[name][0] for name in names]
-        values = zip(self.read(states, names).values(), dtypes, strict=True)
-        self._copies = [x.to(dtype) for x, dtype in values]
-        return False, [addresses(list(x.unbind())) for x in self._copies]
+        names, dtype = (*CLOCKS, *memory_names(bucket.group)), detector_dtype(bucket.params[0])
+        dtypes = [torch.float32] * len(CLOCKS) + [dtype] * (len(names) - len(CLOCKS))
+        if [x and x[0].dtype for x in self._find(states, names).values()] == dtypes:
+            return True, self._found[1]
+        self._copies = [x.to(dtype) for x, dtype in zip(self.read(states, names).values(), dtypes, strict=True)]
+        return False, addresses([x for copy in self._copies for x in copy.unbind()])
 
     def write(self, states: list[State], scalars: dict[str, Tensor]) -> None:
         """Set scalars that were read in this step; they may be vectors of `read` that were changed in place."""
@@ -83,16 +83,17 @@ class Scalars:
             else:
                 torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
-    def _find(self, states: list[State], name: str) -> tuple[Tensor, Tensor | None] | None:
-        """The vector that the scalars are elements of and their positions in it, None for all; None without one."""
-        places, in_graph = addresses(states, name), states[0][name].is_cuda and capturing()
-        known = name in self._found and self._found[name][0] == places
+    def _find(self, states: list[State], names: Sequence[str]) -> dict[str, tuple[Tensor, Tensor | None] | None]:
+        """By name the vector that the scalars are elements of and their positions in it, None for all; or None."""
+        places = addresses([state[name] for name in names for state in states])
+        in_graph = capturing() and any(states[0][name].is_cuda for name in names)
+        known = self._found[0] == names and self._found[1] == places
         if not (known or in_graph):  # in a graph positions would have to be copied to the device
-            self._found[name] = places, _shared([state[name] for state in states])
-        self._in_step[name] = found = self._found[name][1] if known or not in_graph else None
-        if in_graph and found:
-            self._captured.append(found)
-        return found
+            self._found = names, places, {name: _shared([state[name] for state in states]) for name in names}
+        self._in_step = self._found[2] if known or not in_graph else dict.fromkeys(names)
+        if in_graph:
+            self._captured.append(self._in_step)
+        return self._in_step
 
 
 def _shared(scalars: list[Tensor]) -> tuple[Tensor, Tensor | None] | None:

@@ -32,7 +32,8 @@ def select(
         observed: whether something observes the decisions.
 
     Returns:
-        What this process updates of each bucket, and the function that decides: by torch's operations, or by kernels.
+        What this process updates of each bucket, early updates last, and the function that decides: by torch's
+        operations, or by kernels.
 
     Raises:
         RuntimeError: a group's `fused=True` can never be honored for any of its tensors; no state is started then.
@@ -59,16 +60,16 @@ def select(
         work.decided = work.early and not observed and work.bucket.group["chaos_scope"] == "tensor"
         if not work.early:
             decision.prepare(work)
-    return works, decision.decide
+    return sorted(works, key=lambda work: work.early), decision.decide
 
 
 def begin(works: list[Work], found_inf: Tensor | None) -> Tensor | None:
-    """Sum over the gradients of all tensors, also over the ranks that hold pieces of them; early updates come last.
+    """Sum over the gradients of all tensors, also over the ranks that hold pieces of them.
 
     Returns:
         GradScaler's `found_inf`, above 0 if any rank found an overflow.
     """
-    for work in sorted(works, key=lambda work: work.early):
+    for work in works:
         work.sums = work.execution.begin(work)
     split = {i: work.sums for i, work in enumerate(works) if work.bucket.ranks is not None}
     if split:

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
+from array import array
 from functools import partial
 from pathlib import Path
 
@@ -25,9 +26,8 @@ SETUP = (Path(__file__).parents[3] / "setup.py").read_text()
 FLAGS = ast.literal_eval(re.search(r"^FLAGS = (\[.*\])$", SETUP, re.MULTILINE)[1])
 SHAPES = [(1, 20_000), (700, 9), (), (5, 7, 3, 3), (0,), (2, 0)]
 KERNELS = ("row_sums", "update_", "process_and_update_", "cancel_")
-SUMS, UPDATE = "Tiiuu", "TTTTiiiiddddddddduudSSRRRdddd"
-"""The entries of tables: T the addresses of tensors, S and R of a number of each tensor, with 4 bytes or as in
-computations; i and d numbers of each tensor, u of each unit."""
+SUMS, UPDATE = "Tiiuu", "TTTTiiiiddddddddduudSddddd"
+"""The entries of tables: T addresses of tensors, S of scalars; i and d numbers of each tensor, u of each unit."""
 
 FIRES = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0}
 STEPS = 11
@@ -44,11 +44,14 @@ class Emulated:
         for name in KERNELS:
             setattr(self, name, partial(self.call, program, name))
 
-    def call(self, program, name, itemsize, threads, n, table):
+    def call(self, program, name, itemsize, threads, n, table, numbers):
         """As a kernel of module.cpp: the table has the address of each array, and that of tensors their addresses."""
         self.called.add(name)
         kinds = SUMS if name == "row_sums" else UPDATE
         pointers = struct.unpack(f"{len(kinds)}q", table)
+        repeated = [array("d", [x]) * n for x in array("d", numbers)]
+        following = iter(repeated)
+        pointers = [next(following).buffer_info()[0] if x == kernels.REPEATED else x for x in pointers]
 
         def integers(kind):
             return struct.unpack(f"{n}q", ctypes.string_at(pointers[kind], 8 * n))
@@ -60,11 +63,13 @@ class Emulated:
         for entry, (kind, pointer) in enumerate(zip(kinds, pointers, strict=True)):
             if kind == "T":
                 mine = [(at, itemsize * numel) for at, numel in zip(integers(entry), numels, strict=True)]
-            elif kind in "SR":
-                mine = [(at, 4 if kind == "S" else max(4, itemsize)) for at in (integers(entry) if pointer else ())]
+            elif kind == "S" and pointer:
+                count = 5 if ctypes.c_double.from_address(pointers[entry + 1]).value else 4
+                of_all = struct.unpack(f"{count * n}q", ctypes.string_at(pointer, 8 * count * n))
+                mine = [(at, 4 if i < 2 * n else max(4, itemsize)) for i, at in enumerate(of_all)]
             else:
                 mine = [(pointer, sizes[kind])] if pointer else []
-            message += struct.pack("2q", kind in "TSR" and bool(mine), len(mine))
+            message += struct.pack("2q", kind in "TS" and bool(mine), len(mine))
             message += b"".join(struct.pack("q", size) + ctypes.string_at(at, size) for at, size in mine)
             blocks += mine
         answer = subprocess.run([EMULATOR, program], input=message, capture_output=True, check=True).stdout

@@ -24,7 +24,8 @@ def early(works: list[Work]) -> list[bool]:
     with other parameters, gradients of works that are updated later, and gradients that quantum decay reads again.
     """
     admitted, params, elsewhere = [], [], []
-    for bucket, group, work in ((work.bucket, work.bucket.group, work) for work in works):
+    for work in works:
+        bucket, group = work.bucket, work.bucket.group
         whole = work.owned is bucket and bucket.ranks is None and group["max_grad_norm"] is None
         admitted.append(work.execution is execution and whole and bucket.by_unit and not group["maximize"])
     for work, admits in zip(works, admitted, strict=True) if any(admitted) else ():
@@ -40,24 +41,23 @@ def early(works: list[Work]) -> list[bool]:
 
 def begin(work: Work) -> Sums | None:
     """The sums over units, by torch's operations if another process updates some tensors; or the early update."""
-    bucket, group, (params, grads, *_) = work.bucket, work.bucket.group, work.tensors
+    bucket, group = work.bucket, work.bucket.group
     if work.owned is not bucket:
         return measure(bucket)
     if not work.early:
-        with_params = params if group["agc_clip"] > 0 else None
-        sums = kernels.unit_statistics(grads, with_params, bucket.units, group["grad_centralize"])
+        params = work.tensors.params if group["agc_clip"] > 0 else None
+        sums = kernels.unit_statistics(work.tensors.grads, params, bucket.units, group["grad_centralize"])
         return Sums(None if bucket.ranks is None else bucket.numel, *sums)
-    work.quiet, relative = _quiet(work), group["chaos_signal"] == "relative"
+    work.quiet = _quiet(work)
     in_place, scalars = bucket.cache.scalars.places(work.states, bucket)
     work.decided = work.decided and in_place
     work.waits = array("q", [0 if work.decided else 2]) * len(work.states)
-    tau = work.group["tau_scale" if group["adaptive_tau"] else "chaos_tau"]
-    rules = work.group["gamma"], t_warm(group), tau, group["adaptive_tau"]
-    detector = [*scalars, *rules] if relative else [*scalars, None, *rules]
-    work.norms = kernels.update_(
+    tau, signal = work.group["tau_scale" if group["adaptive_tau"] else "chaos_tau"], group["chaos_signal"]
+    detector = scalars, signal == "relative", work.group["gamma"], t_warm(group), tau, group["adaptive_tau"]
+    norms = kernels.update_(
         work.tensors, work.quiet, bucket.units, work.mean, work.scale, _by_rows(work), work.waits, detector
     )
-    work.decided = not any(work.waits)
+    work.decided, work.norms = not any(work.waits), torch.frombuffer(norms, dtype=torch.float64)
     if not work.decided and work.quiet.t is None:
         prepare(work)
     return None

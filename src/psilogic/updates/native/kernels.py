@@ -19,7 +19,8 @@ from psilogic.tensors.memory import addresses, uniform
 from psilogic.tensors.norms import Foreach
 from psilogic.updates.types import Tensors
 
-NO_DETECTOR = (None,) * 9
+NO_DETECTOR = (None,) * 6
+REPEATED = -1
 DTYPES = {torch.float32, torch.float64, torch.bfloat16}
 
 
@@ -76,7 +77,7 @@ def update_(
     by_rows: tuple[float, bool] | None = None,
     waits: Any = None,
     detector: Sequence[Any] = NO_DETECTOR,
-) -> Tensor:
+) -> "array[float]":
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
@@ -88,15 +89,14 @@ def update_(
         by_rows: the largest ratio of a unit's gradient norm to its parameter norm, 0 for any, and whether the mean of
             each row is subtracted in tensors with more than one dimension. Then mean and scale are results: each unit
             is summed just before it is updated, so that the second read is from cache.
-        waits: with a detector, a result for each tensor: 1 if it was only summed, because it is likely to fire; 2 if
-            torch's operations must decide, also where it was 2 before; otherwise 0. If all are 0, the scalars of the
-            states have their new values.
-        detector: how it decides, as `DetectorTables` in detector.h.
+        waits: with a detector, a result for each tensor: 1 if it was only summed, since it is likely to fire; 2 if
+            it may fire, or was 2 before; otherwise 0. If all are 0, the scalars of the states have their new values.
+        detector: as `DetectorTables` in detector.h.
 
     Returns:
-        The norm of each tensor's processed gradient, shape (N,), in float64; not if mean and scale are given.
+        The norm of each tensor's processed gradient; not if mean and scale are given.
     """
-    norms = torch.zeros(len(units), dtype=torch.float64, device="cpu")
+    norms = array("d", bytes(8 * len(units)))
     kernel, agc_clip, centered = kernels.update_, None, None
     if by_rows is not None:
         kernel, agc_clip = kernels.process_and_update_, by_rows[0]
@@ -124,16 +124,21 @@ def cancel_(
 def _run(kernel: Any, columns: Sequence[Foreach], units: list[int], entries: Sequence[Any]) -> None:
     """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arrays' addresses.
 
-    Those of tensors, their sizes and units, and the other entries of its table; 0 for None. A number is repeated.
+    Those of tensors, their sizes and units, and the other entries of its table; 0 for None, and REPEATED for a number,
+    which the kernel repeats for each tensor.
     """
-    tensors, n = columns[0], len(units)
+    tensors, places, numbers, kept = columns[0], [], [], []  # vectors must live until the kernel has returned
     of_tensors = [*map(addresses, columns), array("q", map(Tensor.numel, tensors)), array("q", units)]
-    # The kernel needs contiguous vectors, which must live until it has returned.
-    kept = [x if x is None or isinstance(x, array) else _vector(x, n) for x in (*of_tensors, *entries)]
-    places = [0 if x is None else x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0] for x in kept]
-    kernel(tensors[0].itemsize, torch.get_num_threads(), n, array("q", places).tobytes())
-
-
-def _vector(x: Tensor | float, n: int) -> "Tensor | array[float]":
-    """A vector without gaps, or a number for each of N tensors."""
-    return x.contiguous() if isinstance(x, Tensor) and x.ndim else array("d", [float(x)]) * n
+    for x in (*of_tensors, *entries):
+        if x is None:
+            places.append(0)
+        elif isinstance(x, array):
+            places.append(x.buffer_info()[0])
+        elif isinstance(x, Tensor) and x.ndim:
+            kept.append(x := x.contiguous())
+            places.append(x.data_ptr())
+        else:
+            places.append(REPEATED)
+            numbers.append(float(x))
+    table, repeated = array("q", places).tobytes(), array("d", numbers).tobytes()
+    kernel(tensors[0].itemsize, torch.get_num_threads(), len(units), table, repeated)

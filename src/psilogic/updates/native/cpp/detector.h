@@ -9,38 +9,40 @@
 
 namespace {
 
-struct DetectorTables {  // of each tensor
-    const Index *step;   // the address of a float in its state; null where the kernel knows nothing of the detector
-    const Index *chaos_start;            // likewise
-    const Index *fast, *slow, *reference;  // of numbers as in computations; the last one is null with a raw signal
-    const double *gamma, *t_warm;
+struct DetectorTables {
+    // The addresses of five or four scalars of each tensor, one after the other: step, chaos_start, chaos_fast,
+    // chaos_slow, chaos_ref, the last one with a relative signal. The first two are float, others as in computations.
+    const Index *scalars;  // null without a detector
+    const double *relative, *gamma, *t_warm;  // of each tensor
     const double *tau, *adaptive;  // tau_scale, by which chaos_slow is multiplied, or without that chaos_tau
 };
 
 template <class Real> struct Detector {
     const DetectorTables &tables;
+    const Index n;
     std::vector<double> t, fast, slow, reference;  // after the step
 
-    Detector(Index n, const DetectorTables &tables)
-        : tables(tables), t(n), fast(n), slow(n), reference(tables.reference ? n : 0) {
+    Detector(Index n, const DetectorTables &tables) : tables(tables), n(n), t(n), fast(n), slow(n), reference(n) {
         for (Index i = 0; i < n; ++i) {
-            t[i] = *at<float>(tables.step, i, 0) + 1;
-            fast[i] = *at<Real>(tables.fast, i, 0), slow[i] = *at<Real>(tables.slow, i, 0);
-            if (tables.reference) reference[i] = *at<Real>(tables.reference, i, 0);
+            t[i] = *scalar<float>(0, i) + 1;
+            fast[i] = *scalar<Real>(2, i), slow[i] = *scalar<Real>(3, i);
+            if (tables.relative[i]) reference[i] = *scalar<Real>(4, i);
         }
     }
+
+    template <class T> T *scalar(Index k, Index i) const { return at<T>(tables.scalars, k * n + i, 0); }
 
     // Without the margin of a relative signal: torch's operations decide about a tensor that may fire.
     bool may_fire(Index i) const {
         const bool spikes = tables.adaptive[i] ? fast[i] > tables.tau[i] * slow[i] : slow[i] >= tables.tau[i];
-        return spikes && t[i] - *at<float>(tables.chaos_start, i, 0) > tables.t_warm[i];
+        return spikes && t[i] - *scalar<float>(1, i) > tables.t_warm[i];
     }
 
     // Returns whether gn is finite; otherwise nothing is remembered of it.
     bool observe(Index i, double gn, double eps) {
         if (!(gn < std::numeric_limits<double>::infinity())) return false;
-        const bool starts = tables.reference && reference[i] == 0;
-        if (tables.reference) {
+        const bool starts = tables.relative[i] && reference[i] == 0;
+        if (tables.relative[i]) {
             reference[i] = starts ? gn : 0.99 * reference[i] + 0.01 * gn;
             gn /= reference[i] + eps;
         }
@@ -50,10 +52,10 @@ template <class Real> struct Detector {
     }
 
     void write() const {
-        for (Index i = 0; i < static_cast<Index>(t.size()); ++i) {
-            *at<float>(tables.step, i, 0) = t[i];
-            *at<Real>(tables.fast, i, 0) = fast[i], *at<Real>(tables.slow, i, 0) = slow[i];
-            if (tables.reference) *at<Real>(tables.reference, i, 0) = reference[i];
+        for (Index i = 0; i < n; ++i) {
+            *scalar<float>(0, i) = t[i];
+            *scalar<Real>(2, i) = fast[i], *scalar<Real>(3, i) = slow[i];
+            if (tables.relative[i]) *scalar<Real>(4, i) = reference[i];
         }
     }
 };

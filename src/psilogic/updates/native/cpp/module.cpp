@@ -43,19 +43,34 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
 
 // Each function gets the size of an element (2 is bfloat16), threads, tensors, and the addresses of its tables. It runs
 // without Python's global lock.
+// An entry of a table that stands for a number of all tensors, the next one of those that are given.
+const Index REPEATED = -1;
+
 template <class Tables>
 PyObject *run(PyObject *arguments, Kernel<Tables> of_bfloat16, Kernel<Tables> of_float, Kernel<Tables> of_double) {
     int itemsize, threads;
     long long n;
-    const char *bytes;
-    Py_ssize_t size;
+    const char *table, *numbers;
+    Py_ssize_t size, bytes;
     Tables tables;
-    if (!PyArg_ParseTuple(arguments, "iiLy#", &itemsize, &threads, &n, &bytes, &size)) return nullptr;
+    if (!PyArg_ParseTuple(arguments, "iiLy#y#", &itemsize, &threads, &n, &table, &size, &numbers, &bytes)) return nullptr;
     if (size != sizeof tables) {
         PyErr_Format(PyExc_ValueError, "a table of %zd bytes, not %zd", size, sizeof tables);
         return nullptr;
     }
-    std::memcpy(&tables, bytes, sizeof tables);
+    std::array<Index, sizeof tables / sizeof(Index)> entries;
+    std::memcpy(entries.data(), table, sizeof tables);
+    std::vector<double> repeated(bytes / sizeof(double) * n);
+    double *next = repeated.data();
+    for (Index &entry : entries)
+        if (entry == REPEATED) {
+            double number;
+            std::memcpy(&number, numbers, sizeof number);
+            std::fill_n(next, n, number);
+            entry = reinterpret_cast<Index>(next);
+            next += n, numbers += sizeof number;
+        }
+    std::memcpy(&tables, entries.data(), sizeof tables);
     for (const Index *tensors : tables.columns())
         if (!in_memory(n, tensors, tables.numels)) return nullptr;
     const auto kernel = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;

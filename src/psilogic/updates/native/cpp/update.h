@@ -196,11 +196,12 @@ template <class T> void any_update(Index n, unsigned threads, const UpdateTables
         (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables);
 }
 
-// An update with a detector. A tensor waits (1) if it is likely to fire, or if its decay leaves too little to correct.
-// It is noted (2) if it may fire without that. If there is none of either kind, the scalars of all states are written.
+// An update with a detector. A tensor waits (1) if it is likely to fire: the fast EMA, once above the gate, needs several
+// steps to fall below it. One whose decay leaves too little to correct waits too. Another one is noted (2) if it may fire.
+// If there is none of either kind, the scalars of all states are written.
 template <class T, Kernel<UpdateTables> UPDATE>
 void with_detector(Index n, unsigned threads, const UpdateTables &given) {
-    if (!given.detector.step) return UPDATE(n, threads, given);
+    if (!given.detector.scalars) return UPDATE(n, threads, given);
     UpdateTables tables = given;
     Detector<Computed<T>> detector(n, tables.detector);
     tables.t = detector.t.data();
