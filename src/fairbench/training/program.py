@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ class ProgramFailed(Exception):
 def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRecord:
     """The record of a training program that ended with a result, or with one that is not finite.
 
-    Its folder, which is named after the trial in that of the checkpoints, is kept until the trial has a record.
+    Its folder is kept until the trial has a record; at a place without checkpoints it is a temporary one.
 
     Raises:
         Paused: this process received SIGTERM, and so did the program.
@@ -60,17 +61,18 @@ def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRec
     planned, now = dict(spec.arena.code), code_of(options)
     if changed := [file for file in {**planned, **now} if planned.get(file) != now.get(file)]:
         raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
-    folder = Path(place.checkpoints).resolve() / spec.id
-    folder.mkdir(parents=True, exist_ok=True)
-    end_marked(FOLDER, str(folder))  # left over from a driver that was killed
-    attempts = _begin_attempt(spec, folder, options, place)
-    look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
-    _run(command(options, values(spec, folder)), folder, place, options, look)
-    seconds = time.monotonic() - began
-    reported = read_reported(folder, options, attempts)
-    if reported.restarted:
-        say("the trial restarted with its first step: the program does not resume from its own checkpoint")
-    return _record(spec, place, options, reported, Evidence.read(folder), seconds)
+    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
+        folder = Path(place.checkpoints or temporary).resolve() / spec.id
+        folder.mkdir(parents=True, exist_ok=True)
+        end_marked(FOLDER, str(folder))  # left over from a driver that was killed
+        attempts = _begin_attempt(spec, folder, options, place)
+        look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
+        _run(command(options, values(spec, folder)), folder, place, options, look)
+        seconds = time.monotonic() - began
+        reported = read_reported(folder, options, attempts)
+        if reported.restarted:
+            say("the trial restarted with its first step: the program does not resume from its own checkpoint")
+        return _record(spec, place, options, reported, Evidence.read(folder), seconds)
 
 
 def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
@@ -135,8 +137,8 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
     if process.returncode:
         code = process.returncode
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        kept = Path(place.checkpoints) / folder.name / OUTPUT
-        raise ProgramFailed(f"the program ended with {how}; the end of its output, which is {kept}:\n{_end_of(kept)}")
+        kept = f", which is {Path(place.checkpoints) / folder.name / OUTPUT}" if place.checkpoints else ""
+        raise ProgramFailed(f"the program ended with {how}; the end of its output{kept}:\n{_end_of(folder / OUTPUT)}")
 
 
 def _environment(folder: Path, place: Place, options: ProgramOptions) -> dict[str, str]:

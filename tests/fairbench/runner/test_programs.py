@@ -223,8 +223,8 @@ def gpt(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt, tmp_path):
-    arena, program = trial(gpt[0]), program_trial(gpt[1], Place(checkpoints=str(tmp_path)), lambda step, loss: None)
+def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
+    arena, program = trial(gpt[0]), program_trial(gpt[1], Place(), lambda step, loss: None)
     assert program.details == arena.details
     for part in ("final", "parameters", "path_length", "steps"):
         assert getattr(program.result, part) == getattr(arena.result, part)
@@ -234,11 +234,11 @@ def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", ["", pytest.param(" --fsdp", marks=pytest.mark.soak)])
-def test_two_processes_give_the_losses_of_one(gpt, tmp_path, more):
+def test_two_processes_give_the_losses_of_one(gpt, more):
     arena, spec = gpt
     command = f"torchrun --standalone --nproc-per-node 2 arena_gpt.py{more}"
     both = replace(spec, arena=replace(spec.arena, model={**spec.arena.model, "program": command, "cores": 2}))
-    one, two = trial(arena), program_trial(both, Place(checkpoints=str(tmp_path)), lambda step, loss: None)
+    one, two = trial(arena), program_trial(both, Place(), lambda step, loss: None)
     for metric, expected in one.details.evaluations.values.items():
         assert list(two.details.evaluations.values[metric]) == pytest.approx(list(expected), rel=1e-5)
     assert two.result.hashes.initial_weights == one.result.hashes.initial_weights

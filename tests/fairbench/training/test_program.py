@@ -189,7 +189,7 @@ def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
         run(spec, here)
     assert not marked(here)
     assert (here / spec.id / "saved").exists()
-    resumed, whole = run(spec, here), run(spec, here / "whole")
+    resumed, whole = run(spec, here), run(spec)
     assert (resumed.result, resumed.details) == (whole.result, whole.details)
 
 
