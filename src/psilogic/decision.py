@@ -79,7 +79,7 @@ class Observable(Optimizer):
 
 
 def prepare(work: Work) -> None:
-    """Note what is known about a step of these tensors before their gradients are read."""
+    """Note what is known about a step of these tensors without their gradients."""
     bucket, group = work.owned, work.group
     work.before = scalars = bucket.cache.scalars.read(work.states, (*CLOCKS, *memory_names(group)))
     work.scalars = {"step": scalars["step"] + 1}

@@ -101,7 +101,7 @@ def _shared(scalars: list[Tensor]) -> tuple[Tensor, Tensor | None] | None:
     first, storage = scalars[0], scalars[0].untyped_storage()
     positions = [int(x.storage_offset()) for x in scalars]
     together = all(x.untyped_storage()._cdata == storage._cdata and x.dtype == first.dtype for x in scalars)
-    if not together or len(set(positions)) < len(positions):
+    if not (together and storage.nbytes()) or len(set(positions)) < len(positions):  # without memory torch raises
         return None
     begin, end = positions[0], positions[0] + len(positions)
     if positions == list(range(begin, end)):

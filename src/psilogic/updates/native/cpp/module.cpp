@@ -41,10 +41,11 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
     return true;
 }
 
-// Each function gets the size of an element (2 is bfloat16), threads, tensors, and the addresses of its tables. It runs
-// without Python's global lock.
-// An entry of a table that stands for a number of all tensors, the next one of those that are given.
+// An entry of a table that stands for a number of all tensors: the next one of those that are given.
 const Index REPEATED = -1;
+
+// Each function gets the size of an element (2 is bfloat16), threads, tensors, the addresses of its tables, and the numbers
+// of all tensors. It runs without Python's global lock.
 
 template <class Tables>
 PyObject *run(PyObject *arguments, Kernel<Tables> of_bfloat16, Kernel<Tables> of_float, Kernel<Tables> of_double) {
