@@ -130,7 +130,7 @@ def test_equal_elements_add_up():
     for options in ({}, {"max_grad_norm": 1e9}):  # in the pass of the update, and before it
         optimizer = PsiLogic([p], **options)
         optimizer.step()
-        torch.testing.assert_close(optimizer.state[p]["chaos_fast"].item(), 0.01, rtol=2e-6, atol=0)
+        torch.testing.assert_close(optimizer.state[p]["chaos_fast"].item(), 0.01, rtol=4e-6, atol=0)
 
 
 # Speculation
