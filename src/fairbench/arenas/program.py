@@ -20,7 +20,6 @@ FOLDER = "FAIRBENCH_TRIAL"
 """The variable that names the trial's folder for the program and all that it starts."""
 ABOUT = "trial.json"
 """The file of that folder that describes the trial."""
-PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
             raise UsageError(f"{reason} (known: {known}); correct it, or give optimizers.NAME.options a value")
         return str(values[found[1]])
 
-    return [PLACEHOLDER.sub(value, word) for word in shlex.split(options.program)]
+    return [re.sub(r"\{([A-Za-z_]\w*)\}", value, word) for word in shlex.split(options.program)]
 
 
 def code_of(options: ProgramOptions) -> dict[str, str]:

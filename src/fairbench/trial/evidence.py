@@ -20,9 +20,6 @@ from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.program import Evidence
 from fairbench.training.schedules import lr_factor
 
-MET = ("constant_lr", "model", "named_parameters")
-"""The needs of an optimizer that the loop of a program need not meet."""
-
 
 class EvidenceCollector:
     """Collects the evidence of one process of a training program; its methods do what those of `Trial` say."""
@@ -38,8 +35,9 @@ class EvidenceCollector:
 
     def optimizer(self, model: nn.Module, provides: Sequence[str]) -> torch.optim.Optimizer:
         loaded = LoadedCode(self._spec.code)
+        met = ("constant_lr", "model", "named_parameters", *provides)  # the loop need not do the first three
         for need in self._spec.needs:
-            if need not in (*MET, *provides):
+            if need not in met:
                 remedy = f'let the training loop do that, and say so: trial.optimizer(model, provides=["{need}"], ...)'
                 raise UsageError(f"optimizer {self._spec.name} needs that {NEEDS.get(need, need)}; {remedy}")
         optimizer = build_optimizer(self._spec, model)
