@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -144,7 +145,8 @@ class Document(Generic[SourceT]):
         if not self.brief:
             content += flag_lines(self.flags)
             if notes := sum(flag.severity == "note" for flag in self.flags):
-                content.append(whole(f"{plural(notes, 'note')}; fairbench audit {self.page.parent} shows them"))
+                study = shlex.quote(str(self.page.parent))
+                content.append(whole(f"{plural(notes, 'note')}; fairbench audit {study} shows them"))
             shown = [x.name for x in self.outputs if x.in_terminal and x.name in self.tables]
             content += (rich_table(self.tables[name]) for name in shown)
             content += (Text.assemble((topic, "bold"), ": ", text) for topic, text in self.findings.items())

@@ -219,8 +219,7 @@ def with_steps(suite: Suite, steps: int) -> Suite:
     """
 
     def rescaled(plan: ArenaPlan) -> ArenaPlan:
-        unit = _unit(suite, plan)
-        own, sweep = (max(round(x * steps / unit), 1) for x in (plan.steps, plan.sweep_steps))
+        own, sweep = (max(round(x * steps / _unit(suite, plan)), 1) for x in (plan.steps, plan.sweep_steps))
         return replace(plan, steps=own, sweep_steps=sweep)
 
     arenas = {name: rescaled(plan) for name, plan in suite.arenas.items()}

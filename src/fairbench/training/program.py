@@ -23,7 +23,7 @@ from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, com
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
-from fairbench.common.processes import end_marked
+from fairbench.common.processes import ending
 from fairbench.common.terminal import say
 from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
@@ -64,11 +64,11 @@ def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRec
     with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
         folder = Path(place.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
-        end_marked(FOLDER, str(folder))  # left over from a driver that was killed
-        attempts = _begin_attempt(spec, folder, options, place)
-        look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
-        _run(command(options, values(spec, folder)), folder, place, options, look)
-        seconds = time.monotonic() - began
+        with ending(FOLDER, str(folder)):
+            attempts = _begin_attempt(spec, folder, options, place)
+            look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
+            _run(command(options, values(spec, folder)), folder, place, options, look)
+            seconds = time.monotonic() - began
         reported = read_reported(folder, options, attempts)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
@@ -96,7 +96,7 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, place
 
 
 def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, look: Any) -> None:
-    """Run a command until it ends; nothing that it started runs afterwards. SIGTERM is passed on."""
+    """Run a command until it ends. SIGTERM is passed on."""
     with (folder / OUTPUT).open("ab") as output:
         try:
             process = subprocess.Popen(
@@ -131,8 +131,7 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
         ended.wait(GRACE)
         raise
     finally:
-        end_marked(FOLDER, str(folder))
-        with suppress(ProcessLookupError):  # where processes cannot be listed
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         code = process.returncode

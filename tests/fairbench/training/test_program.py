@@ -149,11 +149,19 @@ def test_a_script_that_is_the_command_is_code_and_no_interpreter_is(here):
         assert sorted(code_of(ProgramOptions(command, {"loss": "min"}))) == files
 
 
-def test_what_a_program_leaves_behind_is_ended(here):
-    left = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+@pytest.mark.parametrize("more", ["", ", env={}"])
+def test_what_a_program_leaves_behind_is_ended(here, more):
+    left = f"""
+import subprocess
+left = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True{more})
+(out / "left").write_text(str(left.pid))
+"""
     write_program(here, left + RESULT)
-    run(program_spec(), here)
-    assert not marked(here)
+    spec, mine = program_spec(), subprocess.Popen(["sleep", "600"], start_new_session=True)
+    run(spec, here)
+    assert not Path("/proc", (here / spec.id / "left").read_text()).exists()
+    assert mine.poll() is None
+    mine.kill()
 
 
 @contextmanager
