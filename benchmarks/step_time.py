@@ -5,10 +5,10 @@
 Each contender is measured together with its baseline: in each round both step the same tensors once, with moments at
 the same place, in a random order, so that a disturbance of the machine affects both. A ratio is the median over the
 rounds of (contender / baseline in that round). A copy of 256 MB in each round measures the memory at that time, in
-bytes read and written. The bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v
-and writes p, m, v (28); if they must be known before the update, sums read g once more (+4), AGC's p too (+4). Tensors
-that fire after a speculative update are read and written again (+16). Clipping before the step also reads and writes g
-(+12 with its norm).
+bytes read and written; not with two tensors, since it would empty the caches, which their training does not. The bytes
+are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v and writes p, m, v (28); if they must
+be known before the update, sums read g once more (+4), AGC's p too (+4). Tensors that fire after a speculative update
+are read and written again (+16). Clipping before the step also reads and writes g (+12 with its norm).
 
 With `--device cuda` a step has three times: on the GPU by its events, call after call without a wait (`milliseconds`);
 the same with replays of its CUDA graph (`graph_`); and the host's alone, until an idle GPU has got all launches
@@ -41,6 +41,7 @@ from psilogic.tensors.norms import tensor_squares
 LR = 1e-7  # small: parameters hardly change, regardless of the number of rounds
 WARM_UP = 3  # rounds
 COPIED = 1 << 26  # elements copied to measure the bandwidth
+CACHED = 1 << 16  # elements of a set that stays in cache
 FUSED, CLIPPED = "AdamW(fused=True)", "clip_grad_norm_ + AdamW(fused=True)"
 GROUPED = "AdamW(fused=True), a group for each tensor"
 PEERS = {"pytorch_optimizer": ("Lion", "AdaBelief", "StableAdamW"), "lion_pytorch": ("Lion",)}
@@ -217,7 +218,7 @@ def measure(name: str, on: str, rounds: int) -> Iterator[dict[str, Any]]:
     """The table's rows for one set of tensors."""
     params = tensors_with_gradients(name, on)
     numel = sum(p.numel() for p in params)
-    source, target = (torch.ones(COPIED, device=on) for _ in range(2))
+    source, target = (torch.ones(COPIED, device=on) if numel >= CACHED else None for _ in range(2))
     clock = device if on == "cuda" else wall
     for contender in contenders(on, name):
         step = contender.build(params)
@@ -226,7 +227,8 @@ def measure(name: str, on: str, rounds: int) -> Iterator[dict[str, Any]]:
         step(), adamw.step()
         share_moments(optimizer, adamw)
         against = _clipping(params, adamw.step) if contender.baseline == CLIPPED else adamw.step
-        mine, baseline, copy = interleaved([step, against, lambda: target.copy_(source)], clock, rounds)
+        copying = [] if source is None else [partial(target.copy_, source)]
+        mine, baseline, *copy = interleaved([step, against, *copying], clock, rounds)
         executed, times = "+".join(getattr(optimizer, "executed", ())), summary(mine, baseline)
         if on == "cuda":
             times |= in_a_graph_and_on_the_host(step, against, rounds)
@@ -242,7 +244,7 @@ def measure(name: str, on: str, rounds: int) -> Iterator[dict[str, Any]]:
             "target": contender.targets.get((on, name), contender.targets.get(on, "")),
             "bytes_per_element": contender.bytes or "",
             "gb_per_s": round(contender.bytes * numel / times["milliseconds"] / 1e6, 1) if contender.bytes else "",
-            "copy_gb_per_s": round(2 * source.nbytes / statistics.median(copy) / 1e9, 1),
+            "copy_gb_per_s": round(2 * source.nbytes / statistics.median(*copy) / 1e9, 1) if copy else "",
         }
 
 

@@ -13,19 +13,19 @@ namespace {
 
 using AddressOf = void *(*)(PyObject *);
 
-// Of a list of tensors the addresses, as the bytes of 64-bit integers. With a name it is a list of dictionaries, each of
-// which has the tensor under that name. `function` is torch's.
+// Of a list of tensors the addresses, as the bytes of 64-bit integers. With names it is a list of dictionaries, each of
+// which has a tensor under each name: all of the first name come first. `function` is torch's.
 PyObject *addresses(PyObject *, PyObject *arguments) {
     unsigned long long function;
-    PyObject *list, *name = nullptr;
-    if (!PyArg_ParseTuple(arguments, "KO!|U", &function, &PyList_Type, &list, &name)) return nullptr;
+    PyObject *list, *names;
+    if (!PyArg_ParseTuple(arguments, "KO!O!", &function, &PyList_Type, &list, &PyTuple_Type, &names)) return nullptr;
     const auto address_of = reinterpret_cast<AddressOf>(static_cast<std::uintptr_t>(function));
-    const Py_ssize_t count = PyList_Size(list);
-    PyObject *found = PyBytes_FromStringAndSize(nullptr, count * sizeof(std::int64_t));
+    const Py_ssize_t count = PyList_Size(list), of_names = PyTuple_Size(names), total = count * (of_names ? of_names : 1);
+    PyObject *found = PyBytes_FromStringAndSize(nullptr, total * sizeof(std::int64_t));
     if (!found) return nullptr;
     auto *numbers = reinterpret_cast<std::int64_t *>(PyBytes_AsString(found));
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject *tensor = PyList_GetItem(list, i);
+    for (Py_ssize_t i = 0; i < total; ++i) {
+        PyObject *tensor = PyList_GetItem(list, i % count), *name = of_names ? PyTuple_GetItem(names, i / count) : nullptr;
         if (name) tensor = PyDict_GetItemWithError(tensor, name);
         try {
             if (tensor) numbers[i] = reinterpret_cast<std::intptr_t>(address_of(tensor));

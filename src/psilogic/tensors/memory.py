@@ -31,11 +31,11 @@ def flat(x: Tensor) -> Tensor:
     return x.as_strided((x.numel(),), (1,))
 
 
-def addresses(tensors: Sequence[Any], name: str | None = None) -> "array[int]":
-    """The addresses of N tensors, with `name` those in N dictionaries; 0 without elements or without memory."""
+def addresses(tensors: Sequence[Any], names: tuple[str, ...] = ()) -> "array[int]":
+    """The addresses of N tensors, or with names of those in N dictionaries, name after name; 0 without memory."""
     if ALL_AT_ONCE is not None:
-        return array("q", ALL_AT_ONCE(ADDRESS_OF, tensors) if name is None else ALL_AT_ONCE(ADDRESS_OF, tensors, name))
-    return array("q", map(Tensor.data_ptr, tensors if name is None else [x[name] for x in tensors]))
+        return array("q", ALL_AT_ONCE(ADDRESS_OF, tensors, names))
+    return array("q", map(Tensor.data_ptr, [x[name] for name in names for x in tensors] if names else tensors))
 
 
 def _load() -> tuple[Any, Any]:
@@ -45,8 +45,8 @@ def _load() -> tuple[Any, Any]:
         address_of = import_module("torch._C._dynamo.guards")._torchinductor_pyobject_tensor_data_ptr
         x = torch.zeros(3, device="cpu")
         several = [x, x[1:], torch.nn.Parameter(x), x.new_empty(0)]
-        expected = array("q", map(Tensor.data_ptr, several))
-        return (all_at_once, address_of) if array("q", all_at_once(address_of, several)) == expected else (None, None)
+        works = all_at_once(address_of, several, ()) == array("q", map(Tensor.data_ptr, several)).tobytes()
+        return (all_at_once, address_of) if works else (None, None)
     except Exception:  # a private part of torch, which may change
         return None, None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping
 from itertools import product
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ class Scalars:
         self._captured: list[Any] = []  # graphs read it at each replay
         self._copies: list[Tensor] = []  # kernels read them
 
-    def read(self, states: list[State], names: Sequence[str]) -> dict[str, Tensor]:
+    def read(self, states: list[State], names: tuple[str, ...]) -> dict[str, Tensor]:
         """The named scalars of each state, each of shape (N,)."""
         if traced() or not states:  # a compiler and autograd do not see memory that tensors share
             return {name: torch.stack([x[name] for x in states]) if states else torch.empty(0) for name in names}
@@ -83,9 +83,9 @@ class Scalars:
             else:
                 torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
-    def _find(self, states: list[State], names: Sequence[str]) -> dict[str, tuple[Tensor, Tensor | None] | None]:
+    def _find(self, states: list[State], names: tuple[str, ...]) -> dict[str, tuple[Tensor, Tensor | None] | None]:
         """By name the vector that the scalars are elements of and their positions in it, None for all; or None."""
-        places = addresses([state[name] for name in names for state in states])
+        places = addresses(states, names)
         in_graph = capturing() and any(states[0][name].is_cuda for name in names)
         known = self._found[0] == names and self._found[1] == places
         if not (known or in_graph):  # in a graph positions would have to be copied to the device

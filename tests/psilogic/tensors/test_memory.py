@@ -21,7 +21,8 @@ def test_addresses(asked):
     tensors = [x, nn.Parameter(x)[3:], x[:0], torch.zeros(2, device="meta"), nn.Linear(2, 3).weight, torch.tensor(1.0)]
     expected = [t.data_ptr() for t in tensors]
     assert list(addresses(tensors)) == expected
-    assert list(addresses([{"a": t, "b": x} for t in tensors], "a")) == expected
+    of_both = addresses([{"a": t, "b": x} for t in tensors], ("a", "b"))
+    assert list(of_both) == expected + [x.data_ptr()] * len(tensors)
     assert places([x, torch.zeros(0)]) == [x.data_ptr()]
     assert list(addresses([])) == []
 
@@ -29,7 +30,7 @@ def test_addresses(asked):
 def test_what_has_no_address_is_refused(asked):
     x = torch.zeros(2)
     with pytest.raises(KeyError, match="b"):
-        addresses([{"a": x, "b": x}, {"a": x}], "b")
+        addresses([{"a": x, "b": x}, {"a": x}], ("b",))
     with pytest.raises((TypeError, AttributeError)):
         addresses([x, "no tensor"])
 
