@@ -24,8 +24,10 @@ PyObject *addresses(PyObject *, PyObject *arguments) {
     PyObject *found = PyBytes_FromStringAndSize(nullptr, total * sizeof(std::int64_t));
     if (!found) return nullptr;
     auto *numbers = reinterpret_cast<std::int64_t *>(PyBytes_AsString(found));
-    for (Py_ssize_t i = 0; i < total; ++i) {
-        PyObject *tensor = PyList_GetItem(list, i % count), *name = of_names ? PyTuple_GetItem(names, i / count) : nullptr;
+    PyObject *name = nullptr;
+    for (Py_ssize_t i = 0, k = 0; i < total; ++i, k = k + 1 < count ? k + 1 : 0) {
+        PyObject *tensor = PyList_GetItem(list, k);
+        if (of_names && k == 0) name = PyTuple_GetItem(names, i / count);
         if (name) tensor = PyDict_GetItemWithError(tensor, name);
         try {
             if (tensor) numbers[i] = reinterpret_cast<std::intptr_t>(address_of(tensor));
