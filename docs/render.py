@@ -128,7 +128,8 @@ def measured(folder: Path, query: str) -> str:
         commit = environment["git"][:7] + environment["git"][40:]  # with "+changes", if it has them
         return f"Measured on {plan['declared'][:10]}, commit {commit}, {environment['device']}."
     with (folder / "measured.csv").open() as file:
-        used = [row for row in csv.DictReader(file) if re.search(rf"\b{Path(row['file']).stem}\b", query)]
+        of_files = {Path(row["file"]).stem: row for row in csv.DictReader(file)}
+    used = [of_files[word] for word in re.findall(r"\w+", query) if word in of_files]  # the first is what it is about
     return " ".join(f"Measured on {row['date']}, commit {row['commit']}, {row['machine']}." for row in used[:1])
 
 
