@@ -4,10 +4,8 @@ import atexit
 import gc
 
 from fairbench.runner.code_identity import distributions_of
-from fairbench.training.environment import environment
 
 distributions_of()
-environment("cpu")
 gc.collect()
 gc.freeze()  # otherwise each process would write to every page that its garbage collector visits, and copy it
 atexit.register(gc.unfreeze)  # otherwise compiled libraries report leaks
