@@ -22,7 +22,7 @@ from fairbench.common.processes import handling
 from fairbench.common.terminal import say
 
 READERS = ("list", "status", "audit", "report", "compare")
-"""Commands that read the records of a study once, and end."""
+"""Commands that read files once, and end."""
 SCHEMA = 1
 """Of what `--json` prints; rises when a key is removed or changes its meaning, and keys may be added at any time."""
 KEPT = "finished {} are kept, the same command resumes"

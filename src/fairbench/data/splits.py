@@ -76,6 +76,10 @@ def shared_rows(splits: Mapping[str, Split]) -> str:
     return "; ".join(f"rows of {pair}: {count}" for pair, count in shared(keys).items())
 
 
+def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:
+    return batch
+
+
 @dataclass(frozen=True)
 class Data:
     """The data of an arena.
@@ -115,8 +119,7 @@ class Data:
         """
         pairs = {"train": train, "val": val, "test": test}
         splits = {name: _split(name, pair) for name, pair in pairs.items()}
-        as_stored: Read = lambda batch, _: batch  # noqa: E731
-        return cls(splits, fingerprint(splits), as_stored, tuple(splits["train"].inputs.shape[1:]), classes)
+        return cls(splits, fingerprint(splits), _as_stored, tuple(splits["train"].inputs.shape[1:]), classes)
 
     @property
     def train(self) -> Split:

@@ -216,7 +216,8 @@ def _record(
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     phases = Seconds(0.0, 0.0, 0.0, seconds, 0.0, 0.0, total=seconds)
-    losses, metrics = reported.rows({"loss": "train/loss"}, steps), reported.metrics("val", options.metrics, steps)
+    losses = reported.rows({"loss": "train/loss"}, steps)
+    metrics = reported.rows({x: f"val/{x}" for x in options.metrics}, steps)
     details = Details(_series(losses), _series(metrics), evidence.mechanism)
     return WholeRecord(
         id=spec.id,
@@ -238,7 +239,7 @@ def _series(rows: Mapping[int, Mapping[str, float]]) -> Series:
 
 def _at_end(split: str, reported: Reported, steps: int, options: ProgramOptions) -> dict[str, float]:
     """The metrics of a split after the last step."""
-    rows = reported.metrics(split, options.metrics, steps)
+    rows = reported.rows({x: f"{split}/{x}" for x in options.metrics}, steps)
     if steps in rows:
         return rows[steps]
     names = ", ".join(options.names[f"{split}/{x}"] for x in options.metrics)

@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -43,10 +43,6 @@ class Reported:
         common = sorted(set.intersection(*(set(column) for column in columns.values())))
         shifted = steps - 1 if steps not in common else None
         return {steps if x == shifted else x: {name: of[x] for name, of in columns.items()} for x in common}
-
-    def metrics(self, split: str, names: Iterable[str], steps: int) -> dict[int, dict[str, float]]:
-        """All metrics of a split, as rows."""
-        return self.rows({name: f"{split}/{name}" for name in names}, steps)
 
     @property
     def finite(self) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ class EvidenceCollector:
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
         constant = "constant_lr" in self._spec.needs
-        return LambdaLR(optimizer, lambda step: lr_factor(step, self._training, constant))
+        return LambdaLR(optimizer, partial(lr_factor, training=self._training, constant=constant))
 
     def start(self, model: nn.Module) -> None:
         self._model = _plain(model)

@@ -97,7 +97,7 @@ struct UpdateTables {  // of each tensor, but for mean and scale, which are of e
     Index *waits;                // may be null; a result with a detector
     const double *t, *decay;     // to cancel, decay is the additional loss
     const double *quantum_rate;  // may be null
-    const double *lr, *weight_decay, *eps, *beta1, *beta2;
+    const double *lr, *weight_decay, *eps, *beta1, *beta2;  // as in Step: from t to beta2; weight_decay is not read
     const double *agc_clip;  // may be null
     double *mean, *scale;    // may be null; results if the pass of the update computes them
     double *norms;           // a result
