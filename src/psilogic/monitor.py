@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -69,14 +69,23 @@ class Spike(NamedTuple):
     ratio: float
 
 
+class _Quantity(NamedTuple):
+    """A total that benchmarks read: its unit, and the attribute of `TensorChaos` that holds it."""
+
+    unit: str
+    attribute: str
+
+
 _QUANTITIES = {
-    "tensor_steps": ("tensor steps", "steps"),
-    "fired": ("tensor steps", "gate_steps"),
-    "acted": ("tensor steps", "active_steps"),
-    "cancellation": ("share of the tensor", "total_cancellation"),
-    "weight_decay": ("share of the tensor", "total_weight_decay"),
+    "tensor_steps": _Quantity("tensor steps", "steps"),
+    "fired": _Quantity("tensor steps", "gate_steps"),
+    "acted": _Quantity("tensor steps", "active_steps"),
+    "cancellation": _Quantity("share of the tensor", "total_cancellation"),
+    "weight_decay": _Quantity("share of the tensor", "total_weight_decay"),
 }
-"""Quantity: its unit, and the attribute of `TensorChaos` that is its total."""
+
+_WRITTEN = ("gn", "fast", "slow", "ratio", "chaos", "gate", "warmup", "cancellation")
+"""Attributes of `TensorChaos` that `Monitor.write` writes, besides the total cancellation."""
 
 
 class ScalarWriter(Protocol):
@@ -88,15 +97,24 @@ class ScalarWriter(Protocol):
 
 @dataclass
 class _Seen:
-    """The tensors of a bucket: their sums, shape (5, N), the last decision about them and the step of that decision.
+    """What the monitor knows about the tensors of a bucket.
 
-    Sums, the number of steps among them, are added on the device, so that they include replays of a CUDA graph.
+    The sums are added on the device, so that they include replays of a CUDA graph.
     """
 
     params: list[Tensor]
-    sums: Tensor
-    decision: Decision
+    sums: Tensor  # shape (5, N): firing steps, active steps, cancellation, weight decay, steps
+    decision: Decision  # the last decision about these tensors
+    step: int  # the step of that decision
+
+
+class _Firing(NamedTuple):
+    """Which tensors of a bucket spiked in one step; the tensors stay on the device until somebody asks."""
+
     step: int
+    params: list[Tensor]
+    fired: Tensor
+    ratio: Tensor
 
 
 class Monitor:
@@ -117,9 +135,9 @@ class Monitor:
 
     def __init__(self, optimizer: Observable, names: Iterable[tuple[str, Tensor]] = ()) -> None:
         self._optimizer = optimizer
-        self._names = {id(p): name for name, p in names}
+        self._names = {id(param): name for name, param in names}
         self._seen: dict[tuple[int, ...], _Seen] = {}
-        self._spikes: deque[tuple[int, list[Tensor], Tensor, Tensor]] = deque()
+        self._firings: deque[_Firing] = deque()
         self._step = 0
         optimizer._observers.append(self._observe)
         self._hook = optimizer.register_step_pre_hook(self._count)
@@ -127,9 +145,11 @@ class Monitor:
     def __repr__(self) -> str:
         """The totals in a line."""
         rows = self.read()
-        fired, acted, pairs = (sum(getattr(x, n) for x in rows) for n in ("gate_steps", "active_steps", "steps"))
+        fired = sum(row.gate_steps for row in rows)
+        acted = sum(row.active_steps for row in rows)
+        tensor_steps = sum(row.steps for row in rows)
         tensors = "1 tensor" if len(rows) == 1 else f"{len(rows)} tensors"
-        return f"Monitor({self._step} steps of {tensors}, {fired} of {pairs} fired, {acted} cancelled)"
+        return f"Monitor({self._step} steps of {tensors}, {fired} of {tensor_steps} fired, {acted} cancelled)"
 
     def detach(self) -> None:
         """Stop monitoring, if it has not stopped; earlier results can still be read."""
@@ -140,10 +160,14 @@ class Monitor:
     def read(self) -> list[TensorChaos]:
         """The results of every tensor that had a gradient, in the optimizer's order. This waits for the device."""
         rows: dict[int, TensorChaos] = {}
-        for seen in sorted(self._seen.values(), key=lambda seen: seen.step):
-            for p, row in zip(seen.params, self._rows(seen), strict=True):
-                rows[id(p)] = _joined(rows[id(p)], row) if id(p) in rows else row
-        return [rows[id(p)] for p in self._params() if id(p) in rows]
+        oldest_first = sorted(self._seen.values(), key=lambda seen: seen.step)
+        for seen in oldest_first:
+            for param, row in zip(seen.params, self._rows(seen), strict=True):
+                earlier = rows.get(id(param))
+                if earlier is not None:
+                    row = _joined(earlier, row)
+                rows[id(param)] = row
+        return [rows[id(param)] for param in self._params() if id(param) in rows]
 
     def totals(self) -> dict[str, float]:
         """The sums over all tensors and steps. This waits for the device.
@@ -152,10 +176,18 @@ class Monitor:
             tensor_steps: pairs of a tensor and a step; gate_share: fraction of them with s = 1; active_share: fraction
             that cancelled something; cancellation: sum of w c; weight_decay: sum of lr weight_decay.
         """
-        sums = sum((seen.sums.sum(dim=1).cpu() for seen in self._seen.values()), torch.zeros(5, dtype=torch.float64))
-        gate, active, cancellation, weight_decay, pairs = sums.tolist()
-        shares = {"gate_share": gate / max(pairs, 1), "active_share": active / max(pairs, 1)}
-        return {"tensor_steps": int(pairs), **shares, "cancellation": cancellation, "weight_decay": weight_decay}
+        sums = torch.zeros(5, dtype=torch.float64)
+        for seen in self._seen.values():
+            sums = sums + seen.sums.sum(dim=1).cpu()
+        fired, active, cancellation, weight_decay, tensor_steps = sums.tolist()
+        divisor = max(tensor_steps, 1)
+        return {
+            "tensor_steps": int(tensor_steps),
+            "gate_share": fired / divisor,
+            "active_share": active / divisor,
+            "cancellation": cancellation,
+            "weight_decay": weight_decay,
+        }
 
     def quantities(self) -> dict[str, tuple[str, dict[str, float]]]:
         """For each quantity its unit and each tensor's total since the monitor began. This waits for the device.
@@ -165,10 +197,11 @@ class Monitor:
             cancellation: sum of w c; weight_decay: sum of lr weight_decay.
         """
         rows = self.read()
-        return {
-            quantity: (unit, {row.name: float(getattr(row, attribute)) for row in rows})
-            for quantity, (unit, attribute) in _QUANTITIES.items()
-        }
+        quantities = {}
+        for name, quantity in _QUANTITIES.items():
+            totals = {row.name: float(getattr(row, quantity.attribute)) for row in rows}
+            quantities[name] = (quantity.unit, totals)
+        return quantities
 
     def spikes(self) -> list[Spike]:
         """The spikes (s = 1 after the warm-up) in the last `SPIKE_LOG_STEPS` steps, oldest first.
@@ -176,11 +209,12 @@ class Monitor:
         Compiled steps and replays of a CUDA graph are not in this log; `read` and `totals` count them.
         """
         names = self._all_names()
-        return [
-            Spike(step, names[id(params[i])], float(ratios[i]))
-            for step, params, fired, ratios in self._spikes
-            for i in torch.nonzero(fired).flatten().tolist()
-        ]
+        spikes = []
+        for firing in self._firings:
+            for i in torch.nonzero(firing.fired).flatten().tolist():
+                name = names[id(firing.params[i])]
+                spikes.append(Spike(firing.step, name, ratio=float(firing.ratio[i])))
+        return spikes
 
     def write(self, writer: ScalarWriter, step: int) -> None:
         """Write every tensor's quantities as scalars `chaos/QUANTITY/TENSOR`.
@@ -190,21 +224,34 @@ class Monitor:
             step: the step passed to the writer.
         """
         for row in self.read():
-            for quantity in ("gn", "fast", "slow", "ratio", "chaos", "gate", "warmup", "cancellation"):
-                writer.add_scalar(f"chaos/{quantity}/{row.name}", float(getattr(row, quantity)), step)
+            for quantity in _WRITTEN:
+                value = float(getattr(row, quantity))
+                writer.add_scalar(f"chaos/{quantity}/{row.name}", value, step)
             writer.add_scalar(f"chaos/total_cancellation/{row.name}", row.total_cancellation, step)
 
     def state_dict(self) -> dict[str, Any]:
         """All results as plain values and tensors, for the monitor of an optimizer that resumes from a checkpoint."""
-        place = {id(p): i for i, p in enumerate(self._params())}
+        positions = {id(param): i for i, param in enumerate(self._params())}
 
-        def places(params: list[Tensor]) -> list[int]:
-            return [place[id(p)] for p in params]
+        def positions_of(params: list[Tensor]) -> list[int]:
+            return [positions[id(param)] for param in params]
 
-        every = [(x, {**x.decision._asdict(), "memory": x.decision.memory._asdict()}) for x in self._seen.values()]
-        seen = [{"params": places(x.params), "sums": x.sums, "decision": d, "step": x.step} for x, d in every]
-        spikes = [(step, places(params), fired, ratio) for step, params, fired, ratio in self._spikes]
-        return {"step": self._step, "seen": seen, "spikes": spikes}
+        buckets = []
+        for seen in self._seen.values():
+            decision = seen.decision._asdict()
+            decision["memory"] = seen.decision.memory._asdict()
+            buckets.append(
+                {
+                    "params": positions_of(seen.params),
+                    "sums": seen.sums,
+                    "decision": decision,
+                    "step": seen.step,
+                }
+            )
+        spikes = []
+        for firing in self._firings:
+            spikes.append((firing.step, positions_of(firing.params), firing.fired, firing.ratio))
+        return {"step": self._step, "seen": buckets, "spikes": spikes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the results of another monitor.
@@ -215,60 +262,127 @@ class Monitor:
         params = self._params()
         self._step = state["step"]
         self._seen.clear()
-        for seen in state["seen"]:
-            mine = [params[i] for i in seen["params"]]
-            decision = Decision(**{**seen["decision"], "memory": Chaos(**seen["decision"]["memory"])})
-            self._seen[tuple(map(id, mine))] = _Seen(mine, seen["sums"].clone(), decision, seen["step"])
-        self._spikes = deque((step, [params[i] for i in places], *rest) for step, places, *rest in state["spikes"])
+        for bucket in state["seen"]:
+            memory = Chaos(**bucket["decision"]["memory"])
+            decision = Decision(**{**bucket["decision"], "memory": memory})
+            bucket_params = [params[i] for i in bucket["params"]]
+            self._seen[_key(bucket_params)] = _Seen(
+                params=bucket_params,
+                sums=bucket["sums"].clone(),
+                decision=decision,
+                step=bucket["step"],
+            )
+        self._firings = deque()
+        for step, positions, fired, ratio in state["spikes"]:
+            self._firings.append(_Firing(step, [params[i] for i in positions], fired, ratio))
 
     def _params(self) -> list[Tensor]:
-        return [p for group in self._optimizer.param_groups for p in group["params"]]
+        return [param for group in self._optimizer.param_groups for param in group["params"]]
 
     def _count(self, *step_arguments: Any) -> None:
+        """Count a step, and forget the spikes that are too old for the log."""
         self._step += 1
-        while self._spikes and self._spikes[0][0] <= self._step - SPIKE_LOG_STEPS:
-            self._spikes.popleft()
+        last_forgotten = self._step - SPIKE_LOG_STEPS
+        while self._firings and self._firings[0].step <= last_forgotten:
+            self._firings.popleft()
 
     def _observe(self, params: list[Tensor], decision: Decision) -> None:
-        active, once = decision.cancellation > 0, torch.ones_like(decision.gate)
-        rows = (decision.gate, active, decision.cancellation, decision.decay - decision.cancellation, once)
+        """Add what a step decided about the tensors of a bucket."""
+        active = decision.cancellation > 0
+        weight_decay = decision.decay - decision.cancellation
+        steps = torch.ones_like(decision.gate)
+        rows = (decision.gate, active, decision.cancellation, weight_decay, steps)
         sums = torch.stack([row.to(decision.gn.dtype) for row in rows]).detach()
-        key = tuple(map(id, params))
+        key = _key(params)
         seen = self._seen.get(key)
         if seen is not None:
             seen.sums.add_(sums)
-            seen.decision, seen.step = decision, self._step
+            seen.decision = decision
+            seen.step = self._step
         elif capturing():  # each replay would reset the sums to this step's
             raise RuntimeError("a CUDA graph captures a monitored step: take a monitored step without a graph first")
         else:
             self._seen[key] = _Seen(params, sums, decision, self._step)
         if not (capturing() or torch.compiler.is_compiling()):  # a growing log would be compiled again in every step
-            self._spikes.append((self._step, params, decision.gate & (decision.warmup > 0), decision.ratio))
+            fired = decision.gate & (decision.warmup > 0)
+            self._firings.append(_Firing(self._step, params, fired, decision.ratio))
 
     def _rows(self, seen: _Seen) -> Iterator[TensorChaos]:
-        names, groups = self._all_names(), self._optimizer.param_groups
-        group_names = {id(p): str(group.get("name", i)) for i, group in enumerate(groups) for p in group["params"]}
-        d = seen.decision
-        last = (d.gn, d.memory.fast, d.memory.slow, d.ratio, d.chaos, d.gate, d.warmup, d.cancellation)
-        table = torch.stack([vector.to(d.gn.dtype) for vector in last]).T.tolist()
-        for p, found, sums in zip(seen.params, table, seen.sums.T.tolist(), strict=True):
-            found[5], counts = bool(found[5]), (round(sums[4]), round(sums[0]), round(sums[1]))
-            row: Any = (names[id(p)], group_names[id(p)], *found, *counts, sums[2], sums[3])
-            yield TensorChaos(*row)
+        """The results of the tensors of a bucket, in its order."""
+        names = self._all_names()
+        group_names = self._group_names()
+        last = seen.decision
+        vectors = [
+            last.gn,
+            last.memory.fast,
+            last.memory.slow,
+            last.ratio,
+            last.chaos,
+            last.gate,
+            last.warmup,
+            last.cancellation,
+        ]
+        # Two transfers from the device, however many tensors there are.
+        values_of_each = torch.stack([vector.to(last.gn.dtype) for vector in vectors]).T.tolist()
+        sums_of_each = seen.sums.T.tolist()
+        for param, values, sums in zip(seen.params, values_of_each, sums_of_each, strict=True):
+            gn, fast, slow, ratio, chaos, gate, warmup, cancellation = values
+            gate_steps, active_steps, total_cancellation, total_weight_decay, steps = sums
+            yield TensorChaos(
+                name=names[id(param)],
+                group=group_names[id(param)],
+                gn=gn,
+                fast=fast,
+                slow=slow,
+                ratio=ratio,
+                chaos=chaos,
+                gate=bool(gate),
+                warmup=warmup,
+                cancellation=cancellation,
+                steps=round(steps),
+                gate_steps=round(gate_steps),
+                active_steps=round(active_steps),
+                total_cancellation=total_cancellation,
+                total_weight_decay=total_weight_decay,
+            )
+
+    def _group_names(self) -> dict[int, str]:
+        """The name of each tensor's group, or the group's index."""
+        names = {}
+        for i, group in enumerate(self._optimizer.param_groups):
+            for param in group["params"]:
+                names[id(param)] = str(group.get("name", i))
+        return names
 
     def _all_names(self) -> dict[int, str]:
         """The given names, or those of the optimizer's groups, or `<group>.<position>`."""
         names: dict[int, str] = {}
         for i, group in enumerate(self._optimizer.param_groups):
-            known = group.get("param_names") or [f"{group.get('name', i)}.{k}" for k in range(len(group["params"]))]
-            names |= {id(p): name for p, name in zip(group["params"], known, strict=True)}
-        return names | self._names
+            param_names = group.get("param_names")
+            if not param_names:
+                prefix = group.get("name", i)
+                param_names = [f"{prefix}.{k}" for k in range(len(group["params"]))]
+            for param, name in zip(group["params"], param_names, strict=True):
+                names[id(param)] = name
+        names.update(self._names)
+        return names
+
+
+def _key(params: list[Tensor]) -> tuple[int, ...]:
+    """A key for the tensors of a bucket."""
+    return tuple(map(id, params))
 
 
 def _joined(earlier: TensorChaos, later: TensorChaos) -> TensorChaos:
-    """The later values with the sums of both: one tensor that was in two different buckets."""
-    sums = ("steps", "gate_steps", "active_steps", "total_cancellation", "total_weight_decay")
-    return TensorChaos(**{**vars(later), **{name: getattr(earlier, name) + getattr(later, name) for name in sums}})
+    """The later values with the sums of both, for a tensor that was in two different buckets."""
+    return replace(
+        later,
+        steps=earlier.steps + later.steps,
+        gate_steps=earlier.gate_steps + later.gate_steps,
+        active_steps=earlier.active_steps + later.active_steps,
+        total_cancellation=earlier.total_cancellation + later.total_cancellation,
+        total_weight_decay=earlier.total_weight_decay + later.total_weight_decay,
+    )
 
 
 def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
