@@ -26,6 +26,7 @@ from fairbench.runner.executors.starting import SERVERS
 from fairbench.runner.observers import Observer
 from fairbench.runner.run_study import run_study
 from fairbench.study.record import WholeRecord
+from fairbench.study.target import target_in
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
@@ -83,7 +84,7 @@ def main() -> None:
         os.chdir(folder)
         write_program(folder)
         suite = load_suite("mine.toml", Overrides(seeds=SEEDS))
-        run_study(suite, Path("study"), RunOptions([Place()]), [measured])
+        run_study(target_in(Path("study"), suite), RunOptions([Place()]), [measured])
         os.chdir("/")
     rows = []
     for kind, average, number in (("wall", median, 0), ("cpu", mean, 1)):

@@ -21,7 +21,7 @@ from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Record
 from fairbench.study.snapshot import Snapshot
-from fairbench.suites.schema import Suite
+from fairbench.study.target import Target
 from fairbench.training.place import Place
 
 WIDTH = 100
@@ -100,16 +100,15 @@ class Estimate:
 
 
 def planned(
-    suite: Suite,
-    directory: Path,
+    target: Target,
     places: Sequence[Place],
     freeze: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Estimate:
-    """The plan of a suite in a directory; the arguments are those of `plan_study`."""
-    places = places_of_trials(suite, places)
-    preflight, history = plan_study(suite, directory, places[0], freeze, say)
+    """The plan of a study whose data are prepared; the arguments are those of `plan_study`."""
+    places = places_of_trials(target.suite, places)
+    preflight, history = plan_study(target, places[0], freeze, say)
     workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
-    records = Snapshot(directory, preflight.study.suite.metrics, Record)
+    records = Snapshot(target.directory, preflight.study.suite.metrics, Record)
     forecasts = table_of(Forecast, forecast(preflight, records))
-    return Estimate(forecasts, preflight.study, history, directory, workers, records.damaged)
+    return Estimate(forecasts, preflight.study, history, target.directory, workers, records.damaged)

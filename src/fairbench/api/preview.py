@@ -18,12 +18,13 @@ from fairbench.api.suite import Suite, as_suite
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import number
 from fairbench.common.terminal import say
+from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.report.table import Table, names_of
-from fairbench.runner.devices import places
+from fairbench.runner.devices import places_on
 from fairbench.runner.executors.local import PausedTrial, ProcessExecutor
 from fairbench.runner.preflight import run_preflight
-from fairbench.runner.run_study import check_data, preload
+from fairbench.runner.run_study import preload
 from fairbench.study.measured import time_limits
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import Record
@@ -114,7 +115,7 @@ def run_preview(
 ) -> list[tuple[TrialSpec, Record]]:
     """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed."""
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
-    check_data(suite, places[0].data_root)
+    check_prepared(configs_of(suite.data_tables), Path(places[0].data_root))
     measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
     with ProcessExecutor(places, preload=preload(suite)) as executor:
         preflight = run_preflight(measured, places[0], executor.call, say)
@@ -178,7 +179,7 @@ def preview(
         arenas = [arena] if arena else None
         made = changed(content, Overrides(arenas=arenas, optimizers=compared, settings=settings or {}, preview=True))
         tell = partial(say, is_error=True) if progress else lambda text: None
-        trials = run_preview(made, lr, places("cpu", workers, "data"), tell)
+        trials = run_preview(made, lr, places_on("cpu", workers, "data"), tell)
     rows = []
     for spec, record in trials:
         metric, error = made.arenas[spec.arena.name].metric, str(record.error or "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,15 +15,16 @@ from fairbench.api.study import Study
 from fairbench.api.suite import Suite, as_suite
 from fairbench.common.console import Terminal
 from fairbench.contract.run_checks import check_all
+from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import checks_view
 from fairbench.report.sections.verdicts import flag_table
 from fairbench.report.table import Audit
-from fairbench.runner.devices import RunOptions, device_kind, places
+from fairbench.runner.devices import RunOptions, device_kind, places_on
 from fairbench.runner.executors.local import call_each
 from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.run_study import run_study
-from fairbench.study.history import check_directory
+from fairbench.study.target import target_in
 from fairbench.suites.settings import change
 
 
@@ -58,10 +59,15 @@ def run(
     >>> fb.run(fb.Suite.load("tiny.toml"), "results/mine", workers=2, progress=False)
     <Study results/mine of suite tiny: 10 of 10 trials>
     """
-    chosen, folder = as_suite(suite), Path(directory)
-    kind = device_kind(device, check_directory(chosen.content, folder))
-    options = RunOptions(places(kind, workers, str(data_root)), timing=timing)
-    run_study(chosen.placed(folder), folder, options, [LiveProgress(Terminal(quiet=not progress))])
+    chosen = as_suite(suite)
+    folder = Path(directory)
+    target = target_in(folder, chosen.content)
+    kind = device_kind(device, target.history)
+    places = places_on(kind, workers, str(data_root))
+    check_prepared(configs_of(chosen.content.data_tables), Path(data_root))
+    loadable = chosen.placed(folder)
+    live_progress = LiveProgress(Terminal(quiet=not progress))
+    run_study(replace(target, suite=loadable), RunOptions(places, timing=timing), [live_progress])
     return Study(folder)
 
 

@@ -17,9 +17,10 @@ from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural, some
 from fairbench.common.hashing import without_defaults
+from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.report.table import Table
-from fairbench.runner.devices import device_kind, places
-from fairbench.study.history import check_directory
+from fairbench.runner.devices import device_kind, places_on
+from fairbench.study.target import target_in
 from fairbench.suites import schema
 from fairbench.suites.loader import changed, load_suite, suite_names
 from fairbench.suites.overrides import Overrides
@@ -182,9 +183,12 @@ class Suite:
         """
         with TemporaryDirectory() as folder:
             study = Path(directory or f"{folder}/none")
-            kind = device_kind(device, check_directory(self.content, study))
-            where = places(kind, workers, str(data_root))
-            return planned(self.placed(Path(directory or folder)), study, where)
+            target = target_in(study, self.content)
+            kind = device_kind(device, target.history)
+            places = places_on(kind, workers, str(data_root))
+            check_prepared(configs_of(self.content.data_tables), Path(data_root))
+            loadable = self.placed(Path(directory or folder))
+            return planned(replace(target, suite=loadable), places)
 
     def _repr_html_(self) -> str:
         """The suite for a notebook, with a row for each arena."""

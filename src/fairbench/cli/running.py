@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,10 @@ from fairbench.cli.options import chosen_suite, names, settings
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
-from fairbench.data.dataset_config import configs_of
-from fairbench.runner.devices import RunOptions, device_kind, gpus_here, places
+from fairbench.data.dataset_config import DatasetConfig, check_prepared, configs_of
+from fairbench.runner.devices import RunOptions, device_kind, gpus_here, places_on
 from fairbench.study.folder import TENSORBOARD
-from fairbench.study.history import check_directory
+from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
@@ -25,27 +26,33 @@ AGAINST = "AdamW"
 """The optimizer with which a preview compares, unless it is the previewed one."""
 
 
-def target(options: argparse.Namespace) -> tuple[Suite, Path, list[Place], str]:
-    """What the options of run, plan and slurm choose; the folders of --images and --text are prepared.
+def chosen_target(options: argparse.Namespace) -> Target:
+    """The suite that the options of run, plan and slurm choose, and the directory of its study."""
+    suite = chosen_suite(options)
+    directory = options.output_dir or Path("results") / suite.name
+    return target_in(Path(directory), suite)
+
+
+def chosen_places(options: argparse.Namespace, target: Target) -> tuple[list[Place], str]:
+    """Where the trials of a study run.
 
     Returns:
-        The suite, the directory of the study, a place for each concurrent trial, and a line that says how the device
-        was chosen, empty if it was given.
+        A place for each concurrent trial, and a line that says how the device was chosen, empty if it was given.
     """
-    suite = chosen_suite(options)
-    directory = Path(options.output_dir or Path("results") / suite.name)
-    history = check_directory(suite, directory)
-    reason = f"{directory} has trials of the CPU" if history.plans else "torch finds no GPU here"
-    chosen = _places(options, device_kind(options.device, history), reason)
-    _prepare_own_data(options, suite)
+    is_begun = bool(target.history.plans)
+    kind = device_kind(options.device, target.history)
+    reason = f"{target.directory} has trials of the CPU" if is_begun else "torch finds no GPU here"
+    places = _places(options, kind, reason)
     if options.device != "auto":
-        return suite, directory, chosen, ""
+        return places, ""
     count = gpus_here()
-    found = f"{plural(count, 'GPU')} here" if count else "no GPU here"
-    kept = "the device of this study; " if history.plans else ""
-    others = "; --gpus all uses all of them" if chosen[0].kind == "cuda" and count > 1 and options.gpus is None else ""
-    devices = ", ".join(dict.fromkeys(place.device for place in chosen))
-    return suite, directory, chosen, f"device: {devices} ({kept}{found}{others})"
+    facts = f"{plural(count, 'GPU')} here" if count else "no GPU here"
+    if is_begun:
+        facts = f"the device of this study; {facts}"
+    if kind == "cuda" and count > 1 and options.gpus is None:
+        facts = f"{facts}; --gpus all uses all of them"
+    devices = dict.fromkeys(place.device for place in places)
+    return places, f"device: {', '.join(devices)} ({facts})"
 
 
 def _places(options: argparse.Namespace, kind: str, reason: str) -> list[Place]:
@@ -56,12 +63,12 @@ def _places(options: argparse.Namespace, kind: str, reason: str) -> list[Place]:
             if given is not None:
                 why = reason if options.device == "auto" else f"--device is {options.device}"
                 raise UsageError(f"{option} {given} has no effect, {why}; leave it out")
-        return places(kind, options.workers, root)
+        return places_on(kind, options.workers, root)
     if options.workers is not None:
         raise UsageError(f"--workers {options.workers} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
     if options.trials_per_gpu is not None and options.trials_per_gpu < 1:
         raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
-    return places(kind, options.trials_per_gpu, root, _numbers(options.gpus))
+    return places_on(kind, options.trials_per_gpu, root, _numbers(options.gpus))
 
 
 def _numbers(text: str | None) -> list[int]:
@@ -77,7 +84,9 @@ def _numbers(text: str | None) -> list[int]:
 def run(options: argparse.Namespace) -> fb.Page:
     """Run or resume a suite, and write its report."""
     run_options = chosen_run_options(options)
-    suite, directory, where, device = target(options)
+    target = chosen_target(options)
+    places, device = chosen_places(options, target)
+    prepare_data(options, target.suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
 
@@ -89,10 +98,10 @@ def run(options: argparse.Namespace) -> fb.Page:
     console = Terminal(quiet=options.quiet)
     if device:
         console.print(device, style="dim", highlight=False)
-    boards = [TensorBoard(directory / TENSORBOARD, suite.sweep.extra)] if options.tensorboard else []
+    boards = [TensorBoard(target.directory / TENSORBOARD, target.suite.sweep.extra)] if options.tensorboard else []
     observers = [LiveProgress(console, verbose=options.verbose), *boards]
-    run_study(suite, directory, replace(run_options, places=where), observers)
-    page = fb.open(directory).report()
+    run_study(target, replace(run_options, places=places), observers)
+    page = fb.open(target.directory).report()
     page.document.brief = options.quiet
     return page
 
@@ -120,36 +129,54 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
     )
 
 
-def _prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
-    """Prepare the folders of --images and --text; data of a suite file are prepared by `fairbench data`."""
-    folders = ("--images", options.images), ("--text", options.text)
-    given = {option: Path(folder) for option, folder in folders if folder}
-    for option, folder in given.items():
+def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
+    """Prepare the folders of --images and --text, and check all other data, which `fairbench data` prepares."""
+    data_root = Path(options.data_root or "data")
+    configs = configs_of(suite.data_tables)
+    folders = own_folders(options)
+    if folders:
+        _prepare_own(folders, [config for config in configs if config.user_path], data_root)
+        configs = [config for config in configs if not config.user_path]
+    check_prepared(configs, data_root)
+
+
+def own_folders(options: argparse.Namespace) -> dict[str, Path]:
+    """The folders of --images and --text, by their options."""
+    folders = {}
+    for option, given in (("--images", options.images), ("--text", options.text)):
+        if not given:
+            continue
+        folder = Path(given)
         if not folder.exists():
             raise UsageError(f"{option} {folder}: there is no such folder or file in {Path.cwd()}")
         if folder.is_dir() and not any(folder.iterdir()):
             raise UsageError(f"{option} {folder}: the folder is empty; give one with files")
-    if given:
-        from fairbench.data.preparation.locate import PrepareOptions
-        from fairbench.data.preparation.prepare import prepare
+        folders[option] = folder
+    return folders
 
-        try:
-            for config in configs_of(suite.data_tables):
-                if config.user_path:
-                    prepare(config, PrepareOptions(options.data_root or Path("data")))
-        except UsageError as error:
-            said = ", ".join(f"{option} {folder}" for option, folder in given.items())
-            raise UsageError(f"{said}: {error}") from error
+
+def _prepare_own(folders: Mapping[str, Path], configs: Sequence[DatasetConfig], data_root: Path) -> None:
+    from fairbench.data.preparation.locate import PrepareOptions
+    from fairbench.data.preparation.prepare import prepare
+
+    try:
+        for config in configs:
+            prepare(config, PrepareOptions(data_root))
+    except UsageError as error:
+        given = ", ".join(f"{option} {folder}" for option, folder in folders.items())
+        raise UsageError(f"{given}: {error}") from error
 
 
 def plan(options: argparse.Namespace) -> fb.Estimate:
     """The trials of a run, and what they can detect."""
-    suite, directory, where, device = target(options)
+    target = chosen_target(options)
+    places, device = chosen_places(options, target)
+    prepare_data(options, target.suite)
 
     from fairbench.api.plan import planned
 
-    found = planned(suite, directory, where, options.freeze, partial(say, is_error=True))
-    return replace(found, device=device)
+    estimate = planned(target, places, options.freeze, partial(say, is_error=True))
+    return replace(estimate, device=device)
 
 
 def preview(options: argparse.Namespace) -> fb.Table[Any]:

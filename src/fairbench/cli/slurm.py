@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairbench.cli.main import TO_BE_CONTINUED
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_run_options, target
+from fairbench.cli.running import chosen_places, chosen_run_options, chosen_target, prepare_data
 from fairbench.common.errors import UsageError
 from fairbench.study.folder import LOGS
 
@@ -52,14 +52,12 @@ def slurm(options: argparse.Namespace) -> str:
         raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")
     options.device = options.device or ("cuda" if gpus else "cpu")
     chosen_run_options(options)
-    suite, folder, _, _ = target(options)
-
-    from fairbench.runner.run_study import check_data  # slow to import
-
-    check_data(suite, str(options.data_root or "data"))
+    target = chosen_target(options)
+    chosen_places(options, target)
+    prepare_data(options, target.suite)
     options.offline = True  # a run needs no network, and the nodes of many clusters have none
-    directory = Path.cwd() / folder
-    script = _script(options, suite.name, directory)
+    directory = Path.cwd() / target.directory
+    script = _script(options, target.suite.name, directory)
     try:
         (directory / LOGS).mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -105,3 +105,15 @@ def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
     """The datasets of the arenas' tables `data`, each once; embedded ones need no preparation."""
     configs = [dataset_config(table["source"], table) for table in tables if table.get("source") in PREPARED]
     return [config for i, config in enumerate(configs) if config not in configs[:i]]
+
+
+def check_prepared(configs: Iterable[DatasetConfig], data_root: Path) -> None:
+    """Raise `UsageError`, with the commands to prepare them, unless all datasets are prepared and unchanged."""
+    missing = []
+    for config in configs:
+        try:
+            config.open(data_root, check_content=True)
+        except UsageError as error:
+            missing.append(str(error))
+    if missing:
+        raise UsageError("\n  ".join(missing))

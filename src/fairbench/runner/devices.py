@@ -54,7 +54,7 @@ def device_kind(device: str, history: History) -> str:
     return (study or ("cuda" if gpus_here() else "cpu")) if device == "auto" else device
 
 
-def places(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[Place]:
+def places_on(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[Place]:
     """The places of concurrent trials on a device, which is "cpu", "cuda", or a GPU as "cuda:1".
 
     Without `workers` there is one on each core of the CPU, or one on a GPU. `gpus` are numbers if the device has none.

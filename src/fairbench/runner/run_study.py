@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
-from fairbench.data.dataset_config import configs_of
 from fairbench.optimizers.resolve import known_modules
 from fairbench.runner.code_identity import arena_libraries
 from fairbench.runner.coordination.claims import Claims, open_claims
@@ -25,9 +23,10 @@ from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
-from fairbench.study.history import History, changes, check_directory, declare, promise, read_history, write_history
+from fairbench.study.history import History, changes, declare, promise, read_history, write_history
 from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Store
+from fairbench.study.target import Target
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
@@ -44,16 +43,18 @@ With the first one, also on Linux, this machine is 127.0.0.1, and the cluster li
 """
 
 
-def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Sequence[Observer]) -> None:
+def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]) -> None:
     """Run every trial of a suite that has no record yet; the observers show its progress.
 
+    The caller has checked that the data of the suite are prepared, see `check_prepared`.
+
     Raises:
-        UsageError: the directory holds another suite, a different plan that is running, a damaged record, or records of
-            a different environment; it cannot be written; or trials that share a GPU do not fit on it.
+        UsageError: the directory holds a different plan that is running, a damaged record, or records of a different
+            environment; it cannot be written; or trials that share a GPU do not fit on it.
         KeyboardInterrupt, Preempted: the user or a signal stopped it; finished trials are kept.
     """
-    check_directory(suite, directory)
-    check_data(suite, options.places[0].data_root)
+    suite = target.suite
+    directory = target.directory
     options = replace(options, places=places_of_trials(suite, options.places, options.ray is not None))
     store = Store(directory)
     store.prepare()
@@ -101,11 +102,14 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
 
 
 def plan_study(
-    suite: Suite, directory: Path, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
+    target: Target, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
 ) -> tuple[Preflight, History]:
-    """Run the preflight of a suite and declare its plan, without any trial; `freeze` writes and locks the plan."""
-    check_directory(suite, directory)
-    check_data(suite, place.data_root)
+    """Run the preflight of a suite and declare its plan, without any trial; `freeze` writes and locks the plan.
+
+    The caller has checked that the data of the suite are prepared, see `check_prepared`.
+    """
+    suite = target.suite
+    directory = target.directory
     with ProcessExecutor([place], preload=preload(suite)) as executor:
         preflight = run_preflight(suite, place, executor.call, say)
     store = Store(directory)
@@ -117,18 +121,6 @@ def plan_study(
         history = declare(preflight.study, directory, store.final_trials(), running, EXPIRY, freeze)
         write_history(directory, history)
     return preflight, history
-
-
-def check_data(suite: Suite, data_root: str) -> None:
-    """Raise `UsageError`, with the commands to prepare them, unless all data of a suite are prepared and unchanged."""
-    missing = []
-    for config in configs_of(suite.data_tables):
-        try:
-            config.open(Path(data_root), check_content=True)
-        except UsageError as error:
-            missing.append(str(error))
-    if missing:
-        raise UsageError("\n  ".join(missing))
 
 
 def preload(suite: Suite) -> list[str]:

@@ -68,7 +68,9 @@ def run_options(options):
     """Everything that `run`, `plan` and `slurm` do before they read data and begin to train."""
     options.device = options.device or "cuda"  # implied by slurm's --gres
     running.chosen_run_options(argparse.Namespace(**{**vars(parser().parse_args(["run"])), **vars(options)}))
-    running.target(argparse.Namespace(**{**vars(options), "output_dir": None}))  # the page's directory has `mini` here
+    running.chosen_target(
+        argparse.Namespace(**{**vars(options), "output_dir": None})
+    )  # the page's directory has `mini` here
 
 
 FOLLOWED = {

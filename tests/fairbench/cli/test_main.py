@@ -18,7 +18,7 @@ from tiny import TINY
 
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
-from fairbench.cli.running import target
+from fairbench.cli.running import chosen_places, chosen_target
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import device_kind
 from fairbench.study.history import read_history
@@ -115,9 +115,13 @@ def test_impossible_suites_are_refused_before_any_trial(tiny_folder, command, ch
 
 def test_trials_use_the_requested_gpus():
     words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
-    _, _, shared, _ = target(parser().parse_args(words))
-    assert shared == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
-    assert target(parser().parse_args(words[:5]))[2] == [Place(device) for device in ("cuda:0", "cuda:2")]
+
+    def places(words):
+        options = parser().parse_args(words)
+        return chosen_places(options, chosen_target(options))[0]
+
+    assert places(words) == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
+    assert places(words[:5]) == [Place(device) for device in ("cuda:0", "cuda:2")]
 
 
 def test_list_shows_suites_arenas_and_optimizers(command, monkeypatch):
@@ -162,7 +166,8 @@ def test_a_device_is_chosen_and_named(finished, monkeypatch):
     def chosen(gpus, *words, directory=Path("none")):
         for module in ("runner.devices", "cli.running"):
             monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
-        _, _, places, device = target(parser().parse_args(["run", *suite, *words, "-o", str(directory)]))
+        options = parser().parse_args(["run", *suite, *words, "-o", str(directory)])
+        places, device = chosen_places(options, chosen_target(options))
         return [place.device for place in places], device
 
     suite = [str(finished.folder / "tiny.toml")]

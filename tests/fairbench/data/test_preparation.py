@@ -27,12 +27,11 @@ from users import as_user, needs_root
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import format_bytes
-from fairbench.data.dataset_config import PREPARED, dataset_config
+from fairbench.data.dataset_config import PREPARED, check_prepared, configs_of, dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation import hub
 from fairbench.data.preparation.prepare import PrepareOptions, prepare
 from fairbench.data.prepared import HASHED, Prepared, content_sha256, sealed
-from fairbench.runner.run_study import check_data
 from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("datasets")
@@ -59,6 +58,10 @@ def verified(data_root):
 def suite_of_cifar():
     suite = load_suite("paper-cpu")
     return replace(suite, arenas={"vit": suite.arenas["vit"]})
+
+
+def check_data(suite, data_root):
+    check_prepared(configs_of(suite.data_tables), Path(data_root))
 
 
 @pytest.fixture

@@ -25,17 +25,16 @@ from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
-from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.local import PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
-from fairbench.runner.run_study import admit, plan_study, run_study
+from fairbench.runner.run_study import admit
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.history import declare, plan_digest, write_history
 from fairbench.study.plan import arms, timing_trials
 from fairbench.study.record import Record, WholeRecord, failed
 from fairbench.study.records import Store
+from fairbench.study.target import target_in
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Place
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
@@ -199,9 +198,7 @@ def test_a_directory_of_another_suite_is_refused_before_anything_is_made(study, 
     out = tmp_path / "out"
     write_history(out, declared_in(study, Store(out)))
     with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
-        run_study(tiny_suite, out, RunOptions([Place()]), [])
-    with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
-        plan_study(tiny_suite, out, Place(), freeze=True)
+        target_in(out, tiny_suite)
     assert [path.name for path in out.iterdir()] == ["config.json"]
 
 

@@ -19,6 +19,7 @@ from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.measured import check_gpu_memory
 from fairbench.study.plan import trial_spec
+from fairbench.study.target import target_in
 from fairbench.suites.overrides import named_arenas
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
@@ -318,6 +319,6 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_pa
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
     options = RunOptions([Place()] * 4)
     with pytest.raises(UsageError, match=complaint):
-        studies.run_study(tiny_suite, tmp_path / "out", options, [])
+        studies.run_study(target_in(tmp_path / "out", tiny_suite), options, [])
     assert not (tmp_path / "out" / "config.json").exists()
     assert not list((tmp_path / "out" / "trials").iterdir())

@@ -14,6 +14,7 @@ from fairbench.runner.progress.tensorboard import TensorBoard
 from fairbench.runner.run_study import run_study
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import WholeRecord
+from fairbench.study.target import target_in
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
@@ -104,7 +105,7 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out):
         resuming.ended(spec, msgspec.convert(resumed, WholeRecord))
     kept = folder(out, last)
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
-    run_study(load_suite("tiny.toml"), out, RunOptions([Place()] * 2), [TensorBoard(out / "tensorboard")])
+    run_study(target_in(out, load_suite("tiny.toml")), RunOptions([Place()] * 2), [TensorBoard(out / "tensorboard")])
     check(out)
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 
