@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, product, repeat
 from typing import Any
 
 import torch
@@ -49,68 +48,112 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     """
     saved_groups = state_dict["param_groups"]
     schemas = [group.get("schema", 0) for group in saved_groups]
-    if max(schemas, default=SCHEMA) > SCHEMA:
+    newest = max(schemas, default=SCHEMA)
+    if newest > SCHEMA:
         raise ValueError(
-            f"the state dict has schema {max(schemas)}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
+            f"the state dict has schema {newest}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
         )
-    entries = {key: _entry(entry) for key, entry in state_dict["state"].items()}
+    entries = {key: _entry(saved) for key, saved in state_dict["state"].items()}
     if any(group.get("schema") == FROM_ADAMW for group in saved_groups):
-        entries = {key: {k: x for k, x in entry.items() if k not in OWN_STATE} for key, entry in entries.items()}
+        entries = {key: _without_own_state(entry) for key, entry in entries.items()}
     if all(schemas):
         _check_shapes(entries, saved_groups, groups)
-        if any(map(_saw_nothing, entries.values())):
+        if any(_saw_nothing(entry) for entry in entries.values()):
             log.warning(UNMARKED)
         return {**state_dict, "state": entries}
-    values, adams = state_dict["state"].values(), "whose moments mean other steps than those of Adam or AdamW"
-    if any("mu_product" in entry for entry in values):
-        raise ValueError(f"the state dict is of NAdam, {adams}")
-    if any("decoupled_weight_decay" in group and "amsgrad" not in group for group in saved_groups):
-        raise ValueError(f"the state dict is of RAdam, {adams}")
-    if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
-        keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
-        raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
+    _check_origin(state_dict, entries)
     _check_shapes(entries, saved_groups, groups)
-    pairs = list(zip(saved_groups, chain(groups, repeat({})), strict=False))  # torch checks their numbers later
-    for notice in dict.fromkeys(notice for pair in pairs for notice in _notices(*pair, entries)):
-        log.warning(notice)
-    return {**state_dict, "state": entries, "param_groups": [_group(*pair, entries) for pair in pairs]}
+    migrated = _migrated_groups(saved_groups, groups, entries)
+    return {**state_dict, "state": entries, "param_groups": migrated}
+
+
+def _without_own_state(entry: StateDict) -> StateDict:
+    """The state of one parameter without what AdamW does not have."""
+    return {name: value for name, value in entry.items() if name not in OWN_STATE}
 
 
 def _saw_nothing(entry: StateDict) -> bool:
     """Whether the detector of a parameter is at zero, while Adam's second moment is not."""
-    memory = [entry.get("chaos_fast"), entry.get("chaos_slow")]
-    if "exp_avg_sq" not in entry or any(x is None or x != 0 for x in memory):
+    if "exp_avg_sq" not in entry:
         return False
+    for name in ("chaos_fast", "chaos_slow"):
+        average = entry.get(name)
+        if average is None or average != 0:
+            return False
     norm = entry["exp_avg_sq"].norm()
-    return bool((norm.full_tensor() if is_dtensor(norm) else norm) != 0)
+    if is_dtensor(norm):
+        norm = norm.full_tensor()
+    return bool(norm != 0)
+
+
+def _check_origin(state_dict: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> None:
+    """Refuse a state dict that is neither of Adam or AdamW nor of the published package."""
+    saved_states = state_dict["state"].values()
+    saved_groups = state_dict["param_groups"]
+    other_moments = "whose moments mean other steps than those of Adam or AdamW"
+    if any("mu_product" in saved for saved in saved_states):
+        raise ValueError(f"the state dict is of NAdam, {other_moments}")
+    if any("decoupled_weight_decay" in group and "amsgrad" not in group for group in saved_groups):
+        raise ValueError(f"the state dict is of RAdam, {other_moments}")
+    for entry in entries.values():
+        if entry and not ("exp_avg" in entry and "exp_avg_sq" in entry):
+            keys: set[str] = set()
+            for saved in saved_states:
+                keys.update(map(str, saved))
+            found = ", ".join(sorted(keys))
+            raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {found}")
 
 
 def _check_shapes(entries: Mapping[Any, StateDict], saved_groups: list[StateDict], groups: list[StateDict]) -> None:
     """Refuse moments of other shapes; torch checks the numbers of groups and parameters."""
     for i, (saved, mine) in enumerate(zip(saved_groups, groups, strict=False)):
-        for j, (key, p) in enumerate(zip(saved["params"], mine["params"], strict=False)):
+        for j, (key, param) in enumerate(zip(saved["params"], mine["params"], strict=False)):
             for name in ("exp_avg", "exp_avg_sq"):
                 moment = entries.get(key, {}).get(name)
-                if moment is not None and moment.shape != p.shape:
-                    raise ValueError(
-                        f"the state dict does not fit: {name} of parameter {j} in group {i} has the shape "
-                        f"{tuple(moment.shape)}, the parameter {tuple(p.shape)}; was it saved with other parameters?"
-                    )
+                if moment is None or moment.shape == param.shape:
+                    continue
+                raise ValueError(
+                    f"the state dict does not fit: {name} of parameter {j} in group {i} has the shape "
+                    f"{tuple(moment.shape)}, the parameter {tuple(param.shape)}; was it saved with other parameters?"
+                )
 
 
 def _entry(saved: Mapping[str, Any]) -> StateDict:
     """The state of one parameter under psilogic's names; the running maximum of AMSGrad has no counterpart."""
-    entry = {PUBLISHED.get(name, name): value for name, value in saved.items() if name != "max_exp_avg_sq"}
+    entry = {}
+    for name, value in saved.items():
+        if name != "max_exp_avg_sq":
+            entry[PUBLISHED.get(name, name)] = value
     if "t" in entry:
-        entry |= {"step": entry.pop("t"), "chaos_start": 0.0}
-    return {name: _scalar(name, value) if name in CLOCKS + DETECTOR else value for name, value in entry.items()}
+        entry["step"] = entry.pop("t")
+        entry["chaos_start"] = 0.0
+    for name, value in entry.items():
+        if name in CLOCKS or name in DETECTOR:
+            entry[name] = _scalar(name, value)
+    return entry
 
 
 def _scalar(name: str, value: Any) -> Tensor:
     """A scalar of the state as a 0-dim tensor; torch before 1.12 and perhaps other programs wrote numbers."""
     if isinstance(value, Tensor):
         return value.reshape(())
-    return torch.tensor(float(value), dtype=_get_scalar_dtype() if name in CLOCKS else torch.float64)
+    dtype = _get_scalar_dtype() if name in CLOCKS else torch.float64
+    return torch.tensor(float(value), dtype=dtype)
+
+
+def _migrated_groups(
+    saved_groups: Sequence[StateDict], groups: Sequence[StateDict], entries: Mapping[Any, StateDict]
+) -> list[StateDict]:
+    """The saved groups as groups of this version; what the user should know is logged once, not for each group."""
+    # There may be more saved groups than groups: torch refuses that later.
+    missing: list[StateDict] = [{}] * (len(saved_groups) - len(groups))
+    pairs = list(zip(saved_groups, [*groups, *missing], strict=False))
+    notices: dict[str, None] = {}
+    for saved, mine in pairs:
+        notices.update(dict.fromkeys(_notices(saved, mine, entries)))
+    for notice in notices:
+        log.warning(notice)
+    return [_group(saved, mine, entries) for saved, mine in pairs]
 
 
 def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
@@ -120,42 +163,61 @@ def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[A
     kept = {name: value for name, value in saved.items() if name not in OTHERS_ONLY}
     group = {**mine, **kept, "schema": SCHEMA}
     if "use_foreach" in saved:
-        group |= {**_published(saved, entries), "agc_norm": "tensor", "chaos_scope": "tensor"}
+        group.update(_published_detector(saved, entries))
+        group["agc_norm"] = "tensor"
+        group["chaos_scope"] = "tensor"
     return group
 
 
-def _published(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
+def _published_detector(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
     """Signal and warm-up of a group of the published package, whose gn was relative to its average where it had one.
 
     Its automatic warm-up was not that of this version, and its rule changed with 0.4, which added `gamma_auto`.
     """
     relative = any("chaos_ref" in entries.get(key, {}) for key in saved["params"])
-    warmup, T_max = int(saved.get("chaos_warmup", -1)), int(saved.get("gamma_T_max", 0))
+    signal = "relative" if relative else "raw"
+    warmup = int(saved.get("chaos_warmup", -1))
     if warmup < 0:
-        automatic = max(500, T_max // 20) if "gamma_auto" in saved else max(50, T_max // 10)
-        warmup = automatic if T_max else 200
-    return {"chaos_signal": "relative" if relative else "raw", "chaos_warmup": warmup}
+        T_max = int(saved.get("gamma_T_max", 0))
+        if not T_max:
+            warmup = 200
+        elif "gamma_auto" in saved:
+            warmup = max(500, T_max // 20)
+        else:
+            warmup = max(50, T_max // 10)
+    return {"chaos_signal": signal, "chaos_warmup": warmup}
 
 
 def _notices(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iterator[str]:
     """What the user should know about the migration of a group, for the log."""
     if "use_foreach" in saved:
-        how = ", ".join(f"{name}={value!r}" for name, value in _published(saved, entries).items())
-        yield f"loaded a checkpoint of the published package psilogic: {how}"
-        if saved.get("gamma_auto"):
-            yield f"gamma_auto=True has no counterpart here: gamma={saved['gamma']:g} is also that of small gradients"
-        if saved.get("grad_centralize") and saved.get("quantum_decay"):
-            yield "quantum decay read gradients before their centralization in the package, here it reads them after it"
-        moments = [entries.get(key, {}).get("exp_avg") for key in saved["params"]]
-        pairs = {(m.dtype, p.dtype) for m, p in zip(moments, mine.get("params", ()), strict=False) if m is not None}
-        for wide, narrow in sorted(((a, b) for a, b in pairs if a.itemsize > b.itemsize), key=str):
-            yield f"Adam's moments were {wide} and become {narrow}, the dtype of their parameters: they are rounded"
+        yield from _published_notices(saved, mine, entries)
         return
     yield FROM_ADAM
     if saved.get("amsgrad"):
         yield "amsgrad=True has no counterpart here: its running maximum is dropped, and the next steps may be larger"
     if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):
         yield f"weight_decay={saved['weight_decay']:g} was coupled (L2) in Adam and is decoupled from now on"
+
+
+def _published_notices(
+    saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]
+) -> Iterator[str]:
+    """The notices for a group of the published package."""
+    detector = _published_detector(saved, entries)
+    options = ", ".join(f"{name}={value!r}" for name, value in detector.items())
+    yield f"loaded a checkpoint of the published package psilogic: {options}"
+    if saved.get("gamma_auto"):
+        yield f"gamma_auto=True has no counterpart here: gamma={saved['gamma']:g} is also that of small gradients"
+    if saved.get("grad_centralize") and saved.get("quantum_decay"):
+        yield "quantum decay read gradients before their centralization in the package, here it reads them after it"
+    rounded = set()
+    for key, param in zip(saved["params"], mine.get("params", ()), strict=False):
+        moment = entries.get(key, {}).get("exp_avg")
+        if moment is not None and moment.dtype.itemsize > param.dtype.itemsize:
+            rounded.add((moment.dtype, param.dtype))
+    for wide, narrow in sorted(rounded, key=str):
+        yield f"Adam's moments were {wide} and become {narrow}, the dtype of their parameters: they are rounded"
 
 
 def restore_scalars(
@@ -168,11 +230,17 @@ def restore_scalars(
 
     `saved_ids` are the parameters' keys in `saved`, the `state` of a state dict; `state` is changed in place.
     """
-    for (param, key), name in product(zip(params, saved_ids, strict=True), DETECTOR):
-        value = saved.get(key, {}).get(name)
-        if value is not None:
-            counts = name == "chaos_start"
-            keep = value.dtype if counts else detector_dtype(param)
-            device = state[param]["step"].device if counts else param.device
-            state[param][name] = value.detach().to(device=device, dtype=keep, copy=True)
-    join([state[p] for p in params if p in state], ("step", *DETECTOR))
+    for param, key in zip(params, saved_ids, strict=True):
+        entry = saved.get(key, {})
+        for name in DETECTOR:
+            value = entry.get(name)
+            if value is None:
+                continue
+            if name == "chaos_start":  # a clock, like "step"
+                dtype = value.dtype
+                device = state[param]["step"].device
+            else:
+                dtype = detector_dtype(param)
+                device = param.device
+            state[param][name] = value.detach().to(device=device, dtype=dtype, copy=True)
+    join([state[param] for param in params if param in state], ("step", *DETECTOR))

@@ -15,33 +15,67 @@ MOST_GROUPS = 8
 
 def describe(optimizer: Optimizer, kind: type) -> str:
     """The hyperparameters that are not the defaults of the class `kind`, and a line for each group of several."""
-    defaults = {name: p.default for name, p in signature(kind).parameters.items() if p.default is not p.empty}
+    defaults = _defaults(kind)
     groups: Sequence[Mapping[str, Any]] = optimizer.param_groups
-    same = [name for name in defaults if all(_equal(group[name], groups[0][name]) for group in groups)]
-    told = _options(groups[0], [x for x in same if x in ALWAYS or not _equal(groups[0][x], defaults[x])])
-    first = f"{type(optimizer).__name__}({told})"
+    first = groups[0]
+    shared = []  # hyperparameters that all groups have in common
+    differing = []
+    for name in defaults:
+        if all(_equal(group[name], first[name]) for group in groups):
+            shared.append(name)
+        else:
+            differing.append(name)
+    shown = [name for name in shared if name in ALWAYS or not _equal(first[name], defaults[name])]
+    kind_name = type(optimizer).__name__
     if len(groups) == 1:
-        return f"{first[:-1]}, {_tensors(groups[0])})"
-    lines = [
-        f"  {group.get('name', i)}: {_tensors(group)}, {_options(group, [x for x in defaults if x not in same])}"
-        for i, group in enumerate(groups[:MOST_GROUPS])
-    ]
-    lines += [f"  and {len(groups) - MOST_GROUPS} more groups"] * (len(groups) > MOST_GROUPS)
-    return "\n".join([first, *(line.removesuffix(", ") for line in lines)])
+        return f"{kind_name}({_options(first, shown)}, {_tensors(first)})"
+
+    lines = [f"{kind_name}({_options(first, shown)})"]
+    for i, group in enumerate(groups[:MOST_GROUPS]):
+        line = f"  {group.get('name', i)}: {_tensors(group)}"
+        if differing:
+            line += f", {_options(group, differing)}"
+        lines.append(line)
+    if len(groups) > MOST_GROUPS:
+        lines.append(f"  and {len(groups) - MOST_GROUPS} more groups")
+    return "\n".join(lines)
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """The default of each argument of a class that has one."""
+    defaults = {}
+    for name, parameter in signature(kind).parameters.items():
+        if parameter.default is not parameter.empty:
+            defaults[name] = parameter.default
+    return defaults
 
 
 def _equal(a: Any, b: Any) -> bool:
     """Whether two values are the same number, text or tuple; tensors are the same only as objects."""
-    return a is b or (type(a) is type(b) and isinstance(a, float | int | str | tuple | list) and a == b)
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, float | int | str | tuple | list):
+        return False
+    return bool(a == b)
 
 
 def _options(group: Mapping[str, Any], names: Sequence[str]) -> str:
-    return ", ".join(f"{name}={float(group[name]):g}" if name == "lr" else f"{name}={group[name]!r}" for name in names)
+    """Some hyperparameters of a group, as in a call."""
+    options = []
+    for name in names:
+        value = group[name]
+        if name == "lr":  # it may be a tensor
+            options.append(f"{name}={float(value):g}")
+        else:
+            options.append(f"{name}={value!r}")
+    return ", ".join(options)
 
 
 def _tensors(group: Mapping[str, Any]) -> str:
+    """How many tensors and elements a group has."""
     params = group["params"]
     count = "1 tensor" if len(params) == 1 else f"{len(params)} tensors"
     if any(map(is_lazy, params)):
         return f"{count}, some without a shape yet"
-    return f"{count} of {sum(p.numel() for p in params):,} elements"
+    elements = sum(param.numel() for param in params)
+    return f"{count} of {elements:,} elements"

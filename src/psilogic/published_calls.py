@@ -19,8 +19,10 @@ GONE = {
 }
 """Arguments of the package that have no counterpart of the same name, and what to do instead."""
 
-MAYBE_DECAY, SURELY_DECAY = 1e-5, 1e-3
-"""A fourth positional argument between these may be an eps or a weight decay, and so may 0; a larger one is a decay."""
+MAYBE_DECAY = 1e-5
+"""From this value on a fourth positional argument may be an eps or a weight decay, and so may 0."""
+SURELY_DECAY = 1e-3
+"""A fourth positional argument above this is a weight decay."""
 
 
 def refuse_gone(names: Iterable[str]) -> None:
@@ -58,14 +60,28 @@ def check_order(positional: Sequence[Any], names: Iterable[str]) -> None:
     if len(positional) < 4 or "weight_decay" in names:
         return
     fourth = positional[3]
-    is_number = isinstance(fourth, Real) and not isinstance(fourth, bool)
     text = "the fourth positional argument is eps, as in torch.optim.AdamW; in psilogic 0.3 to 0.6 it was weight_decay"
     advice = f"write weight_decay={fourth!r} or eps={fourth!r}"
-    is_longer = len(positional) > 6 or (len(positional) == 6 and not isinstance(positional[5], bool))
-    if is_longer or "eps" in names or (is_number and fourth > SURELY_DECAY):
-        raise TypeError(f"{text}: {advice}{', and name all arguments after it' if len(positional) > 4 else ''}")
-    if is_number and (fourth == 0 or fourth >= MAYBE_DECAY):
+    if _is_published_order(positional, names):
+        if len(positional) > 4:
+            advice += ", and name all arguments after it"
+        raise TypeError(f"{text}: {advice}")
+    if _is_number(fourth) and (fourth == 0 or fourth >= MAYBE_DECAY):
         warnings.warn(f"eps is {fourth!r}: {text}; {advice}", stacklevel=3)
+
+
+def _is_published_order(positional: Sequence[Any], names: Iterable[str]) -> bool:
+    """Whether a call with at least four positional arguments can only be of the published package's order."""
+    if len(positional) > 6 or "eps" in names:
+        return True
+    if len(positional) == 6 and not isinstance(positional[5], bool):  # here the sixth is amsgrad
+        return True
+    return bool(_is_number(positional[3]) and positional[3] > SURELY_DECAY)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a real number; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_preset_order(positional: Sequence[Any], names: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from published import write
 from torch import nn
 from torch.distributed.checkpoint import state_dict as dcp_states
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 
 from psilogic import PsiLogic, PsiLogicGPT, checkpoint
 from psilogic.checkpoint import FROM_ADAMW
@@ -360,6 +361,20 @@ def test_what_of_0_6_0_is_not_continued_is_said(caplog: pytest.LogCaptureFixture
         first,
         "gamma_auto=True has no counterpart here: gamma=6 is also that of small gradients",
     ]
+
+
+def test_a_planner_stays_strict_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It allows gaps only while torch makes the plan, also if torch fails."""
+
+    def fail(planner: DefaultLoadPlanner) -> None:
+        assert planner.allow_partial_load
+        raise OSError("the plan cannot be made")
+
+    monkeypatch.setattr(DefaultLoadPlanner, "create_local_plan", fail)
+    planner = LoadPlanner()
+    with pytest.raises(OSError, match="the plan cannot be made"):
+        planner.create_local_plan()
+    assert not planner.allow_partial_load
 
 
 def test_a_run_saved_on_another_device_resumes_on_that_of_the_parameters() -> None:

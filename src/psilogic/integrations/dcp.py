@@ -10,7 +10,7 @@ from torch.optim import AdamW
 from psilogic.checkpoint import FROM_ADAMW, OWN_STATE
 from psilogic.optimizer import PsiLogic
 
-OWN_OPTIONS = {*signature(PsiLogic).parameters, "schema"} - {*signature(AdamW).parameters}
+OWN_OPTIONS = {*signature(PsiLogic).parameters, "schema"}.difference(signature(AdamW).parameters)
 """Keys of PsiLogic's parameter groups that AdamW's lack."""
 
 
@@ -40,21 +40,35 @@ class LoadPlanner(DefaultLoadPlanner):
         Raises:
             RuntimeError: a key is missing that AdamW has too.
         """
-        strict, self.allow_partial_load = not self.allow_partial_load, True
-        plan = super().create_local_plan()
-        self.allow_partial_load = not strict
+        plan = self._partial_plan()
         saved = self.metadata.state_dict_metadata if self.metadata else {}
-        own = {key for key in self.state_dict if _name(key) in OWN_STATE}
-        own |= {key for key in self.state_dict if _name(key) in OWN_OPTIONS and "param_groups." in key}
-        missing = [key for key in self.state_dict if key not in saved]
-        if own.isdisjoint(saved):
-            missing = [key for key in missing if key not in own] if strict else missing
+        own = [key for key in self.state_dict if _is_own(key)]
+        from_adamw = not any(key in saved for key in own)
+        if from_adamw:
             for key in own:
                 if _name(key) == "schema":
                     set_element(self.original_state_dict, self.mappings[key], FROM_ADAMW)
-        if strict and missing:
-            raise RuntimeError(f"Missing key in checkpoint state_dict: {missing[0]}.")
+        if self.allow_partial_load:
+            return plan
+        for key in self.state_dict:
+            if key not in saved and not (from_adamw and _is_own(key)):
+                raise RuntimeError(f"Missing key in checkpoint state_dict: {key}.")
         return plan
+
+    def _partial_plan(self) -> LoadPlan:
+        """The default planner's plan, which leaves out the keys that the checkpoint lacks."""
+        allowed = self.allow_partial_load
+        self.allow_partial_load = True
+        try:
+            return super().create_local_plan()
+        finally:
+            self.allow_partial_load = allowed
+
+
+def _is_own(key: str) -> bool:
+    """Whether a flattened key is one of PsiLogic's that AdamW lacks: of a parameter's state or of a group."""
+    name = _name(key)
+    return name in OWN_STATE or (name in OWN_OPTIONS and "param_groups." in key)
 
 
 def _name(key: str) -> str:

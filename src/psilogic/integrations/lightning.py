@@ -1,6 +1,5 @@
 """The chaos detector of a Lightning training run, in the loggers of the run."""
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from psilogic.monitor import Monitor, monitor
@@ -71,7 +70,8 @@ class ChaosMonitor(Callback):
         self, trainer: "Trainer", pl_module: "LightningModule", outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Log when due, after the last batch that the step accumulates."""
-        stepped, self._global_step = trainer.global_step != self._global_step, trainer.global_step
+        stepped = trainer.global_step != self._global_step
+        self._global_step = trainer.global_step
         due = self._due(trainer, _batch(trainer) + 1)
         if stepped and due > self._logs_due:
             self._logs_due = due
@@ -92,22 +92,36 @@ class ChaosMonitor(Callback):
     def _due(self, trainer: "Trainer", steps: int) -> int:
         """The number of logs that are due after a number of steps."""
         every: int = self.every_n_steps or trainer.log_every_n_steps  # type: ignore[attr-defined]
-        return steps // every if every else 0
+        if not every:
+            return 0
+        return steps // every
 
     def _log(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
-        metrics: dict[str, float] = {}
-        # Lightning's loggers take all scalars of a step at once.
-        writer: Any = SimpleNamespace(add_scalar=lambda tag, value, step: metrics.update({tag: value}))
+        writer = _ScalarCollector()
+        metrics = writer.scalars
+        step = _batch(trainer)
         for i, watching in enumerate(self.monitors):
-            before, self._totals[i] = self._totals[i], watching.totals()
+            totals = watching.totals()
             suffix = f"/{i}" if len(self.monitors) > 1 else ""
-            for quantity, value in _since(before, self._totals[i]).items():
+            for quantity, value in _since(self._totals[i], totals).items():
                 metrics[f"chaos/{quantity}{suffix}"] = value
+            self._totals[i] = totals
             if self.per_tensor:
-                watching.write(writer, _batch(trainer))
+                watching.write(writer, step)
         for logger in trainer.loggers:
-            logger.log_metrics(metrics, step=_batch(trainer))
+            logger.log_metrics(metrics, step=step)
         pl_module.log_dict(metrics, logger=False, on_step=True, on_epoch=False)  # into callback_metrics
+
+
+class _ScalarCollector:
+    """A writer for `Monitor.write` that keeps the scalars: Lightning's loggers take all those of a step at once."""
+
+    def __init__(self) -> None:
+        self.scalars: dict[str, float] = {}
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Keep a scalar."""
+        self.scalars[tag] = scalar_value
 
 
 def _batch(trainer: "Trainer") -> int:
@@ -117,8 +131,12 @@ def _batch(trainer: "Trainer") -> int:
 
 def _since(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
     """`Monitor.totals` of the steps between two of them."""
-    between = {name: now[name] - before[name] for name in ("cancellation", "weight_decay")}
-    pairs = max(now["tensor_steps"] - before["tensor_steps"], 1)
+    between = {}
+    for name in ("cancellation", "weight_decay"):
+        between[name] = now[name] - before[name]
+    tensor_steps = max(now["tensor_steps"] - before["tensor_steps"], 1)
     for name in ("gate_share", "active_share"):
-        between[name] = (now[name] * now["tensor_steps"] - before[name] * before["tensor_steps"]) / pairs
+        count_now = now[name] * now["tensor_steps"]
+        count_before = before[name] * before["tensor_steps"]
+        between[name] = (count_now - count_before) / tensor_steps
     return between

@@ -7,7 +7,6 @@ The role of a parameter follows from the types of the modules around it; names d
 import re
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import product
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -33,7 +32,7 @@ class Section(NamedTuple):
 
     name: str
     gamma: float
-    parts: frozenset[Part]
+    parts: tuple[Part, ...]
 
 
 class Position(NamedTuple):
@@ -44,20 +43,20 @@ class Position(NamedTuple):
 
 
 GPT = (
-    Section("embeddings", 0.005, frozenset({Part.EMBEDDING})),
-    Section("blocks", 0.02, frozenset({Part.PATCH, Part.ATTENTION, Part.MLP, Part.OTHER})),
-    Section("head", 0.01, frozenset({Part.HEAD})),
+    Section("embeddings", gamma=0.005, parts=(Part.EMBEDDING,)),
+    Section("blocks", gamma=0.02, parts=(Part.PATCH, Part.ATTENTION, Part.MLP, Part.OTHER)),
+    Section("head", gamma=0.01, parts=(Part.HEAD,)),
 )
 VIT = (
-    Section("patch_and_tokens", 0.005, frozenset({Part.EMBEDDING, Part.PATCH})),
-    Section("attention", 0.02, frozenset({Part.ATTENTION})),
-    Section("mlp", 0.03, frozenset({Part.MLP})),
-    Section("rest", 0.03, frozenset({Part.HEAD, Part.OTHER})),
+    Section("patch_and_tokens", gamma=0.005, parts=(Part.EMBEDDING, Part.PATCH)),
+    Section("attention", gamma=0.02, parts=(Part.ATTENTION,)),
+    Section("mlp", gamma=0.03, parts=(Part.MLP,)),
+    Section("rest", gamma=0.03, parts=(Part.HEAD, Part.OTHER)),
 )
 NLP = (
-    Section("embeddings", 0.01, frozenset({Part.EMBEDDING})),
-    Section("attention", 0.03, frozenset({Part.ATTENTION})),
-    Section("rest", 0.03, frozenset({Part.PATCH, Part.MLP, Part.HEAD, Part.OTHER})),
+    Section("embeddings", gamma=0.01, parts=(Part.EMBEDDING,)),
+    Section("attention", gamma=0.03, parts=(Part.ATTENTION,)),
+    Section("rest", gamma=0.03, parts=(Part.PATCH, Part.MLP, Part.HEAD, Part.OTHER)),
 )
 
 NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _NormBase)
@@ -67,14 +66,14 @@ WEIGHTS = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
 
 # Every library has its own class names (LlamaRMSNorm, T5LayerNorm, BertSelfAttention): the ending is the type.
 NORM_CLASS = re.compile(r"norm(\d?d|gated)?$", re.IGNORECASE)
-PART_BY_TYPE = (
-    (Part.ATTENTION, (nn.MultiheadAttention,), re.compile(r"(Attention|Attn)\d*$")),
-    (
-        Part.MLP,
-        (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
-        re.compile(r"(MLP|Mlp|FeedForward|FFN|FF)\d*$"),
-    ),
-)
+ATTENTIONS = (nn.MultiheadAttention,)
+ATTENTION_CLASS = re.compile(r"(Attention|Attn)\d*$")
+MLPS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+"""Layers whose own linear layers are an MLP; the attention in them is a module of its own."""
+MLP_CLASS = re.compile(r"(MLP|Mlp|FeedForward|FFN|FF)\d*$")
+
+
+CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def words(alternatives: str) -> re.Pattern[str]:
@@ -84,7 +83,7 @@ def words(alternatives: str) -> re.Pattern[str]:
 
 def snake_case(names: str) -> str:
     """The names of a dotted path in lower case, with underscores where camel case has capitals."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", names).lower()
+    return CAMEL_CASE_BOUNDARY.sub("_", names).lower()
 
 
 POSITION = words("pos|position|positions|positional|wpe|pe")
@@ -164,18 +163,36 @@ def _groups(model: nn.Module, sections: Sequence[Section], gamma: float | None, 
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     landmarks = {_patch_projection(model): Part.PATCH, _output_projection(model): Part.HEAD}
-    members: dict[tuple[Part, bool], list[nn.Parameter]] = {}
+    decayed: dict[Part, list[nn.Parameter]] = {part: [] for part in Part}
+    not_decayed: dict[Part, list[nn.Parameter]] = {part: [] for part in Part}
     for param, positions in _positions(model).items():
         part = min(_part(position, landmarks) for position in positions)
-        members.setdefault((part, all(_decays(param, position) for position in positions)), []).append(param)
+        decays = all(_decays(param, position) for position in positions)
+        members = decayed if decays else not_decayed
+        members[part].append(param)
 
     groups = []
-    for section, decays in product(sections, (True, False)):
-        params = [p for part in sorted(section.parts) for p in members.get((part, decays), [])]
-        name, decay = (section.name, weight_decay) if decays else (f"{section.name}_no_decay", 0.0)
-        group = {"params": params, "name": name, "gamma": section.gamma if gamma is None else gamma}
-        groups.append(group if decay is None else {**group, "weight_decay": decay})
-    return [group for group in groups if group["params"]]
+    for section in sections:
+        section_gamma = section.gamma if gamma is None else gamma
+        params = _params_of(section, decayed)
+        if params:
+            group: dict[str, Any] = {"params": params, "name": section.name, "gamma": section_gamma}
+            if weight_decay is not None:
+                group["weight_decay"] = weight_decay
+            groups.append(group)
+        params = _params_of(section, not_decayed)
+        if params:
+            name = f"{section.name}_no_decay"
+            groups.append({"params": params, "name": name, "gamma": section_gamma, "weight_decay": 0.0})
+    return groups
+
+
+def _params_of(section: Section, members: dict[Part, list[nn.Parameter]]) -> list[nn.Parameter]:
+    """The parameters of a section's parts, part by part."""
+    params: list[nn.Parameter] = []
+    for part in section.parts:
+        params.extend(members[part])
+    return params
 
 
 def _positions(model: nn.Module) -> dict[nn.Parameter, list[Position]]:
@@ -183,29 +200,40 @@ def _positions(model: nn.Module) -> dict[nn.Parameter, list[Position]]:
     modules = dict(model.named_modules(remove_duplicate=False))
     positions: dict[nn.Parameter, list[Position]] = {}
     for path, param in model.named_parameters(remove_duplicate=False):
-        if param.requires_grad:
-            names = path.split(".")
-            around = tuple(modules[".".join(names[:depth])] for depth in reversed(range(len(names))))
-            positions.setdefault(param, []).append(Position(path, around))
+        if not param.requires_grad:
+            continue
+        around = []
+        owner_path = path
+        while owner_path:
+            owner_path = owner_path.rpartition(".")[0]
+            around.append(modules[owner_path])
+        positions.setdefault(param, []).append(Position(path, tuple(around)))
     return positions
 
 
 def _patch_projection(model: nn.Module) -> nn.Module | None:
     """The first convolution, if its windows do not overlap: it cuts an image into patches."""
-    first = next((module for module in model.modules() if isinstance(module, _ConvNd)), None)
-    cuts = first is not None and first.kernel_size == first.stride and max(first.kernel_size) > 1
-    return first if cuts else None
+    for module in model.modules():
+        if isinstance(module, _ConvNd):
+            cuts = module.kernel_size == module.stride and max(module.kernel_size) > 1
+            return module if cuts else None
+    return None
 
 
 def _output_projection(model: nn.Module) -> nn.Module | None:
     """The last linear layer, if only `nn.Sequential` modules are between it and the model."""
-    linears = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.Linear)]
-    if not linears:
-        return None
-    path, last = linears[-1]
-    names = path.split(".")
-    between = [model.get_submodule(".".join(names[:depth])) for depth in range(1, len(names))]
-    return last if all(isinstance(module, nn.Sequential) for module in between) else None
+    last = None
+    last_path = ""
+    for path, module in model.named_modules():
+        if isinstance(module, nn.Linear):
+            last = module
+            last_path = path
+    parent_path = last_path.rpartition(".")[0]
+    while parent_path:
+        if not isinstance(model.get_submodule(parent_path), nn.Sequential):
+            return None
+        parent_path = parent_path.rpartition(".")[0]
+    return last
 
 
 def _part(position: Position, landmarks: dict[nn.Module | None, Part]) -> Part:
@@ -218,13 +246,17 @@ def _part(position: Position, landmarks: dict[nn.Module | None, Part]) -> Part:
     if owner in landmarks:
         return landmarks[owner]
     for module in position.modules:
-        for part, types, class_name in PART_BY_TYPE:
-            if isinstance(module, types) or class_name.search(type(module).__name__):
-                return part
+        if is_attention(module):
+            return Part.ATTENTION
+        if _is_mlp(module):
+            return Part.MLP
     names = _names(position)
     if not isinstance(owner, WEIGHTS) and (_is_token_or_position(position) or EMBEDDED.search(names)):
         return Part.EMBEDDING
-    return next((part for part, rule in PART_BY_NAME if rule.search(names)), Part.OTHER)
+    for part, rule in PART_BY_NAME:
+        if rule.search(names):
+            return part
+    return Part.OTHER
 
 
 def _decays(param: nn.Parameter, position: Position) -> bool:
@@ -240,6 +272,16 @@ def _decays(param: nn.Parameter, position: Position) -> bool:
     return not (_is_token_or_position(position) or NORM.search(_names(position, 2)))
 
 
+def is_attention(module: nn.Module) -> bool:
+    """Whether a module is attention, of torch or any library."""
+    return isinstance(module, ATTENTIONS) or ATTENTION_CLASS.search(type(module).__name__) is not None
+
+
+def _is_mlp(module: nn.Module) -> bool:
+    """Whether a module is a multilayer perceptron of a transformer, or a layer of torch that contains one."""
+    return isinstance(module, MLPS) or MLP_CLASS.search(type(module).__name__) is not None
+
+
 def _is_norm(module: nn.Module) -> bool:
     """Whether a module is a normalization layer, of torch or any library."""
     return isinstance(module, NORMS) or NORM_CLASS.search(type(module).__name__) is not None
@@ -252,6 +294,9 @@ def _is_token_or_position(position: Position) -> bool:
 
 def _names(position: Position, last: int | None = None) -> str:
     """The innermost module's class name and the path, or only the path's last names, in snake_case."""
-    path = position.path.split(".")
-    path = [type(position.modules[0]).__name__, *path] if last is None else path[-last:]
-    return snake_case(".".join(path))
+    names = position.path.split(".")
+    if last is None:
+        names.insert(0, type(position.modules[0]).__name__)
+    else:
+        names = names[-last:]
+    return snake_case(".".join(names))

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Sequence
 from enum import Enum
-from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from psilogic.models.groups import EMBEDDINGS, PART_BY_TYPE, POSITION, RELATIVE, Part, snake_case, words
+from psilogic.models.groups import EMBEDDINGS, POSITION, RELATIVE, is_attention, snake_case, words
 
 NamedModules: TypeAlias = Sequence[tuple[str, nn.Module]]
 Table: TypeAlias = nn.Embedding | nn.EmbeddingBag
@@ -76,8 +75,7 @@ def recognize(model: nn.Module) -> Finding:
     predicts_tokens = _predicts_tokens(model, tables)
     if not predicts_tokens and _convolves_images(named, tables):
         return Finding(ModelFamily.VISION, "convolutions in two or three dimensions")
-    names = ((type(module).__name__, snake_case(path)) for path, module in named)
-    if not tables and any(IMAGE_CLASS.search(kind) or IMAGE.search(path) for kind, path in names):
+    if not tables and _names_images(named):
         return Finding(ModelFamily.VISION, "names of images or patches")
     directed = _direction(named)
     if directed is not None:
@@ -98,36 +96,64 @@ def recognize(model: nn.Module) -> Finding:
 
 def _direction(named: NamedModules) -> Finding | None:
     """Whether the model has an encoder and a decoder, or is causal, or bidirectional; None if undeclared."""
-    configs = (getattr(module, "config", None) for _, module in named)
-    config = next((config for config in configs if hasattr(config, "is_encoder_decoder")), None)
+    modules = [module for _, module in named]
+    config = _config(modules)
     two_sided = getattr(config, "is_encoder_decoder", None)
-    if two_sided or (two_sided is None and _has_two_sides(named)):
+    if two_sided is None:
+        two_sided = _has_two_sides(named)
+    if two_sided:
         return Finding(ModelFamily.LANGUAGE, "an encoder and a decoder")
-    declared = {module.is_causal for _, module in named if isinstance(getattr(module, "is_causal", None), bool)}
+    declared = [module.is_causal for module in modules if isinstance(getattr(module, "is_causal", None), bool)]
     if getattr(config, "is_decoder", False) is True or True in declared:
         return Finding(ModelFamily.DECODER, "declares causal attention")
-    stored = (chain(module.buffers(recurse=False), vars(module).values()) for _, module in named)
-    if any(isinstance(x, Tensor) and _is_causal_mask(x) for tensors in stored for x in tensors):
+    if any(_stores_causal_mask(module) for module in modules):
         return Finding(ModelFamily.DECODER, "stores a causal mask")
-    if declared or any(getattr(module, "bidirectional", False) is True for _, module in named):
+    if declared or any(getattr(module, "bidirectional", False) is True for module in modules):
         return Finding(ModelFamily.LANGUAGE, "bidirectional attention or recurrence")
-    classes = [type(module).__name__ for _, module in named]
-    for family, rule in ((ModelFamily.DECODER, CAUSAL_CLASS), (ModelFamily.LANGUAGE, MASKED_CLASS)):
-        name = next((name for name in classes if rule.search(name)), None)
-        if name is not None:
-            return Finding(family, f"has a {name}")
+    causal = _first_class(modules, CAUSAL_CLASS)
+    if causal is not None:
+        return Finding(ModelFamily.DECODER, f"has a {causal}")
+    masked = _first_class(modules, MASKED_CLASS)
+    if masked is not None:
+        return Finding(ModelFamily.LANGUAGE, f"has a {masked}")
     return None
+
+
+def _config(modules: Sequence[nn.Module]) -> Any:
+    """The first module's configuration that says whether there is an encoder and a decoder, as transformers has it."""
+    for module in modules:
+        config = getattr(module, "config", None)
+        if hasattr(config, "is_encoder_decoder"):
+            return config
+    return None
+
+
+def _first_class(modules: Sequence[nn.Module], rule: re.Pattern[str]) -> str | None:
+    """The first name of a module's class that follows a rule."""
+    for module in modules:
+        name = type(module).__name__
+        if rule.search(name):
+            return name
+    return None
+
+
+def _names_images(named: NamedModules) -> bool:
+    """Whether the class or the name of a module is that of something that reads images."""
+    classes = [type(module).__name__ for _, module in named]
+    paths = [snake_case(path) for path, _ in named]
+    return any(map(IMAGE_CLASS.search, classes)) or any(map(IMAGE.search, paths))
 
 
 def _token_tables(named: NamedModules) -> list[Table]:
     """The embeddings of tokens, not those of positions, labels and the like."""
-    others = (POSITION, RELATIVE, NO_TOKENS)
-    own_names = ((snake_case(".".join(path.split(".")[-2:])), module) for path, module in named)
-    return [
-        module
-        for names, module in own_names
-        if isinstance(module, EMBEDDINGS) and not any(rule.search(names) for rule in others)
-    ]
+    tables: list[Table] = []
+    for path, module in named:
+        if not isinstance(module, EMBEDDINGS):
+            continue
+        last_names = snake_case(".".join(path.split(".")[-2:]))
+        if not any(rule.search(last_names) for rule in (POSITION, RELATIVE, NO_TOKENS)):
+            tables.append(module)
+    return tables
 
 
 def _predicts_tokens(model: nn.Module, tables: Sequence[Table]) -> bool:
@@ -135,9 +161,11 @@ def _predicts_tokens(model: nn.Module, tables: Sequence[Table]) -> bool:
     linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not linears or not tables:
         return False
-    tied = any(linear.weight is table.weight for linear in linears for table in tables)
+    for linear in linears:
+        if any(linear.weight is table.weight for table in tables):
+            return True
     # The largest table is the vocabulary: two segments and two classes do not make a language model.
-    return tied or linears[-1].out_features == max(table.num_embeddings for table in tables)
+    return linears[-1].out_features == max(table.num_embeddings for table in tables)
 
 
 def _convolves_images(named: NamedModules, tables: Sequence[Table]) -> bool:
@@ -152,24 +180,32 @@ def _convolves_images(named: NamedModules, tables: Sequence[Table]) -> bool:
 
 def _is_sequential(module: nn.Module) -> bool:
     """Whether a module is attention or recurrence."""
-    attention = any(
-        isinstance(module, types) or class_name.search(type(module).__name__)
-        for part, types, class_name in PART_BY_TYPE
-        if part is Part.ATTENTION
-    )
-    return attention or isinstance(module, RECURRENT)
+    return is_attention(module) or isinstance(module, RECURRENT)
 
 
 def _has_two_sides(named: NamedModules) -> bool:
     """Whether the model has an encoder and a decoder that reads its output."""
     for path, module in named:
-        # An embedding named encoder and a linear layer named decoder are input and output of one model part.
-        sides = [getattr(module, side, None) for side in ("encoder", "decoder")]
-        if all(isinstance(side, nn.Module) and not isinstance(side, (*EMBEDDINGS, nn.Linear)) for side in sides):
+        if _is_side(getattr(module, "encoder", None)) and _is_side(getattr(module, "decoder", None)):
             return True
-        if isinstance(module, TWO_SIDED) or CROSS_ATTENTION.search(snake_case(f"{type(module).__name__}.{path}")):
+        names = snake_case(f"{type(module).__name__}.{path}")
+        if isinstance(module, TWO_SIDED) or CROSS_ATTENTION.search(names):
             return True
     return False
+
+
+def _is_side(attribute: Any) -> bool:
+    """Whether an attribute named encoder or decoder is one.
+
+    An embedding named encoder and a linear layer named decoder are input and output of one model part.
+    """
+    return isinstance(attribute, nn.Module) and not isinstance(attribute, (*EMBEDDINGS, nn.Linear))
+
+
+def _stores_causal_mask(module: nn.Module) -> bool:
+    """Whether a buffer or an attribute of a module is a causal mask."""
+    stored = [*module.buffers(recurse=False), *vars(module).values()]
+    return any(isinstance(value, Tensor) and _is_causal_mask(value) for value in stored)
 
 
 def _is_causal_mask(tensor: Tensor) -> bool:
@@ -178,7 +214,10 @@ def _is_causal_mask(tensor: Tensor) -> bool:
         return False
     corner = tensor[(0,) * (tensor.ndim - 2)][:MASK_CORNER, :MASK_CORNER]
     ahead = torch.ones_like(corner, dtype=torch.bool).triu(1)
-    past, future = corner[~ahead], corner[ahead]
+    past = corner[~ahead]
+    future = corner[ahead]
     if len(future) < 3:  # two positions could be anything
         return False
-    return bool((past == past[0]).all() and (future == future[0]).all() and past[0] != future[0])
+    past_is_constant = (past == past[0]).all()
+    future_is_constant = (future == future[0]).all()
+    return bool(past_is_constant and future_is_constant and past[0] != future[0])

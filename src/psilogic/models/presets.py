@@ -66,7 +66,8 @@ class Preset(PsiLogic):
             options["weight_decay"] = weight_decay
         if isinstance(params, nn.Module):
             params = self.groups_of(params, gamma=options.get("gamma"))
-        super().__init__(params, lr, betas, eps=eps, **{**self.hyperparameters, **options})
+        hyperparameters = {**self.hyperparameters, **options}
+        super().__init__(params, lr, betas, eps=eps, **hyperparameters)
 
 
 class PsiLogicNLP(Preset):
@@ -80,10 +81,17 @@ class PsiLogicNLP(Preset):
         ['embeddings', 'rest', 'rest_no_decay']
     """
 
-    hyperparameters = MappingProxyType({
-        "gamma": 0.03, "quantum_decay": 2e-4, "tau_scale": 2.0, "max_cancel": 0.05, "agc_clip": 0.01,
-        "grad_centralize": True, "weight_decay": 1e-4,
-    })  # fmt: skip
+    hyperparameters = MappingProxyType(
+        {
+            "gamma": 0.03,
+            "quantum_decay": 2e-4,
+            "tau_scale": 2.0,
+            "max_cancel": 0.05,
+            "agc_clip": 0.01,
+            "grad_centralize": True,
+            "weight_decay": 1e-4,
+        }
+    )
     groups_of = staticmethod(nlp_groups)
 
 
@@ -98,10 +106,17 @@ class PsiLogicGPT(Preset):
         0.005
     """
 
-    hyperparameters = MappingProxyType({
-        "gamma": 0.02, "quantum_decay": 0.0, "tau_scale": 3.0, "max_cancel": 0.03, "agc_clip": 0.0,
-        "grad_centralize": False, "weight_decay": 0.1,
-    })  # fmt: skip
+    hyperparameters = MappingProxyType(
+        {
+            "gamma": 0.02,
+            "quantum_decay": 0.0,
+            "tau_scale": 3.0,
+            "max_cancel": 0.03,
+            "agc_clip": 0.0,
+            "grad_centralize": False,
+            "weight_decay": 0.1,
+        }
+    )
     groups_of = staticmethod(gpt_groups)
 
 
@@ -117,10 +132,17 @@ class PsiLogicViT(Preset):
         0.02
     """
 
-    hyperparameters = MappingProxyType({
-        "gamma": 0.04, "quantum_decay": 0.0, "tau_scale": 2.5, "max_cancel": 0.04, "agc_clip": 0.02,
-        "grad_centralize": True, "weight_decay": 1e-4,
-    })  # fmt: skip
+    hyperparameters = MappingProxyType(
+        {
+            "gamma": 0.04,
+            "quantum_decay": 0.0,
+            "tau_scale": 2.5,
+            "max_cancel": 0.04,
+            "agc_clip": 0.02,
+            "grad_centralize": True,
+            "weight_decay": 1e-4,
+        }
+    )
     groups_of = staticmethod(vit_groups)
 
 
