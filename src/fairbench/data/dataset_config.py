@@ -17,6 +17,8 @@ from fairbench.data.prepared import Prepared, read_folder
 
 PREPARED = {name: dataset for name, dataset in DATASETS.items() if dataset.module}
 """The datasets that are prepared before they are read."""
+PLAIN_WORD = re.compile(r"\w{1,20}", re.ASCII)
+"""The values of options that can be part of a folder's name."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +43,38 @@ class DatasetConfig:
     @property
     def user_path(self) -> Path | None:
         """The file or folder of a user's data; None for a published dataset."""
-        return Path(self.options["path"]).expanduser() if "path" in self.options else None
+        if "path" not in self.options:
+            return None
+        return Path(self.options["path"]).expanduser()
 
     @property
     def label(self) -> str:
         """Name and options, as messages show them."""
+        if not self.options:
+            return self.dataset
         options = ", ".join(f"{name} {value}" for name, value in self.options.items())
-        return f"{self.dataset} ({options})" if options else self.dataset
+        return f"{self.dataset} ({options})"
 
     def folder(self, data_root: Path) -> Path:
-        """The folder of the prepared arrays, named by the options; values that are no plain words by their hash."""
-        values = [str(value) for value in self.options.values()]
-        words = [value if re.fullmatch(r"\w{1,20}", value, re.ASCII) else digest(value)[:12] for value in values]
-        return data_root / "prepared" / "-".join([self.dataset, *words])
+        """The folder of the prepared arrays: its name has the value of each option, or the value's hash."""
+        words = [self.dataset]
+        for value in self.options.values():
+            text = str(value)
+            if not PLAIN_WORD.fullmatch(text):
+                text = digest(text)[:12]
+            words.append(text)
+        return data_root / "prepared" / "-".join(words)
 
     def open(self, data_root: Path, check_content: bool = False) -> Prepared:
-        """The prepared arrays, with `check_content` unchanged since; an error has the command to prepare them."""
+        """The prepared arrays.
+
+        Args:
+            data_root: the folder of prepared data.
+            check_content: also check that no file was changed since.
+
+        Raises:
+            UsageError: they are missing, damaged or changed; the message has the command to prepare them.
+        """
         try:
             prepared = read_folder(self.folder(data_root), self.options)
             if check_content:
@@ -67,44 +85,63 @@ class DatasetConfig:
 
     def repair(self, data_root: Path) -> str:
         """How to prepare the dataset where it is missing or damaged, as an error says it."""
-        folder, flags = self.folder(data_root), []
+        flags = []
         with suppress(UsageError):
-            manifest = read_folder(folder).manifest
-            flags = ["--again", *([] if manifest["verified"] or self.user_path else ["--unverified"])]
+            manifest = read_folder(self.folder(data_root)).manifest
+            flags.append("--again")
+            if not manifest["verified"] and not self.user_path:
+                flags.append("--unverified")
         return f"{self.label} is prepared by: {self.command('download', data_root, *flags)}"
 
     def by_hand(self, data_root: Path) -> str:
         """How to prepare the dataset from its authors' archives, as an error says it."""
-        names, folder = [archive.name for archive in self.archives], data_root / self.dataset
+        names = [archive.name for archive in self.archives]
+        folder = data_root / self.dataset
+        pronoun = "them" if len(names) > 1 else "it"
         return (
-            f"get {' and '.join(names)} from {self.info.page}, put {'them' if names[1:] else 'it'} into {data_root} "
+            f"get {' and '.join(names)} from {self.info.page}, put {pronoun} into {data_root} "
             f"or {folder} and run: {self.command('prepare', data_root)}"
         )
 
     def command(self, verb: str, data_root: Path, *flags: str) -> str:
-        given = {name: value for name, value in self.options.items() if value != self.info.options[name].default}
-        settings = [shlex.quote(f"{name}={json.dumps(value, ensure_ascii=False)}") for name, value in given.items()]
-        words = ["--data-root", shlex.quote(str(data_root)), "--dataset", self.dataset]
-        return " ".join(["fairbench data", verb, *words, *(f"--set {setting}" for setting in settings), *flags])
+        """The command line of `fairbench data` with a verb, for this dataset and its options."""
+        words = ["fairbench data", verb, "--data-root", shlex.quote(str(data_root)), "--dataset", self.dataset]
+        for name, value in self.options.items():
+            if value != self.info.options[name].default:
+                setting = f"{name}={json.dumps(value, ensure_ascii=False)}"
+                words.append(f"--set {shlex.quote(setting)}")
+        words += flags
+        return " ".join(words)
 
 
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
     """The configuration of a dataset; omitted options have their defaults."""
     declared = PREPARED[dataset].options
-    complete = {name: (options or {}).get(name, option.default) for name, option in declared.items()}
-    for name, value in complete.items():
+    given = options or {}
+    complete = {}
+    for name, option in declared.items():
+        value = given.get(name, option.default)
         if value is None:
             example = f'data = {{ source = "{dataset}", {name} = ... }}'
             raise UsageError(f"{dataset} needs the option {name}: use --set, or a suite whose arena has {example}")
-        if complaint := declared[name].complaint(value):
+        complaint = option.complaint(value)
+        if complaint:
             raise UsageError(f"option {name} of {dataset} {complaint}")
+        complete[name] = value
     return DatasetConfig(dataset, complete)
 
 
 def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
     """The datasets of the arenas' tables `data`, each once; embedded ones need no preparation."""
-    configs = [dataset_config(table["source"], table) for table in tables if table.get("source") in PREPARED]
-    return [config for i, config in enumerate(configs) if config not in configs[:i]]
+    configs: list[DatasetConfig] = []
+    for table in tables:
+        source = table.get("source")
+        if source not in PREPARED:
+            continue
+        config = dataset_config(source, table)
+        if config not in configs:
+            configs.append(config)
+    return configs
 
 
 def check_prepared(configs: Iterable[DatasetConfig], data_root: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import dataset_config
@@ -21,18 +22,35 @@ from fairbench.data.transforms import ImageTransform, read_tokens
 
 
 def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
-    """The data of the source that an arena's table `data` names, with its options and those of its kind."""
-    kind = DATASETS[options["source"]].kind
+    """The data of the source that an arena's table `data` names.
+
+    Args:
+        options: the table `data`: the source, its options and those of its kind.
+        data_root: the folder of prepared data.
+
+    Raises:
+        UsageError: the data are not prepared, or damaged.
+    """
+    source = options["source"]
+    kind = DATASETS[source].kind
     reading = {name: options.get(name, default) for name, default in READING[kind].items()}
-    if load := EMBEDDED.get(options["source"]):
-        return load(**reading)
-    prepared = dataset_config(options["source"], options).open(data_root)
-    arrays = {name: prepared.array(name) for name in prepared.manifest["arrays"]}  # tokens are uint16
-    signed = {name: x.view(np.int16) if x.dtype == np.uint16 else x for name, x in arrays.items()}
-    with warnings.catch_warnings():  # the tensors share the memory of the files, which is never written to
+    load_embedded = EMBEDDED.get(source)
+    if load_embedded is not None:
+        return load_embedded(**reading)
+    prepared = dataset_config(source, options).open(data_root)
+    tensors = {name: _tensor(prepared.array(name)) for name in prepared.manifest["arrays"]}
+    if kind == "images":
+        return _images(tensors, prepared, **reading)
+    return _text(tensors, prepared, **reading)
+
+
+def _tensor(array: NDArray[Any]) -> torch.Tensor:
+    """A tensor with the memory of a memory-mapped file, which is never written to."""
+    if array.dtype == np.uint16:  # tokens; not every device can index uint16
+        array = array.view(np.int16)
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        tensors = {name: torch.from_numpy(array) for name, array in signed.items()}
-    return (_images if kind == "images" else _text)(tensors, prepared, **reading)
+        return torch.from_numpy(array)
 
 
 def digits(evaluated: int = 0, **reading: Any) -> Data:
@@ -41,22 +59,29 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
     Source: UCI Machine Learning Repository, "Optical Recognition of Handwritten Digits", test set.
     """
     table = torch.from_numpy(np.loadtxt(_digits_file(), dtype=np.uint8, delimiter=","))
-    inputs, targets = table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1].long()  # from 0 to 16
-    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SEED))
+    images = table[:, :-1].reshape(-1, 1, 8, 8)  # from 0 to 16
+    labels = table[:, -1].long()
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(SEED))
     quarter = len(order) // 4
-    parts = order[2 * quarter :], order[:quarter], order[quarter : 2 * quarter]
-    splits = {name: Split(inputs[rows], targets[rows]) for name, rows in zip(SPLITS, parts, strict=True)}
-    splits = _fewer(splits, evaluated)
+    rows_of_split = {
+        "train": order[2 * quarter :],
+        "val": order[:quarter],
+        "test": order[quarter : 2 * quarter],
+    }
+    every = {split: Split(images[rows], labels[rows]) for split, rows in rows_of_split.items()}
+    splits = _fewer(every, evaluated)
     read = ImageTransform(8.0, **reading)
-    return Data(splits, fingerprint(splits), read, read.shape((1, 8, 8)), 10)
+    return Data(splits, fingerprint(splits), read, shape=read.shape((1, 8, 8)), classes=10)
 
 
 def _digits_file() -> Path:
     """The digits' file in scikit-learn, which is not imported: that takes two seconds in every process."""
     package = find_spec("sklearn")
-    for folder in (package and package.submodule_search_locations) or ():
-        if (file := Path(folder) / "datasets" / "data" / "digits.csv.gz").exists():
-            return file
+    if package is not None:
+        for folder in package.submodule_search_locations or ():
+            file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+            if file.exists():
+                return file
     raise UsageError(
         "the digits are scikit-learn's datasets/data/digits.csv.gz, which is not there: install 'scikit-learn>=1.4'"
     )
@@ -72,13 +97,14 @@ def stdlib_source(context: int, evaluated: int) -> Data:
     files = sorted(folder.glob("*.py"))
     if sum(file.stat().st_size for file in files) < 1_000_000:
         raise UsageError(f"the source stdlib is the standard library's text, but {folder} has too little of it")
-    roles = {8: "val", 9: "test"}
-    texts: dict[str, bytearray] = {name: bytearray() for name in SPLITS}
-    for i, file in enumerate(files):
-        texts[roles.get(i % 10, "train")] += file.read_bytes()
-    tokens = {name: torch.frombuffer(text, dtype=torch.uint8) for name, text in texts.items()}
+    other_splits = {8: "val", 9: "test"}
+    texts: dict[str, bytearray] = {split: bytearray() for split in SPLITS}
+    for number, file in enumerate(files):
+        split = other_splits.get(number % 10, "train")
+        texts[split] += file.read_bytes()
+    tokens = {split: torch.frombuffer(text, dtype=torch.uint8) for split, text in texts.items()}
     splits = _windows(tokens, context, evaluated)
-    return Data(splits, fingerprint(splits), read_tokens, (context,), 256)
+    return Data(splits, fingerprint(splits), read_tokens, shape=(context,), classes=256)
 
 
 EMBEDDED: Mapping[str, Callable[..., Data]] = {"digits": digits, "stdlib": stdlib_source}
@@ -86,39 +112,62 @@ EMBEDDED: Mapping[str, Callable[..., Data]] = {"digits": digits, "stdlib": stdli
 
 
 def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: int, **reading: Any) -> Data:
-    labels = {name: tensors.get(f"{name}_labels", torch.empty(0)).clone() for name in SPLITS}
-    splits = _fewer({name: Split(tensors[name], labels[name]) for name in SPLITS}, evaluated)
+    every = {}
+    for split in SPLITS:
+        labels = tensors.get(f"{split}_labels", torch.empty(0))
+        every[split] = Split(tensors[split], labels.clone())
+    splits = _fewer(every, evaluated)
     read = ImageTransform(127.5, **reading)
-    classes = len(prepared.manifest.get("classes") or [])
-    shape = read.shape(tuple(splits["train"].inputs.shape[1:]))
+    stored_shape = tuple(splits["train"].inputs.shape[1:])
     shared = prepared.manifest["counts"].get("shared", {})
-    named = "; ".join(f"images of {pair}: {count}" for pair, count in shared.items())
-    return Data(splits, prepared.fingerprint, read, shape, classes, _origin(prepared), shared=named)
+    return Data(
+        splits,
+        prepared.fingerprint,
+        read,
+        shape=read.shape(stored_shape),
+        classes=len(prepared.manifest.get("classes") or []),
+        origin=_origin(prepared),
+        shared="; ".join(f"images of {pair}: {count}" for pair, count in shared.items()),
+    )
 
 
 def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, evaluated: int) -> Data:
-    splits, manifest = _windows(tokens, context, evaluated), prepared.manifest
-    per_byte = {split: len(part) / manifest["bytes"][split] for split, part in tokens.items()}
-    vocabulary = manifest["options"]["vocabulary"]
-    return Data(splits, prepared.fingerprint, read_tokens, (context,), vocabulary, _origin(prepared), per_byte)
+    manifest = prepared.manifest
+    return Data(
+        _windows(tokens, context, evaluated),
+        prepared.fingerprint,
+        read_tokens,
+        shape=(context,),
+        classes=manifest["options"]["vocabulary"],
+        origin=_origin(prepared),
+        tokens_per_byte={split: len(part) / manifest["bytes"][split] for split, part in tokens.items()},
+    )
 
 
 def _origin(prepared: Prepared) -> str:
-    source, verified = str(prepared.manifest["source"]), prepared.manifest["verified"]
-    return source if source == "own" else f"{source}, {'verified' if verified else UNVERIFIED}"
+    source = str(prepared.manifest["source"])
+    if source == "own":
+        return source
+    verified = "verified" if prepared.manifest["verified"] else UNVERIFIED
+    return f"{source}, {verified}"
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:
     """Texts as rows of `context` tokens and the next one, without overlap; an incomplete last row is dropped."""
-    long = context + 1
-    rows = {name: part[: len(part) // long * long].reshape(-1, long) for name, part in tokens.items()}
-    return _fewer({name: Split(part, torch.empty(0)) for name, part in rows.items()}, evaluated)
+    row_length = context + 1
+    splits = {}
+    for split, part in tokens.items():
+        count = len(part) // row_length
+        rows = part[: count * row_length].reshape(-1, row_length)
+        splits[split] = Split(rows, torch.empty(0))
+    return _fewer(splits, evaluated)
 
 
 def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
     """The splits with `evaluated` evenly spaced examples for validation and for test; 0 keeps all."""
-
-    def fewer(split: Split) -> Split:
-        return split[torch.linspace(0, len(split) - 1, evaluated).long()] if 0 < evaluated < len(split) else split
-
-    return {name: split if name == "train" else fewer(split) for name, split in splits.items()}
+    fewer = dict(splits)
+    for name, split in splits.items():
+        if name != "train" and 0 < evaluated < len(split):
+            rows = torch.linspace(0, len(split) - 1, evaluated).long()
+            fewer[name] = split[rows]
+    return fewer

@@ -48,9 +48,16 @@ class Prepared:
     manifest: Mapping[str, Any]
 
     def array(self, name: str) -> NDArray[Any]:
-        """An array, memory-mapped and read-only: "train", "val" or "test", or one of these with "_labels", int64, (N,).
+        """An array, memory-mapped and read-only.
 
-        Images are uint8, shape (N, 3, H, W); tokens are uint16, shape (N,).
+        Args:
+            name: "train", "val" or "test", or one of these with "_labels".
+
+        Returns:
+            Images are uint8, shape (N, 3, H, W); tokens are uint16 and labels int64, shape (N,).
+
+        Raises:
+            UsageError: the file is missing, or is not as the manifest describes it.
         """
         path = self.folder / f"{name}.npy"
         facts = self.manifest["arrays"][name]
@@ -59,11 +66,13 @@ class Prepared:
             end = path.stat().st_size
         except Exception as error:  # numpy reads the header as Python code, which raises errors of many kinds
             raise UsageError(f"{path} is damaged ({one_line(error)})") from error
-        is_stated = array.dtype.str == facts["dtype"] and list(array.shape) == facts["shape"]
-        if not (is_stated and array.flags.c_contiguous) or array.offset + array.nbytes != end:  # type: ignore[attr-defined]
+        dtype = array.dtype.str
+        shape = list(array.shape)
+        is_stated = dtype == facts["dtype"] and shape == facts["shape"]
+        is_complete = array.offset + array.nbytes == end  # type: ignore[attr-defined]
+        if not (is_stated and array.flags.c_contiguous and is_complete):
             order = "" if array.flags.c_contiguous else " in Fortran order"
-            found = f"{array.dtype.str} {list(array.shape)}{order}"
-            raise UsageError(f"{path} is damaged: it contains {found}, expected {facts}")
+            raise UsageError(f"{path} is damaged: it contains {dtype} {shape}{order}, expected {facts}")
         return array
 
     @property
@@ -71,29 +80,38 @@ class Prepared:
         """The sha256 of every file; of a .npy file, that of its values alone."""
         hashes = {f"{name}.npy": stated["sha256"] for name, stated in self.manifest["arrays"].items()}
         tokenizer = self.manifest.get("tokenizer", {})
-        return hashes | ({"tokenizer.json": tokenizer["sha256"]} if "sha256" in tokenizer else {})
+        if "sha256" in tokenizer:
+            hashes["tokenizer.json"] = tokenizer["sha256"]
+        return hashes
 
     def differences(self) -> Iterator[str]:
         """Hash every file again, and describe each difference from the manifest."""
         for name, expected in self.files.items():
+            path = self.folder / name
             try:
                 if name.endswith(".npy"):
                     self.array(name.removesuffix(".npy"))
-                if (actual := content_sha256(self.folder / name)) != expected:
-                    yield f"{self.folder / name} has sha256 {actual}, expected {expected}"
+                actual = content_sha256(path)
             except (UsageError, OSError) as error:
                 yield str(error)
+            else:
+                if actual != expected:
+                    yield f"{path} has sha256 {actual}, expected {expected}"
 
     def check_content(self) -> None:
         """Raise `UsageError` if a file was changed: by size and times if it was hashed before, otherwise by hash."""
-        paths = {name: self.folder / name for name in self.files}
-        stamps = {name: stamp(path.stat()) for name, path in paths.items() if path.exists()}
+        stamps = {}
+        for name in self.files:
+            path = self.folder / name
+            if path.exists():
+                stamps[name] = stamp(path.stat())
         state = json.dumps({"files": self.files, "stamps": stamps})
         hashed = self.folder / HASHED
         if read_text(hashed) == state:
             return
-        if differing := "; ".join(self.differences()):
-            raise UsageError(differing)
+        differences = list(self.differences())
+        if differences:
+            raise UsageError("; ".join(differences))
         with suppress(UsageError):  # the folder may be read-only
             write_atomically(hashed, state)
 
@@ -103,21 +121,33 @@ class Prepared:
 
 
 def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepared:
-    """The prepared dataset of a folder, by its manifest; if options are given, these and its arrays are checked."""
+    """The prepared dataset of a folder, by its manifest.
+
+    Args:
+        folder: of the arrays and the manifest.
+        options: of the preparation; if given, they and the headers of the arrays are checked.
+
+    Raises:
+        UsageError: the manifest is missing or damaged, or a check fails.
+    """
 
     def interpret(value: Any) -> Prepared:
         manifest = dict(build(dict[str, Any], value, ()))
-        if (version := manifest.get("format")) != FORMAT:
+        version = manifest.get("format")
+        if version != FORMAT:
             raise ValueError(f"it has format {version}, and this fairbench reads format {FORMAT}")
-        if manifest.pop("sha256", None) != digest(manifest):
+        checksum = manifest.pop("sha256", None)
+        if checksum != digest(manifest):
             raise ValueError("its checksum does not match")
         return Prepared(folder, build(_Manifest, manifest, ()))
 
-    prepared = read_json(path := folder / MANIFEST, interpret)
+    path = folder / MANIFEST
+    prepared = read_json(path, interpret)
+    if prepared is None:
+        raise UsageError(f"there is no {path}")
     if not isinstance(prepared, Prepared):
-        if prepared is None:
-            raise UsageError(f"there is no {path}")
-        raise UsageError(f"{path} {'cannot be read' if prepared.locked else 'is damaged'} ({prepared.reason})")
+        fault = "cannot be read" if prepared.locked else "is damaged"
+        raise UsageError(f"{path} {fault} ({prepared.reason})")
     if options is not None:
         if prepared.manifest["options"] != options:
             raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")

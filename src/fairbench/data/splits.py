@@ -12,6 +12,9 @@ from torch import Tensor
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.raw import shared
 
+MEMORY_FRACTION = 0.5
+"""The fraction of a GPU's free memory that data may take."""
+
 
 @dataclass(frozen=True)
 class Split:
@@ -29,7 +32,14 @@ class Split:
         return len(self.inputs)
 
     def __getitem__(self, rows: Tensor | slice) -> "Split":
-        return self.map(lambda part: part[rows] if part.numel() else part)
+        def chosen(part: Tensor) -> Tensor:
+            return part[rows] if part.numel() else part
+
+        return self.map(chosen)
+
+    @property
+    def nbytes(self) -> int:
+        return self.inputs.nbytes + self.targets.nbytes
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Split":
         return Split(function(self.inputs), function(self.targets))
@@ -71,9 +81,11 @@ def shared_rows(splits: Mapping[str, Split]) -> str:
     """How many inputs of a split are also in an earlier one, in words."""
     keys = {}
     for name, split in splits.items():
-        values = split.inputs.contiguous().view(len(split), -1).view(torch.uint8).numpy()
-        keys[name] = np.array([hash(row.tobytes()) for row in values])
-    return "; ".join(f"rows of {pair}: {count}" for pair, count in shared(keys).items())
+        rows = split.inputs.contiguous().view(len(split), -1)
+        row_bytes = rows.view(torch.uint8).numpy()
+        keys[name] = np.array([hash(row.tobytes()) for row in row_bytes])
+    counts = shared(keys)
+    return "; ".join(f"rows of {pair}: {count}" for pair, count in counts.items())
 
 
 def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:
@@ -106,7 +118,7 @@ class Data:
 
     @classmethod
     def of(cls, train: Pair, val: Pair, test: Pair, classes: int = 0) -> "Data":
-        """Data from tensors, without a transform.
+        """Make data from tensors, without a transform.
 
         Args:
             train: inputs, shape (N, ...), and their targets, shape (N, ...).
@@ -117,9 +129,13 @@ class Data:
         Raises:
             UsageError: a split is no pair of tensors.
         """
-        pairs = {"train": train, "val": val, "test": test}
-        splits = {name: _split(name, pair) for name, pair in pairs.items()}
-        return cls(splits, fingerprint(splits), _as_stored, tuple(splits["train"].inputs.shape[1:]), classes)
+        splits = {
+            "train": _split("train", train),
+            "val": _split("val", val),
+            "test": _split("test", test),
+        }
+        shape = tuple(splits["train"].inputs.shape[1:])
+        return cls(splits, fingerprint(splits), read=_as_stored, shape=shape, classes=classes)
 
     @property
     def train(self) -> Split:
@@ -127,12 +143,10 @@ class Data:
 
     def to(self, device: torch.device) -> "Data":
         """The data on a device, or unchanged if a GPU has too little free memory: batches are then copied."""
-        parts = [part for split in self.splits.values() for part in (split.inputs, split.targets)]
-        taken = sum(part.numel() * part.element_size() for part in parts)
-        if device.type == "cuda" and taken > MEMORY_FRACTION * torch.cuda.mem_get_info(device)[0]:
-            return self
-        return replace(self, splits={name: split.to(device) for name, split in self.splits.items()})
-
-
-MEMORY_FRACTION = 0.5
-"""The fraction of a GPU's free memory that data may take."""
+        if device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            needed = sum(split.nbytes for split in self.splits.values())
+            if needed > MEMORY_FRACTION * free:
+                return self
+        splits = {name: split.to(device) for name, split in self.splits.items()}
+        return replace(self, splits=splits)

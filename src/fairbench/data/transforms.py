@@ -38,8 +38,10 @@ class ImageTransform:
         return Split(inputs, batch.targets)
 
     def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
-        channels, *size = stored
-        return (channels, *([self.image_size] * 2 if self.image_size else size))
+        """The shape of an input of the model, for stored images of shape (C, H, W)."""
+        if not self.image_size:
+            return stored
+        return (stored[0], self.image_size, self.image_size)
 
 
 def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
@@ -47,8 +49,9 @@ def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
     count, _, height, width = images.shape
     device = images.device
     top, left = torch.randint(2 * most + 1, (2, count, 1), generator=generator, device=device)
-    rows, columns = top + torch.arange(height, device=device), left + torch.arange(width, device=device)
-    padded = F.pad(images, (most,) * 4)
+    rows = top + torch.arange(height, device=device)
+    columns = left + torch.arange(width, device=device)
+    padded = F.pad(images, (most, most, most, most))
     image = torch.arange(count, device=device)[:, None, None]
     return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
@@ -62,4 +65,6 @@ def mirrored(images: Tensor, generator: torch.Generator) -> Tensor:
 def read_tokens(batch: Split, generator: torch.Generator | None) -> Split:
     """Tokens as int64; they are stored as uint8, or as the bits of uint16 in int16, which every device can index."""
     tokens = batch.inputs.long()
-    return Split(tokens & 0xFFFF if batch.inputs.dtype == torch.int16 else tokens, batch.targets)
+    if batch.inputs.dtype == torch.int16:
+        tokens &= 0xFFFF
+    return Split(tokens, batch.targets)

@@ -9,7 +9,7 @@ from fairbench.data.formats import parquet
 from fairbench.data.formats.archive import Members, image_split, open_zip
 from fairbench.data.formats.delimited_text import read_list
 from fairbench.data.formats.image_decoding import decoding_steps
-from fairbench.data.formats.raw import SPLITS, Images
+from fairbench.data.formats.raw import SPLITS, Images, ImageSplit
 from fairbench.data.formats.source_files import SourceFiles
 
 FOLDER = "img_align_celeba"
@@ -18,19 +18,37 @@ FOLDER = "img_align_celeba"
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The faces, cropped and resized, in the official splits."""
-    size, crop = options["size"], options["crop"]
+    size = options["size"]
+    crop = options["crop"]
     dropped: dict[str, int] = {}
     if source.kind == "archive":
-        path = source.path("img_align_celeba.zip")
-        with open_zip(path) as members:
-            nested = any(name.startswith(f"{FOLDER}/{FOLDER}/") for name in members.names)
-            folder = f"{FOLDER}/{FOLDER}" if nested else FOLDER
-            listed = _partitions(source.path("list_eval_partition.txt"), folder)
-            dropped = _compare(members, listed)
-        splits = {x: image_split(path, [(name, 0) for name in names], crop, size) for x, names in listed.items()}
+        splits, dropped = _from_archive(source, crop, size)
     else:
-        splits = {split: parquet.image_split(source.of_split(split), "image", "", crop, size) for split in SPLITS}
+        splits = _from_hub(source, crop, size)
     return Images((3, size, size), splits, processing=decoding_steps(crop, size), dropped=dropped)
+
+
+def _from_hub(source: SourceFiles, crop: int, size: int) -> dict[str, ImageSplit]:
+    splits = {}
+    for split in SPLITS:
+        paths = source.of_split(split)
+        splits[split] = parquet.image_split(paths, "image", crop=crop, size=size)
+    return splits
+
+
+def _from_archive(source: SourceFiles, crop: int, size: int) -> tuple[dict[str, ImageSplit], dict[str, int]]:
+    """The splits, and the number of images that are in none of them."""
+    path = source.path("img_align_celeba.zip")
+    with open_zip(path) as members:
+        is_nested = any(name.startswith(f"{FOLDER}/{FOLDER}/") for name in members.names)
+        folder = f"{FOLDER}/{FOLDER}" if is_nested else FOLDER
+        listed = _partitions(source.path("list_eval_partition.txt"), folder)
+        dropped = _compare(members, listed)
+    splits = {}
+    for split, names in listed.items():
+        images = [(name, 0) for name in names]
+        splits[split] = image_split(path, images, crop, size)
+    return splits, dropped
 
 
 def _partitions(path: Path, folder: str) -> dict[str, list[str]]:
@@ -45,14 +63,22 @@ def _partitions(path: Path, folder: str) -> dict[str, list[str]]:
         return f"{folder}/{name}", numbers[number]
 
     entries = read_list(path.read_bytes(), str(path), parse, "the name of an image and 0, 1 or 2")
-    return {split: [name for name, in_split in entries.items() if in_split == split] for split in SPLITS}
+    listed: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for name, split in entries.items():
+        if split:
+            listed[split].append(name)
+    return listed
 
 
 def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int]:
     """The number of images that are missing in the list; every image in the list must be in the archive."""
-    named = {name for names in listed.values() for name in names}
-    if missing := named - members.names:
+    named: set[str] = set()
+    for names in listed.values():
+        named.update(names)
+    missing = named - members.names
+    if missing:
         raise UsageError(
             f"{len(missing)} images of the list of partitions are not in {members.path}: {min(missing)} ..."
         )
-    return {"not in the list of partitions": sum(name.endswith(".jpg") for name in members.names - named)}
+    unlisted = sum(name.endswith(".jpg") for name in members.names - named)
+    return {"not in the list of partitions": unlisted}

@@ -21,17 +21,29 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     if source.kind == "archive":
         splits, classes = _from_archive(source.files[0].path)
     else:
-        splits = {x: parquet.image_split(source.of_split(x), "img", "fine_label") for x in OFFICIAL}
-        classes = parquet.class_names(source.of_split("train")[0], "fine_label")
+        splits, classes = _from_hub(source)
     return Images(SHAPE, splits, tuple(classes), carved=("val",))
 
 
+def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], list[str]]:
+    """The official splits, and the names of the classes."""
+    splits = {}
+    for split in OFFICIAL:
+        splits[split] = parquet.image_split(source.of_split(split), "img", "fine_label")
+    classes = parquet.class_names(source.of_split("train")[0], "fine_label")
+    return splits, classes
+
+
 def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
+    """The official splits, and the names of the classes."""
     with open_tar(path) as members, damage_named(path):
-        names = (*OFFICIAL, "meta")
-        contents = {x: unpickled(members.read(f"{FOLDER}/{x}"), f"{path}: {x}") for x in names}
+        contents = {}
+        for name in (*OFFICIAL, "meta"):
+            pickled = members.read(f"{FOLDER}/{name}")
+            contents[name] = unpickled(pickled, f"{path}: {name}")
         splits = {split: _split(contents[split], f"{path}: {split}") for split in OFFICIAL}
-        return splits, [str(name) for name in contents["meta"]["fine_label_names"]]
+        classes = [str(name) for name in contents["meta"]["fine_label_names"]]
+        return splits, classes
 
 
 def _split(content: Any, where: str) -> ImageSplit:
@@ -39,7 +51,7 @@ def _split(content: Any, where: str) -> ImageSplit:
     data = np.asarray(content["data"], np.uint8).reshape(len(labels), *SHAPE)
 
     def read() -> Iterator[RawImage]:
-        for i, (image, label) in enumerate(zip(data, labels, strict=True)):
-            yield RawImage(image, label, f"{where}, index {i}")
+        for index, (image, label) in enumerate(zip(data, labels, strict=True)):
+            yield RawImage(image, label, f"{where}, index {index}")
 
     return ImageSplit(len(labels), read)

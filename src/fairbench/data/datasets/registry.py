@@ -29,9 +29,12 @@ Each has its default, or its type if it must be given.
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the preparation: a whole number between two others, or one of some words, or any text without them.
+    """An option of the preparation; it must be given if it has no default.
 
-    It must be given if it has no default.
+    Attributes:
+        default: its value if none is given.
+        between: the smallest and the largest number, if it is a whole number.
+        words: the allowed words, if it is one of several.
     """
 
     default: Any = None
@@ -44,12 +47,16 @@ class Option:
 
     def complaint(self, value: Any) -> str:
         """The error in a value; empty if there is none."""
-        kind: Any = type(value)
-        if kind is not self.kind:
-            return f"must be a {'whole number' if self.between else 'string'}, got {value!r}"
-        if self.between and not self.between[0] <= value <= self.between[1]:
-            return f"must lie in {[*self.between]}, got {value!r}"
-        return f"must be one of {', '.join(self.words)}, got {value!r}" if value not in (self.words or [value]) else ""
+        if type(value) is not self.kind:
+            expected = "whole number" if self.between else "string"
+            return f"must be a {expected}, got {value!r}"
+        if self.between:
+            least, most = self.between
+            if not least <= value <= most:
+                return f"must lie in {[least, most]}, got {value!r}"
+        if self.words and value not in self.words:
+            return f"must be one of {', '.join(self.words)}, got {value!r}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -87,9 +94,13 @@ class Dataset:
     @property
     def suite_options(self) -> dict[str, Any]:
         """The options of the preparation as a suite names them: each with its default, or its type."""
-        return {name: x.kind if x.default is None else x.default for name, x in self.options.items()}
+        options = {}
+        for name, option in self.options.items():
+            options[name] = option.kind if option.default is None else option.default
+        return options
 
 
 FACTS = Path(__file__).with_name("datasets.toml")
-DATASETS: dict[str, Dataset] = build(dict[str, Dataset], tomllib.loads(FACTS.read_text("utf-8")), ())
+_TABLES = tomllib.loads(FACTS.read_text("utf-8"))
+DATASETS: dict[str, Dataset] = build(dict[str, Dataset], _TABLES, ())
 """Embedded ones first, then published ones, then those of a user."""

@@ -16,8 +16,8 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     """The stories; the official validation split is the test split."""
     paths = {file.split: file.path for file in source.files}
     return Texts(
-        {split: partial(split_texts, paths[split], LONGEST) for split in ("train", "test")},
-        sum(map(size_of, paths.values())),
-        "stories, separated by <|endoftext|>, without white space around them, in the order of the source",
-        options["vocabulary"],
+        splits={split: partial(split_texts, paths[split], LONGEST) for split in ("train", "test")},
+        size=sum(size_of(path) for path in paths.values()),
+        processing="stories, separated by <|endoftext|>, without white space around them, in the order of the source",
+        vocabulary=options["vocabulary"],
     )

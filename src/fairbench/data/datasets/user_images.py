@@ -12,8 +12,10 @@ from fairbench.data.formats.image_decoding import PHOTOGRAPH, decode_image, deco
 from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, RawImage, named_splits, split_of
 from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, is_aside
 
-Places = dict[Path, tuple[str, ...]]
-"""Images, each with the names of the folders that it is in."""
+Folders = tuple[str, ...]
+"""The names of the folders that an image is in, from the outermost to the innermost."""
+FoldersOf = dict[Path, Folders]
+"""The folders of each image."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -22,84 +24,141 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     Split folders, above the class folders or in each of them, are kept; a missing val or test gets a tenth of each
     class of train.
     """
-    folder, size = source.files[0].path, options["size"]
+    folder = source.files[0].path
     if not folder.is_dir():
         raise UsageError(f"path of images must be a folder of images or of class folders, but {folder} is a file")
-    files, known = files_in(folder), Image.registered_extensions()
-    images = {path: path.relative_to(folder).parts[:-1] for path in files if path.suffix.lower() in known}
-    if not images:
-        raise UsageError(f"{folder} contains no images, and no class folders with images")
+    files = files_in(folder)
+    images = _images_in(folder, files)
     splits = _by_split(_unpacked(images), folder)
-    _refuse_empty(folder, images, 1 + (len(splits) > 1))
-    classes = sorted({names[0] for names in splits["train"].values() if names})
+    levels = 2 if len(splits) > 1 else 1
+    _refuse_empty(folder, images, levels)
+    classes = _class_folders(splits["train"])
     _refuse_doubtful(folder, splits, classes)
-    label: dict[tuple[str, ...], int] = {(name,): i for i, name in enumerate(classes)} or {(): 0}
-    labelled = {
-        split: [(path, label[names[:1]]) for path, names in places.items() if names[:1] in label]
-        for split, places in splits.items()
-    }
-    outside = len(images) - sum(map(len, labelled.values()))
+
+    labelled = {split: _labelled(folders_of, classes) for split, folders_of in splits.items()}
+    count = sum(len(rows) for rows in labelled.values())
+    size = options["size"]
     return Images(
-        (3, size, size),
-        {split: ImageSplit(len(rows), partial(_decoded, rows, size)) for split, rows in labelled.items()},
-        tuple(classes),
+        shape=(3, size, size),
+        splits={split: ImageSplit(len(rows), partial(_decoded, rows, size)) for split, rows in labelled.items()},
+        classes=tuple(classes),
         carved=tuple(split for split in SPLITS if split not in labelled),
         processing=f"{decoding_steps(0, size)}; of equal images only the first, those of test and val before train's",
         dropped={
             "files that are no images": len(files) - len(images),
-            "images in no class folder": outside,
+            "images in no class folder": len(images) - count,
             ASIDE: len(files_in(folder, aside=True)),
         },
         distinct=True,
     )
 
 
-def _unpacked(places: Places) -> Places:
+def _images_in(folder: Path, files: Sequence[Path]) -> FoldersOf:
+    """The files that are images by their suffix, each with its folders within this one."""
+    known = Image.registered_extensions()
+    images = {}
+    for path in files:
+        if path.suffix.lower() in known:
+            images[path] = path.relative_to(folder).parts[:-1]
+    if not images:
+        raise UsageError(f"{folder} contains no images, and no class folders with images")
+    return images
+
+
+def _class_folders(folders_of: FoldersOf) -> list[str]:
+    """The names of the outermost folders of these images."""
+    names = {folders[0] for folders in folders_of.values() if folders}
+    return sorted(names)
+
+
+def _labelled(folders_of: FoldersOf, classes: Sequence[str]) -> list[tuple[Path, int]]:
+    """The images that are in class folders, with their labels; if there are no classes, all images with label 0."""
+    if not classes:
+        return [(path, 0) for path in folders_of]
+    label_of = {name: label for label, name in enumerate(classes)}
+    rows = []
+    for path, folders in folders_of.items():
+        if folders and folders[0] in label_of:
+            rows.append((path, label_of[folders[0]]))
+    return rows
+
+
+def _unpacked(folders_of: FoldersOf) -> FoldersOf:
     """The images without folders around all of them, as archives unpack to; the innermost stays."""
-    while len({names[:1] for names in places.values()}) == 1 and all(names[1:] for names in places.values()):
-        places = {path: names[1:] for path, names in places.items()}
-    return places
+    while _have_common_folder(folders_of):
+        folders_of = {path: folders[1:] for path, folders in folders_of.items()}
+    return folders_of
 
 
-def _by_split(places: Places, folder: Path) -> dict[str, Places]:
+def _have_common_folder(folders_of: FoldersOf) -> bool:
+    """Whether all images are in one folder, and in further ones within it."""
+    outermost = {folders[:1] for folders in folders_of.values()}
+    return len(outermost) == 1 and all(len(folders) > 1 for folders in folders_of.values())
+
+
+def _by_split(folders_of: FoldersOf, folder: Path) -> dict[str, FoldersOf]:
     """The images of each split in their class folders; all are of train if no folders are split folders."""
     for level in (0, 1):
-        if splits := named_splits({names[level] for names in places.values() if names[level:]}, folder):
-            found: dict[str, Places] = {}
-            for path, names in places.items():
-                if names[level:]:
-                    found.setdefault(splits[names[level]], {})[path] = (*names[:level], *names[level + 1 :])
-            if len(found) < len(splits):
-                raise UsageError(f"{folder} has two folders of one split: {', '.join(splits)}; join or rename them")
-            return {split: _unpacked(within) for split, within in found.items()}
-    return {"train": places}
+        names = {folders[level] for folders in folders_of.values() if len(folders) > level}
+        split_of_name = named_splits(names, folder)
+        if not split_of_name:
+            continue
+        found: dict[str, FoldersOf] = {}
+        for path, folders in folders_of.items():
+            if len(folders) > level:
+                split = split_of_name[folders[level]]
+                without_split = folders[:level] + folders[level + 1 :]
+                found.setdefault(split, {})[path] = without_split
+        if len(found) < len(split_of_name):
+            raise UsageError(f"{folder} has two folders of one split: {', '.join(split_of_name)}; join or rename them")
+        return {split: _unpacked(within) for split, within in found.items()}
+    return {"train": folders_of}
 
 
-def _refuse_empty(folder: Path, images: Places, levels: int) -> None:
+def _refuse_empty(folder: Path, images: FoldersOf, levels: int) -> None:
     """Raise UsageError for a folder in the upper levels that contains no image."""
-    full = {above for image in images for above in image.parents}
-    for path in sorted(x for level in range(levels) for x in folder.glob("/".join("*" * (level + 1)))):
+    full: set[Path] = set()
+    for image in images:
+        full.update(image.parents)
+    paths = list(folder.glob("*"))
+    if levels == 2:
+        paths += folder.glob("*/*")
+    for path in sorted(paths):
         if path.is_dir() and path not in full and not is_aside(path.relative_to(folder)):
             raise UsageError(f"the folder {path} contains no images; add images to it, or remove it")
 
 
-def _refuse_doubtful(folder: Path, splits: Mapping[str, Places], classes: list[str]) -> None:
+def _refuse_doubtful(folder: Path, splits: Mapping[str, FoldersOf], classes: list[str]) -> None:
     """Raise UsageError if the classes are not certain, or differ between splits."""
-    within = {names for names in splits["train"].values() if names}
-    if len(splits) == 1 and (named := [x for x in classes if split_of(x) and (x,) not in within]):
-        others = ", ".join(x for x in classes if x != named[0])
-        raise UsageError(f"{folder / named[0]} is a split by name, and {others} is none; give it alone, or rename one")
+    if len(splits) == 1:
+        _refuse_split_among_classes(folder, splits["train"], classes)
     if len(classes) == 1:
-        other = "move the images out of it" if len(splits) > 1 else f"give path = {str(folder / classes[0])!r}"
-        other = f"add those of other classes, or for images without labels {other}"
-        raise UsageError(f"{folder} has one class folder, {classes[0]!r}; {other}")
-    for split, places in splits.items():
-        found = sorted({names[0] for names in places.values() if names})
-        if set(found).difference(classes) or (classes and not found):
+        remedy = f"give path = {str(folder / classes[0])!r}"
+        if len(splits) > 1:
+            remedy = "move the images out of it"
+        raise UsageError(
+            f"{folder} has one class folder, {classes[0]!r}; "
+            f"add those of other classes, or for images without labels {remedy}"
+        )
+    for split, folders_of in splits.items():
+        found = _class_folders(folders_of)
+        has_other_classes = not set(found) <= set(classes)
+        lacks_classes = bool(classes) and not found
+        if has_other_classes or lacks_classes:
             reason = f"{split} has the class folders {found}, and train has {classes}"
             raise UsageError(f"{folder}: {reason}; sort the images of {split} into folders as those of train")
 
 
+def _refuse_split_among_classes(folder: Path, folders_of: FoldersOf, classes: Sequence[str]) -> None:
+    """Raise UsageError if one folder is a split by its name, others are none, and it contains no images itself."""
+    with_images = set(folders_of.values())
+    for name in classes:
+        if split_of(name) and (name,) not in with_images:
+            others = ", ".join(other for other in classes if other != name)
+            raise UsageError(f"{folder / name} is a split by name, and {others} is none; give it alone, or rename one")
+
+
 def _decoded(labelled: Sequence[tuple[Path, int]], size: int) -> Iterator[RawImage]:
     for path, label in labelled:
-        yield RawImage(decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH), label, str(path))
+        pixels = decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH)
+        yield RawImage(pixels, label, str(path))

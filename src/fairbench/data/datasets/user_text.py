@@ -4,7 +4,6 @@ import csv
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,48 +15,65 @@ from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, si
 
 LONGEST = 1 << 14
 """Short enough to split a file of some hundred kilobytes."""
-KINDS = (".txt", ".raw", ".tokens", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
-"""Suffixes of the files that are read from a folder; those from .jsonl on have records."""
+RECORD_KINDS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+"""Suffixes of files with records."""
+KINDS = (".txt", ".raw", ".tokens", *RECORD_KINDS)
+"""Suffixes of the files that are read from a folder."""
 FIELDS = ("text", "story", "content")
 """The names that the field of the text may have in a record."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     """The texts of all files; files or folders that are named after splits are these splits."""
-    path, dropped = source.files[0].path, {}
+    path = source.files[0].path
     files = [path]
+    dropped: dict[str, int] = {}
     if path.is_dir():
         every = files_in(path)
         files = _of_one_kind(path, every)
-        dropped = {
-            f"files that are no {files[0].suffix}": len(every) - len(files),
-            ASIDE: len(files_in(path, aside=True)),
-        }
-    names = {file: file.relative_to(path).with_suffix("").as_posix() if path.is_dir() else "" for file in files}
-    splits = named_splits(names.values(), path) or dict.fromkeys(names.values(), "train")
-    of_split = {split: [x for x in files if splits[names[x]] == split] for split in sorted({*splits.values()})}
+        dropped[f"files that are no {files[0].suffix}"] = len(every) - len(files)
+        dropped[ASIDE] = len(files_in(path, aside=True))
     return Texts(
-        {split: partial(_texts, within) for split, within in of_split.items()},
-        sum(map(size_of, files)),
-        f"the files in the order of their names, cut at <|endoftext|>, or the field {' or '.join(FIELDS)} of their "
-        f"records; a text of more than {LONGEST:,} bytes is cut after its last line end before that; without white "
-        "space around them",
-        options["vocabulary"],
-        dropped,
+        splits={split: partial(_texts, within) for split, within in _by_split(path, files).items()},
+        size=sum(size_of(file) for file in files),
+        processing=(
+            f"the files in the order of their names, cut at <|endoftext|>, or the field {' or '.join(FIELDS)} of their "
+            f"records; a text of more than {LONGEST:,} bytes is cut after its last line end before that; without white "
+            "space around them"
+        ),
+        vocabulary=options["vocabulary"],
+        dropped=dropped,
     )
 
 
+def _by_split(path: Path, files: Sequence[Path]) -> dict[str, list[Path]]:
+    """The files of each split; all are of train if they are not named after splits."""
+    if not path.is_dir():
+        return {"train": list(files)}
+    names = {file: file.relative_to(path).with_suffix("").as_posix() for file in files}
+    split_of_name = named_splits(names.values(), path)
+    if not split_of_name:
+        return {"train": list(files)}
+    found: dict[str, list[Path]] = {split: [] for split in sorted(set(split_of_name.values()))}
+    for file, name in names.items():
+        found[split_of_name[name]].append(file)
+    return found
+
+
 def _of_one_kind(folder: Path, files: Sequence[Path]) -> list[Path]:
-    kinds = sorted({file.suffix.lower() for file in files}.intersection(KINDS))
+    suffixes = {file.suffix.lower() for file in files}
+    kinds = sorted(suffixes.intersection(KINDS))
     if len(kinds) != 1:
-        found = f"both {' and '.join(kinds)} files" if kinds else f"no {', '.join(KINDS)} files"
+        found = f"no {', '.join(KINDS)} files"
+        if kinds:
+            found = f"both {' and '.join(kinds)} files"
         raise UsageError(f"{folder} contains {found}; give a folder with texts of one kind, or one file")
     return [file for file in files if file.suffix.lower() == kinds[0]]
 
 
 def _texts(files: Sequence[Path]) -> Iterator[bytes]:
     for path in files:
-        if path.suffix.lower() in KINDS[3:] or _has_json_lines(path):
+        if path.suffix.lower() in RECORD_KINDS or _has_json_lines(path):
             for text in _record_texts(path):
                 yield from cut_text(text, LONGEST)
         else:
@@ -65,9 +81,12 @@ def _texts(files: Sequence[Path]) -> Iterator[bytes]:
 
 
 def _has_json_lines(path: Path) -> bool:
-    with path.open("rb") as file, suppress(ValueError, RecursionError):
-        return isinstance(json.loads(file.readline(CHUNK)), dict)
-    return False
+    with path.open("rb") as file:
+        try:
+            first = json.loads(file.readline(CHUNK))
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(first, dict)
 
 
 def _record_texts(path: Path) -> Iterator[bytes]:
@@ -75,24 +94,45 @@ def _record_texts(path: Path) -> Iterator[bytes]:
     number = 0
     try:
         for number, record in enumerate(_records(path), 1):
-            where, fields = f"{path}, record {number}", record if isinstance(record, dict) else {"text": record}
-            found = [fields[name] for name in FIELDS if isinstance(fields.get(name), str)]
-            if len(found) != 1:
-                there = f"{', '.join(FIELDS)} must be there, with the text; there are {', '.join(map(str, fields))}"
-                raise UsageError(f"{where}: exactly one of the fields {there}")
-            decode_utf8(data := found[0].encode("utf-8", "surrogatepass"), where)
+            where = f"{path}, record {number}"
+            text = _text_of(record, where)
+            data = text.encode("utf-8", "surrogatepass")
+            decode_utf8(data, where)
             yield data
     except (csv.Error, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged after record {number} ({one_line(error)}); correct it") from error
 
 
+def _text_of(record: Any, where: str) -> str:
+    """The text of a record: the field with the text, or the record itself if it has no fields."""
+    fields = record if isinstance(record, dict) else {"text": record}
+    found: list[str] = []
+    for name in FIELDS:
+        value = fields.get(name)
+        if isinstance(value, str):
+            found.append(value)
+    if len(found) != 1:
+        there = ", ".join(str(name) for name in fields)
+        raise UsageError(
+            f"{where}: exactly one of the fields {', '.join(FIELDS)} must be there, with the text; there are {there}"
+        )
+    return found[0]
+
+
 def _records(path: Path) -> Iterator[Any]:
+    suffix = path.suffix.lower()
     with path.open(encoding="utf-8-sig", newline="") as file:
-        if path.suffix.lower() in (".csv", ".tsv"):
+        if suffix in (".csv", ".tsv"):
             csv.field_size_limit(sys.maxsize)
-            yield from csv.DictReader(file, delimiter="," if path.suffix.lower() == ".csv" else "\t")
-        elif path.suffix.lower() == ".json" and not _has_json_lines(path):
+            delimiter = "," if suffix == ".csv" else "\t"
+            yield from csv.DictReader(file, delimiter=delimiter)
+        elif suffix == ".json" and not _has_json_lines(path):
             records = json.load(file)
-            yield from records if isinstance(records, list) else [records]
+            if isinstance(records, list):
+                yield from records
+            else:
+                yield records
         else:
-            yield from (json.loads(line) for line in file if line.strip())
+            for line in file:
+                if line.strip():
+                    yield json.loads(line)

@@ -17,7 +17,11 @@ from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.data.formats.image_decoding import decode_image
 from fairbench.data.formats.raw import ImageSplit, RawImage
 
-ADMITTED: dict[str, Any] = {"_reconstruct": np.empty(0).__reduce__()[0], "ndarray": np.ndarray, "dtype": np.dtype}
+ADMITTED: dict[str, Any] = {
+    "_reconstruct": np.empty(0).__reduce__()[0],
+    "ndarray": np.ndarray,
+    "dtype": np.dtype,
+}
 """The only names that a pickle may take from numpy, and it may take none from elsewhere."""
 
 
@@ -43,8 +47,13 @@ def open_tar(path: Path) -> Iterator[Members]:
     with damage_named(path):
         tar = tarfile.open(path, "r:gz")  # noqa: SIM115
         files = {member.name: member for member in tar.getmembers() if member.isfile()}
+
+    def read(name: str) -> bytes:
+        content = cast(io.BufferedReader, tar.extractfile(files[name]))
+        return content.read()
+
     with tar:
-        yield Members(path, frozenset(files), lambda name: cast(io.BufferedReader, tar.extractfile(files[name])).read())
+        yield Members(path, frozenset(files), read)
 
 
 @contextmanager
@@ -53,7 +62,8 @@ def open_zip(path: Path) -> Iterator[Members]:
     with damage_named(path):
         archive = zipfile.ZipFile(path)
     with archive:
-        yield Members(path, frozenset(x.filename for x in archive.infolist() if not x.is_dir()), archive.read)
+        names = frozenset(member.filename for member in archive.infolist() if not member.is_dir())
+        yield Members(path, names, archive.read)
 
 
 def image_split(path: Path, images: Sequence[tuple[str, int]], crop: int = 0, size: int = 0) -> ImageSplit:
@@ -63,7 +73,8 @@ def image_split(path: Path, images: Sequence[tuple[str, int]], crop: int = 0, si
         with open_zip(path) as members:
             for name, label in images:
                 where = f"{path}: {name}"
-                yield RawImage(decode_image(members.read(name), where, crop, size), label, where)
+                pixels = decode_image(members.read(name), where, crop, size)
+                yield RawImage(pixels, label, where)
 
     return ImageSplit(len(images), read)
 

@@ -27,7 +27,17 @@ def decode_utf8(data: bytes, where: str) -> str:
 def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]], form: str) -> dict[str, ValueT]:
     """The entries of a list, one per line; empty lines are allowed, and no name may be there twice.
 
-    `parse` returns name and value of a line, and raises LookupError or ValueError for one that has not the `form`.
+    Args:
+        data: the content of the file.
+        where: the file, for errors.
+        parse: returns name and value of a line; raises LookupError or ValueError for a line of another form.
+        form: the form of a line in words, for errors.
+
+    Returns:
+        The value of each name.
+
+    Raises:
+        UsageError: a line has another form, or a name is there twice.
     """
     entries: dict[str, ValueT] = {}
     lines: dict[str, int] = {}
@@ -40,7 +50,8 @@ def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]
             raise UsageError(f"{where}, line {number}: {line[:80]!r} is not {form}") from error
         if name in entries:
             raise UsageError(f"{where}, line {number}: {name!r} is in line {lines[name]} already; keep one of the two")
-        entries[name], lines[name] = value, number
+        entries[name] = value
+        lines[name] = number
     return entries
 
 
@@ -81,8 +92,17 @@ def _cut(text: bytes, longest: int, allowed: int) -> list[bytes]:
     pieces = []
     while len(text) > allowed:
         end = text.rfind(b"\n", 0, longest) + 1
-        if not end:  # a UTF-8 character has at most four bytes
-            end = next((i for i in range(longest, longest - 4, -1) if text[i] & 0xC0 != 0x80), longest)
+        if end == 0:
+            end = _character_start(text, longest)
         pieces.append(text[:end])
         text = text[end:]
     return [*pieces, text]
+
+
+def _character_start(text: bytes, position: int) -> int:
+    """Where the character at a position of a UTF-8 text begins; the position itself if the text is not UTF-8."""
+    for start in range(position, position - 4, -1):  # a UTF-8 character has at most four bytes
+        is_continuation = text[start] & 0xC0 == 0x80
+        if not is_continuation:
+            return start
+    return position

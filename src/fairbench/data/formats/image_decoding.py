@@ -16,10 +16,20 @@ PHOTOGRAPH = 178_956_970
 
 
 def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: int = MOST) -> Pixels:
-    """The pixels of an encoded image of any format, as RGB, shape (3, H, W), upright by its EXIF orientation.
+    """Decode an image of any format to RGB, upright by its EXIF orientation.
 
-    The central square of `crop` pixels, 0 for the largest, is resized to `size`; with size 0 the image stays as it is.
-    Refused are damage, more than `most` pixels (a small file may state millions), transparency and more than 8 bits.
+    Args:
+        data: the encoded image.
+        where: its file and its position in it, for errors.
+        crop: the side of the central square that is cut out; 0 for the largest square.
+        size: the height and width to which the square is resized; 0 for the image as it is.
+        most: the largest number of pixels, since a small file may state millions.
+
+    Returns:
+        The pixels, shape (3, H, W).
+
+    Raises:
+        UsageError: the image is damaged, too large or too small, has transparent pixels or more than 8 bits.
     """
     with explained(lambda error: _complaint(where, error)), Image.open(io.BytesIO(data)) as image:
         if image.width * image.height > most:
@@ -27,18 +37,21 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: in
         picture = _rgb(image, where)
     if size:
         side = crop or min(picture.size)
-        left, top = (picture.width - side) // 2, (picture.height - side) // 2
-        if min(left, top) < 0:
+        left = (picture.width - side) // 2
+        top = (picture.height - side) // 2
+        if left < 0 or top < 0:
             pixels = f"{picture.width} x {picture.height} pixels"
             raise UsageError(f"{where} has {pixels}, too few for a crop of {side} x {side}")
         square = picture.crop((left, top, left + side, top + side))
         picture = square.resize((size, size), Image.Resampling.BICUBIC)  # antialiased: it widens the filter
-    return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
+    pixels = np.asarray(picture).transpose(2, 0, 1)
+    return np.ascontiguousarray(pixels)
 
 
 def _complaint(where: str, error: BaseException) -> str:
     if isinstance(error, Image.DecompressionBombError):
-        return f"{where} is too large: {str(error).partition(',')[0]}; make it smaller"
+        reason, _, _ = str(error).partition(",")
+        return f"{where} is too large: {reason}; make it smaller"
     return f"{where} is no image, or damaged ({one_line(error)})"
 
 
@@ -48,8 +61,10 @@ def _rgb(image: Image.Image, where: str) -> Image.Image:
             f"{where} has more than 8 bits per pixel value (Pillow's mode {image.mode}), and its range is not "
             "known; convert it to 8 bits"
         )
-    if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
-        raise UsageError(f"{where} has transparent pixels, whose color is not defined; put it on a background")
+    if image.has_transparency_data:
+        opacity = np.asarray(image.convert("RGBA"))[..., 3]
+        if opacity.min() < 255:
+            raise UsageError(f"{where} has transparent pixels, whose color is not defined; put it on a background")
     image.load()
     with suppress(Exception):  # damaged EXIF data are no damage of the pixels
         return ImageOps.exif_transpose(image).convert("RGB")

@@ -19,8 +19,10 @@ ROWS = 256
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
-    reason, remedy = f"{path} is damaged or no parquet file", "delete it and download it again"
-    with explained(lambda error: f"{reason} ({one_line(error)}); {remedy}"), pyarrow.parquet.ParquetFile(path) as file:
+    def complaint(error: BaseException) -> str:
+        return f"{path} is damaged or no parquet file ({one_line(error)}); delete it and download it again"
+
+    with explained(complaint), pyarrow.parquet.ParquetFile(path) as file:
         yield file
 
 
@@ -28,25 +30,46 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of a file as tuples of these columns. Raises `UsageError` if the file is damaged, or lacks a column."""
     with _opened(path) as file:
         names = file.schema_arrow.names
-        if missing := [column for column in columns if column not in names]:
-            raise UsageError(f"{path} has no column {missing[0]!r}, but {', '.join(names)}: a different dataset?")
+        for column in columns:
+            if column not in names:
+                raise UsageError(f"{path} has no column {column!r}, but {', '.join(names)}: a different dataset?")
         for batch in file.iter_batches(ROWS, columns=list(columns)):
-            yield from zip(*(batch.column(column).to_pylist() for column in columns), strict=True)
+            values = [batch.column(column).to_pylist() for column in columns]
+            yield from zip(*values, strict=True)
 
 
 def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:
-    """An official split of images."""
+    """An official split of images in several files.
+
+    Args:
+        paths: the files, in the order of their rows.
+        column: of the encoded images.
+        label: the column of the labels; empty for images without labels.
+        crop: see `decode_image`.
+        size: see `decode_image`.
+    """
 
     def read() -> Iterator[RawImage]:
         for path in paths:
-            for row, (image, *labels) in enumerate(rows(path, [column, label] if label else [column])):
-                where = f"{path}, index {row}"
+            for number, (image, image_label) in enumerate(_labelled_rows(path, column, label)):
+                where = f"{path}, index {number}"
                 data = image.get("bytes") if isinstance(image, dict) else image
                 if not isinstance(data, bytes):
                     raise UsageError(f"{where}: {column!r} is no image, but {type(data).__name__}")
-                yield RawImage(decode_image(data, where, crop, size), labels[0] if labels else 0, where)
+                pixels = decode_image(data, where, crop, size)
+                yield RawImage(pixels, image_label, where)
 
-    return ImageSplit(sum(map(_row_count, paths)), read)
+    count = sum(_row_count(path) for path in paths)
+    return ImageSplit(count, read)
+
+
+def _labelled_rows(path: Path, column: str, label: str) -> Iterator[tuple[Any, Any]]:
+    """Image and label of each row; the label is 0 if there is no column of labels."""
+    if label:
+        yield from rows(path, [column, label])
+    else:
+        for (image,) in rows(path, [column]):
+            yield image, 0
 
 
 def _row_count(path: Path) -> int:
@@ -59,7 +82,8 @@ def class_names(path: Path, column: str) -> list[str]:
     with _opened(path) as file:
         metadata = file.schema_arrow.metadata or {}
     try:
-        names = json.loads(metadata[b"huggingface"])["info"]["features"][column]["names"]
+        facts = json.loads(metadata[b"huggingface"])
+        names = facts["info"]["features"][column]["names"]
         return [str(name) for name in names]
     except (KeyError, TypeError, ValueError, RecursionError):
         raise UsageError(

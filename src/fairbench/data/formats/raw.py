@@ -18,9 +18,16 @@ SPLITS = ("train", "val", "test")
 SEED = 20_260_101
 """Seed of every division into splits."""
 SPLIT_WORDS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
-    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+    "testing": "test",
+    "eval": "test",
+    "evaluation": "test",
 }
 """Those of the library `datasets`: https://huggingface.co/docs/datasets/repository_structure."""
 Pixels = NDArray[np.uint8]
@@ -92,28 +99,39 @@ class Texts:
 
 
 def shared(keys: Mapping[str, NDArray[Any]]) -> dict[str, int]:
-    """How many examples of a split have the key of one in an earlier split, by pair of splits."""
-    pairs = combinations([split for split in SPLITS if split in keys], 2)
-    counts = {f"{later} also in {split}": int(np.isin(keys[later], keys[split]).sum()) for split, later in pairs}
-    return {pair: count for pair, count in counts.items() if count}
+    """Count the examples of a split that have the key of one in an earlier split; pairs without any are left out."""
+    present = [split for split in SPLITS if split in keys]
+    counts = {}
+    for earlier, later in combinations(present, 2):
+        count = int(np.isin(keys[later], keys[earlier]).sum())
+        if count:
+            counts[f"{later} also in {earlier}"] = count
+    return counts
 
 
 def split_of(name: str) -> str:
     """The split that is one of the words in a name; empty if none is, or several are."""
-    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", name)
-    found = {SPLIT_WORDS[word.lower()] for word in words if word.lower() in SPLIT_WORDS}
-    return found.pop() if len(found) == 1 else ""
+    found = set()
+    for word in re.findall("[A-Z]?[a-z]+|[A-Z]+", name):
+        split = SPLIT_WORDS.get(word.lower())
+        if split:
+            found.add(split)
+    if len(found) != 1:
+        return ""
+    return found.pop()
 
 
 def named_splits(names: Iterable[str], where: Path) -> dict[str, str]:
     """The split of each of these names in a folder; empty if fewer than two splits are named."""
-    splits = {name: split_of(name) for name in sorted(names)}
-    found = {split: name for name, split in splits.items() if split}
-    if len(found) < 2:
+    split_of_name = {name: split_of(name) for name in sorted(names)}
+    name_of_split = {split: name for name, split in split_of_name.items() if split}
+    if len(name_of_split) < 2:
         return {}
-    shown = f"{where} has {' and '.join(found.values())}, which are splits by their names, but"
-    if others := [name for name, split in splits.items() if not split]:
-        raise UsageError(f"{shown} {some(others)} {'is' if len(others) == 1 else 'are'} none; move one away")
-    if "train" not in found:
+    shown = f"{where} has {' and '.join(name_of_split.values())}, which are splits by their names, but"
+    others = [name for name, split in split_of_name.items() if not split]
+    if others:
+        are = "is" if len(others) == 1 else "are"
+        raise UsageError(f"{shown} {some(others)} {are} none; move one away")
+    if "train" not in name_of_split:
         raise UsageError(f"{shown} nothing to train on; add a folder or file named train, or give one of them alone")
-    return splits
+    return split_of_name

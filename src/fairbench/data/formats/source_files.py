@@ -72,11 +72,20 @@ def files_in(folder: Path, aside: bool = False) -> list[Path]:
     Those that are `ASIDE` are left out; with `aside`, only they are returned.
     """
     files: list[Path] = []
-    for name, folders, names in os.walk(folder, followlinks=True):
-        here = Path(name)
-        folders[:] = [x for x in folders if not here.resolve().is_relative_to((here / x).resolve())]  # no circles
-        files += map(here.joinpath, names)
-    return sorted(x for x in files if (is_aside(x.relative_to(folder)) or not x.is_file()) == aside)
+    for root, folders, names in os.walk(folder, followlinks=True):
+        current = Path(root)
+        folders[:] = [name for name in folders if not _leads_back(current, name)]
+        for name in names:
+            file = current / name
+            is_no_data = is_aside(file.relative_to(folder)) or not file.is_file()
+            if is_no_data == aside:
+                files.append(file)
+    return sorted(files)
+
+
+def _leads_back(folder: Path, name: str) -> bool:
+    """Whether a folder in this one is a link to it or to a folder around it, which would make a circle."""
+    return folder.resolve().is_relative_to((folder / name).resolve())
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
@@ -84,8 +93,10 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) ->
     sha = hashlib.sha256()
     if path.is_dir():
         for file in files_in(path):
+            name = file.relative_to(path).as_posix()
+            line = f"{name} {sha256_of(file, advance)}\n"
             try:
-                sha.update(f"{file.relative_to(path).as_posix()} {sha256_of(file, advance)}\n".encode())
+                sha.update(line.encode())
             except UnicodeEncodeError as error:
                 raise UsageError(f"the name of {str(file)!a} is not UTF-8; rename it") from error
         return sha.hexdigest()
@@ -98,33 +109,55 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) ->
 
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files in a folder."""
-    return sum(file.stat().st_size for file in (files_in(path) if path.is_dir() else [path]))
+    files = files_in(path) if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
 
 
 def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callable[[int], None]) -> dict[str, Any]:
-    """The facts of a file for the manifest: its hash, and whether it agrees with the known one, if there is one.
+    """Compare a file with its known hash, if there is one.
 
-    If `unverified`, it is accepted anyway; `remedy` says how to replace it.
+    Args:
+        file: the file, with what is known of it.
+        remedy: how to replace the file, for errors.
+        unverified: accept the file whatever its hash is.
+        advance: called with the number of bytes that have been read since its last call.
+
+    Returns:
+        The facts of the file for the manifest; `agrees` is None if no hash is known.
+
+    Raises:
+        UsageError: the file has no known hash, or another one, and is not accepted anyway.
     """
-    size, sha256 = size_of(file.path), sha256_of(file.path, advance)
-    expected = {"sha256": file.sha256} if file.sha256 else None
+    size = size_of(file.path)
+    sha256 = sha256_of(file.path, advance)
     accept = "or accept it: run the same command with --unverified"
+    expected = None
     agrees = None
-    if expected:
-        agrees = file.sha256 == sha256 or (file.header != "" and _table_hash(file) == file.sha256)
-        if not agrees and not unverified:
-            short = f"; it has {size:,} bytes, expected {file.size:,}" if file.size not in (0, size) else ""
-            raise UsageError(
-                f"{file.path} is not the known {file.name}: sha256 {sha256}, expected {file.sha256}{short}. "
-                f"It is damaged, incomplete or a different version; {remedy}; {accept}"
-            )
+    if file.sha256:
+        expected = {"sha256": file.sha256}
+        agrees = file.sha256 == sha256
+        if not agrees and file.header:
+            agrees = file.sha256 == _table_hash(file)
     if agrees is None and not unverified:
         raise UsageError(f"{file.path}: no hash of {file.name} is known; {remedy}; {accept}")
+    if agrees is False and not unverified:
+        sizes = ""
+        if file.size not in (0, size):
+            sizes = f"; it has {size:,} bytes, expected {file.size:,}"
+        raise UsageError(
+            f"{file.path} is not the known {file.name}: sha256 {sha256}, expected {file.sha256}{sizes}. "
+            f"It is damaged, incomplete or a different version; {remedy}; {accept}"
+        )
     return {"name": file.name, "bytes": size, "sha256": sha256, "expected": expected, "agrees": agrees}
 
 
 def _table_hash(file: SourceFile) -> str:
     """sha256 of a table as its authors write it: no header, spaces between columns, CR LF after each row."""
-    lines = file.path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    rows = [" ".join(line.replace(",", " ").split()) for line in lines if line.strip() not in ("", file.header)]
-    return hashlib.sha256("".join(f"{row}\r\n" for row in rows).encode()).hexdigest()
+    text = file.path.read_text(encoding="utf-8-sig", errors="replace")
+    sha = hashlib.sha256()
+    for line in text.splitlines():
+        if line.strip() in ("", file.header):
+            continue
+        row = " ".join(line.replace(",", " ").split())
+        sha.update(f"{row}\r\n".encode())
+    return sha.hexdigest()

@@ -1,7 +1,7 @@
 """Files of a dataset's repository on the hub, at the commit that fairbench reads."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -15,31 +15,53 @@ from fairbench.data.formats.source_files import SourceFile
 
 HASHES = Path(__file__).parents[1] / "datasets" / "hub_sha256.txt"
 """The sha256 of the hub's files at the commits that fairbench reads, as `sha256sum` writes them."""
+SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
+"""The part of a file's name that says which of how many shards it is."""
 
 
 def known_hashes(config: DatasetConfig) -> dict[str, str]:
     """The known sha256 of the hub's files of a dataset, by their names in its repository."""
-    lines = (line.split() for line in HASHES.read_text().splitlines())
-    ours = f"{config.info.repository}/"
-    of_hub = {path.removeprefix(ours): sha256 for sha256, path in lines if path.startswith(ours)}
-    return {archive.name: archive.sha256 for archive in config.archives} | of_hub
+    known = {archive.name: archive.sha256 for archive in config.archives}
+    folder = f"{config.info.repository}/"
+    for line in HASHES.read_text().splitlines():
+        sha256, path = line.split()
+        if path.startswith(folder):
+            name = path.removeprefix(folder)
+            known[name] = sha256
+    return known
 
 
 def hashes_are_known(config: DatasetConfig) -> bool:
     """Whether the hash of every file of the hub that the dataset needs is known."""
     known = known_hashes(config)
-    return all(any(fnmatchcase(name, wanted.name) for name in known) for wanted in config.hub_files)
+    return all(_matching(known, wanted.name) for wanted in config.hub_files)
+
+
+def _matching(names: Iterable[str], pattern: str) -> list[str]:
+    """The names that a shell pattern matches."""
+    return [name for name in names if fnmatchcase(name, pattern)]
 
 
 def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
-    """The hub's files of a dataset that lie in `hub_root`/owner/name, and the names of the missing ones."""
+    """Find the hub's files of a dataset in `hub_root`/owner/name.
+
+    Returns:
+        The files that are there, and the names of the missing ones.
+    """
     folder = hub_root / config.info.repository
-    known, files, missing = known_hashes(config), [], []
+    known = known_hashes(config)
+    files: list[SourceFile] = []
+    missing: list[str] = []
     for wanted in config.hub_files:
         here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.name)}
-        files += [SourceFile(x, folder / x, known.get(x, ""), split=wanted.split) for x in sorted(here)]
-        complete = {name for name in known if fnmatchcase(name, wanted.name)} or here or {wanted.name}
-        missing += sorted(complete - here)
+        for name in sorted(here):
+            file = SourceFile(name, path=folder / name, sha256=known.get(name, ""), split=wanted.split)
+            files.append(file)
+        expected = set(_matching(known, wanted.name))
+        if expected:
+            missing += sorted(expected - here)
+        elif not here:
+            missing.append(wanted.name)
     return files, missing
 
 
@@ -47,30 +69,55 @@ def check_shards(config: DatasetConfig, files: Sequence[SourceFile], remedy: str
     """Raise UsageError if the shards of a split, NUMBER-of-TOTAL, are not exactly those of one layout."""
     for wanted in config.hub_files:
         shards = [file for file in files if fnmatchcase(file.name, wanted.name)]
-        matches = [re.search(r"-(\d{5})-of-(\d{5})", file.name) for file in shards]
-        found = sorted((int(match[1]), int(match[2])) for match in matches if match)
-        if found and found != [(i, len(shards)) for i in range(len(shards))]:
+        found = []
+        for file in shards:
+            match = SHARD.search(file.name)
+            if match:
+                found.append((int(match[1]), int(match[2])))
+        found.sort()
+        expected = [(number, len(shards)) for number in range(len(shards))]
+        if found and found != expected:
             names = some([str(file.path) for file in shards])
             raise UsageError(f"{config.dataset}: {names} are not all shards of one layout; {remedy}")
 
 
 def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> None:
-    """Download missing files of a dataset; `by_hand` says, for errors, how to get the data without the hub."""
-    facts = config.info
-    folder = hub_root / facts.repository
-    if not local_files(config, hub_root)[1]:
+    """Download the missing files of a dataset.
+
+    Args:
+        config: the dataset.
+        hub_root: the folder of downloads, to which owner/name is added.
+        by_hand: how to get the data without the hub, for errors.
+    """
+    missing = local_files(config, hub_root)[1]
+    if not missing:
         return
-    what = f"{facts.repository} at {facts.revision}"
-    say(f"{config.label}: downloading {what} from the hub")
+    facts = config.info
+    repository_at = f"{facts.repository} at {facts.revision}"
+    say(f"{config.label}: downloading {repository_at} from the hub")
+
+    def complaint(error: BaseException) -> str:
+        kept = f"finished files are kept; try again, or {by_hand}"
+        return f"cannot download {repository_at} from the hub ({one_line(error)}); {kept}"
+
     from huggingface_hub import HfApi, hf_hub_download
 
-    kept = f"finished files are kept; try again, or {by_hand}"
-    with explained(lambda error: f"cannot download {what} from the hub ({one_line(error)}); {kept}"):
-        api: Any = HfApi()
-        tree = api.list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
-        sizes = {file.path: file.size for file in tree if hasattr(file, "size")}
-        chosen = sorted(x for x in sizes if any(fnmatchcase(x, wanted.name) for wanted in config.hub_files))
-        absent = sum(sizes[name] for name in chosen if not (folder / name).exists())
-        require_disk_space(folder, absent, f"download {facts.title}")
-        for name in chosen:
+    with explained(complaint):
+        folder = hub_root / facts.repository
+        sizes = _sizes_on_hub(HfApi(), config)
+        absent = [name for name in sizes if not (folder / name).exists()]
+        size = sum(sizes[name] for name in absent)
+        require_disk_space(folder, size, f"download {facts.title}")
+        for name in sizes:
             hf_hub_download(facts.repository, name, revision=facts.revision, repo_type="dataset", local_dir=folder)
+
+
+def _sizes_on_hub(api: Any, config: DatasetConfig) -> dict[str, int]:
+    """The bytes of each file on the hub that the dataset needs, in the order of their names."""
+    facts = config.info
+    tree = api.list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
+    sizes = {file.path: file.size for file in tree if hasattr(file, "size")}
+    chosen: set[str] = set()
+    for wanted in config.hub_files:
+        chosen.update(_matching(sizes, wanted.name))
+    return {name: sizes[name] for name in sorted(chosen)}

@@ -18,6 +18,7 @@ class PrepareOptions:
     """Where the files of datasets come from, and which of them are accepted.
 
     Attributes:
+        data_root: the folder of downloads and of prepared data.
         hub_folder: a local copy of the hub's files, as owner/name/path; None: the folder of downloads in `data_root`.
         fetch: download missing files, unless `hub_folder` is given.
         unverified: accept files whose hash differs from the known one, or of which none is known.
@@ -36,73 +37,169 @@ class PrepareOptions:
 
 
 def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
-    """The local files of a dataset; missing files of the hub are downloaded if there is no archive."""
-    if path := config.user_path:
-        if not path.exists():
-            raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
-        return SourceFiles("own", (SourceFile(path.name, path),), "correct it")
-    root, hub_root, own_hub = options.data_root, options.hub_root, options.hub_folder
-    by_hand = config.by_hand(root)
-    known = hub.hashes_are_known(config)
-    flags = [*(() if known else ["--unverified"]), *(["--hub", shlex.quote(str(own_hub))] if own_hub else [])]
-    again = f"run: {config.command('prepare' if own_hub else 'download', root, *flags)}"
-    archives = local_archives(config, root)
-    if len({archive.name for archive in archives}) < len(archives):
+    """Find the local files of a dataset; missing files of the hub are downloaded if there is no archive.
+
+    Args:
+        config: the dataset.
+        options: where to look, and whether to download.
+
+    Returns:
+        The files of one source.
+
+    Raises:
+        UsageError: files are missing, or which of them are meant is not certain.
+    """
+    user_path = config.user_path
+    if user_path is not None:
+        return _user_files(config, user_path)
+    archives = local_archives(config, options.data_root)
+    _refuse_copies(config, archives)
+    if archives:
+        return _archive_files(config, options, archives)
+    return _hub_files(config, options)
+
+
+def _user_files(config: DatasetConfig, path: Path) -> SourceFiles:
+    if not path.exists():
+        raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
+    file = SourceFile(path.name, path)
+    return SourceFiles("own", (file,), "correct it")
+
+
+def _refuse_copies(config: DatasetConfig, archives: Sequence[SourceFile]) -> None:
+    """Raise UsageError if there are several copies of an archive, of which none has the known hash."""
+    if _has_copies(archives):
         paths = " and ".join(str(archive.path) for archive in archives)
         raise UsageError(f"{config.dataset}: {paths} are there, and none is known to be right; move one away")
-    absent = [archive.name for archive in config.archives if archive.name not in {file.name for file in archives}]
-    if archives:
-        remedy = f"{by_hand}; or move {archives[0].path} away and {again}"
-        if absent:
-            raise UsageError(f"{config.dataset}: {archives[0].path} is there, but not {', '.join(absent)}; {remedy}")
-        return SourceFiles("archive", tuple(archives), remedy)
-    if options.fetch and not own_hub:
-        if not (known or options.unverified):
+
+
+def _has_copies(archives: Sequence[SourceFile]) -> bool:
+    names = {archive.name for archive in archives}
+    return len(names) < len(archives)
+
+
+def _archive_files(config: DatasetConfig, options: PrepareOptions, archives: Sequence[SourceFile]) -> SourceFiles:
+    by_hand = config.by_hand(options.data_root)
+    first = archives[0].path
+    remedy = f"{by_hand}; or move {first} away and {_run_again(config, options)}"
+    absent = _absent_archives(config, archives)
+    if absent:
+        raise UsageError(f"{config.dataset}: {first} is there, but not {', '.join(absent)}; {remedy}")
+    return SourceFiles("archive", tuple(archives), remedy)
+
+
+def _absent_archives(config: DatasetConfig, archives: Sequence[SourceFile]) -> list[str]:
+    """The names of the archives of a dataset that are not there."""
+    present = {archive.name for archive in archives}
+    return [archive.name for archive in config.archives if archive.name not in present]
+
+
+def _hub_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
+    """The files of the hub, downloaded if they are missing and the options allow it."""
+    root = options.data_root
+    by_hand = config.by_hand(root)
+    again = _run_again(config, options)
+    has_own_copy = options.hub_folder is not None
+    known = hub.hashes_are_known(config)
+    if options.fetch and not has_own_copy:
+        if not known and not options.unverified:
             unknown = f"{config.dataset}: no hashes of the hub's files are known"
             raise UsageError(f"{unknown}; {by_hand}; or, to accept them, {again}")
-        hub.download_missing(config, hub_root, by_hand)
-    files, missing = hub.local_files(config, hub_root)
+        hub.download_missing(config, options.hub_root, by_hand)
+
+    files, missing = hub.local_files(config, options.hub_root)
     if missing:
-        here = f"no {', '.join(absent)} in {root}, no {some(missing)} in {hub_root / config.info.repository}"
+        archives = ", ".join(_absent_archives(config, []))
+        folder = options.hub_root / config.info.repository
+        add_them = "add them there and " if has_own_copy else ""
         raise UsageError(
-            f"{config.dataset} is missing: {here}; {by_hand}; or {'add them there and ' if own_hub else ''}{again}"
+            f"{config.dataset} is missing: no {archives} in {root}, no {some(missing)} in {folder}; "
+            f"{by_hand}; or {add_them}{again}"
         )
-    hub.check_shards(config, files, f"delete those of one layout{'' if own_hub else ', or all,'} and {again}")
-    replaced = f"{'replace' if own_hub else 'delete'} it and {again}"
-    remedy = replaced if known else f"{by_hand}; or {replaced}"
+    or_all = "" if has_own_copy else ", or all,"
+    hub.check_shards(config, files, f"delete those of one layout{or_all} and {again}")
+
+    verb = "replace" if has_own_copy else "delete"
+    remedy = f"{verb} it and {again}"
+    if not known:
+        remedy = f"{by_hand}; or {remedy}"
     return SourceFiles("hub", tuple(files), remedy, config.info.revision)
 
 
+def _run_again(config: DatasetConfig, options: PrepareOptions) -> str:
+    """The command that prepares the dataset from files of the hub, as errors say it."""
+    flags = []
+    if not hub.hashes_are_known(config):
+        flags.append("--unverified")
+    verb = "download"
+    if options.hub_folder:
+        flags += ["--hub", shlex.quote(str(options.hub_folder))]
+        verb = "prepare"
+    return f"run: {config.command(verb, options.data_root, *flags)}"
+
+
 def outdated(config: DatasetConfig, options: PrepareOptions, used: Sequence[Mapping[str, Any]]) -> str:
-    """Why arrays that are not verified and were made of these files are made again; empty if they are not."""
+    """Why arrays that are not verified are made again from the files that are there now.
+
+    Args:
+        config: the dataset.
+        options: where its files are.
+        used: name and sha256 of each file that the arrays were made of.
+
+    Returns:
+        The reason; empty if they are not made again.
+    """
     archives = local_archives(config, options.data_root)
+    without_unverified_download = replace(options, fetch=options.fetch and not options.unverified)
     try:
-        source = find_source_files(config, replace(options, fetch=options.fetch and not options.unverified))
+        source = find_source_files(config, without_unverified_download)
     except UsageError:
-        if len({archive.name for archive in archives}) < len(archives):
+        if _has_copies(archives):
             raise
         return ""  # what they were made of is gone
-    if all(map(_is_known, source.files)):
+    if all(_is_known(file) for file in source.files):
         return "it is not verified, and files with the known hashes are there"
     before = {file["name"]: file["sha256"] for file in used}
     changed = [str(file.path) for file in source.files if sha256_of(file.path) != before.get(file.name)]
-    return f"{some(changed)} {'has' if len(changed) == 1 else 'have'} changed" if changed else ""
+    if not changed:
+        return ""
+    have = "has" if len(changed) == 1 else "have"
+    return f"{some(changed)} {have} changed"
 
 
 def _is_known(file: SourceFile) -> bool:
     """Whether a file has its known hash; a file of another size is not read."""
-    same_size = file.header or file.size in (0, size_of(file.path))
-    return bool(file.sha256 and same_size and verify_file(file, "", True, lambda size: None)["agrees"])
+    if not file.sha256:
+        return False
+    has_known_size = file.size != 0 and not file.header  # copies of a table have several sizes
+    if has_known_size and size_of(file.path) != file.size:
+        return False
+    facts = verify_file(file, remedy="", unverified=True, advance=lambda size: None)
+    return bool(facts["agrees"])
 
 
 def local_archives(config: DatasetConfig, data_root: Path) -> list[SourceFile]:
     """The archives of a dataset that lie in the data root or in its folder named after the dataset.
 
-    Of several copies of one, that with the known hash; all of them if none has it.
+    Of several copies of an archive, the first with the known hash is chosen. If none has it, all are returned.
     """
     files: list[SourceFile] = []
-    for file in config.archives:
-        paths = [folder / x for x in (file.name, *file.also) for folder in (data_root, data_root / config.dataset)]
-        copies = {path.resolve(): replace(file, path=path) for path in paths if path.is_file()}.values()
-        files += ([*filter(_is_known, copies)][:1] if len(copies) > 1 else []) or copies
+    for archive in config.archives:
+        copies = _copies(archive, [data_root, data_root / config.dataset])
+        if len(copies) > 1:
+            known = next(filter(_is_known, copies), None)
+            if known:
+                copies = [known]
+        files += copies
     return files
+
+
+def _copies(archive: SourceFile, folders: Sequence[Path]) -> list[SourceFile]:
+    """The copies of an archive in these folders, under any of its names; several links to one file count once."""
+    copies: dict[Path, SourceFile] = {}
+    for name in (archive.name, *archive.also):
+        for folder in folders:
+            path = folder / name
+            if path.is_file():
+                copies[path.resolve()] = replace(archive, path=path)
+    return list(copies.values())

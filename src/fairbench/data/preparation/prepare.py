@@ -2,10 +2,11 @@
 
 import errno
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -24,10 +25,8 @@ from fairbench.data.prepared import FORMAT, read_folder
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
 """Distributions whose versions may affect the arrays."""
-VERIFICATION = {
-    True: "every file has its known hash",
-    False: "a file has no known hash, or a different one: nothing vouches for the data",
-}
+VERIFIED = "every file has its known hash"
+NOT_VERIFIED = "a file has no known hash, or a different one: nothing vouches for the data"
 
 
 def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
@@ -39,7 +38,8 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
         if waited and _is_current(config, options, target):
             return
         check_replaceable(target)
-        _make(config, find_source_files(config, options), target, options.unverified)
+        source = find_source_files(config, options)
+        _make(config, source, target, options.unverified)
 
 
 @contextmanager
@@ -48,7 +48,8 @@ def _exclusive(target: Path) -> Iterator[bool]:
 
     The lock ends with the process, however it ends.
     """
-    lock, waited = FileLock(target.parent / f".{target.name}.lock"), False
+    lock = FileLock(target.parent / f".{target.name}.lock")
+    waited = False
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
@@ -78,60 +79,53 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
     """Whether intact arrays are prepared, from a user's files as they are now, or from files as good as those here."""
     if options.again or not target.exists():
         return False
+    reason = ""
+    is_verified = True
     try:
         prepared = read_folder(target, config.options)
         prepared.check_content()
     except UsageError as error:
-        reason, doubtful = str(error), False
+        reason = str(error)
     else:
-        doubtful = not prepared.manifest["verified"]
-        reason = outdated(config, options, prepared.manifest["files"]) if doubtful else ""
+        is_verified = prepared.manifest["verified"]
+        if not is_verified:
+            reason = outdated(config, options, prepared.manifest["files"])
     if reason:
         say(f"{config.label}: prepared again, since {reason}")
         return False
-    remedy = f", but not verified; {config.by_hand(options.data_root)}" if doubtful and not config.user_path else ""
+    remedy = ""
+    if not is_verified and not config.user_path:
+        remedy = f", but not verified; {config.by_hand(options.data_root)}"
     say(f"{config.label}: is already prepared in {target}{remedy}")
     return True
 
 
 def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: bool) -> None:
     """Verify the files, write the arrays and the manifest, and publish the finished folder."""
-    # A user's files have no hash: what is wrong with their folder is said before anything else.
-    own = _read(config, source) if source.kind == "own" else None
-    say(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
-    with progress_bar("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
-        accepted = unverified or source.kind == "own"
-        files = [verify_file(file, source.remedy, accepted, advance) for file in source.files]
-    verified, info = all(file["agrees"] for file in files), config.info
-    if not verified and source.kind != "own":
-        say(f"{config.label}: not verified: {VERIFICATION[verified]}")
-    origin = {  # known before any example is read, and determines everything else
-        "format": FORMAT,
-        "dataset": config.dataset,
-        "options": dict(config.options),
-        "title": info.title,
-        "license": info.license,
-        "citation": info.citation,
-        "source": source.kind,
-        "repository": info.repository if source.kind == "hub" else "",
-        "revision": source.revision,
-        "files": files,
-        "verified": verified,
-        "verification": VERIFICATION[verified],
-        "versions": {name: metadata.version(name) for name in MAKERS},
-    }
+    is_own = source.kind == "own"
+    raw: Images | Texts | None = None
+    if is_own:
+        # A user's files have no hash: what is wrong with their folder is said before anything else.
+        raw = _read(config, source)
+    files = _verified_files(config, source, accept_all=unverified or is_own)
+    origin = _origin(config, source, files)
+    if not origin["verified"] and not is_own:
+        say(f"{config.label}: not verified: {NOT_VERIFIED}")
     staging = StagingFolder(target, digest(origin))
-    raw = own or _read(config, source)
-    made, facts = write_images.write(raw, staging) if isinstance(raw, Images) else write_texts.write(raw, staging)
-    counts = facts["counts"]
-    for reason in filter(counts["dropped"].get, counts["dropped"]):
-        say(f"  left out, {reason}: {counts['dropped'][reason]}")
+    if raw is None:
+        raw = _read(config, source)
+    if isinstance(raw, Images):
+        made, facts = write_images.write(raw, staging)
+    else:
+        made, facts = write_texts.write(raw, staging)
+    for reason, count in facts["counts"]["dropped"].items():
+        if count:
+            say(f"  left out, {reason}: {count}")
     if staging.reused:
         say(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
     staging.publish(made, {**origin, **facts})
-    examples = ", ".join(f"{split} {counts['examples'][split]:,}" for split in SPLITS)
-    classes = f"; classes: {some(raw.classes)}" if isinstance(raw, Images) and raw.classes else ""
-    say(f"{config.label}: prepared in {target}: {examples}{classes}")
+    summary = _summary(raw, facts["counts"]["examples"])
+    say(f"{config.label}: prepared in {target}: {summary}")
 
 
 def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:
@@ -140,5 +134,44 @@ def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:
     try:
         raw: Images | Texts = dataset.read(source, config.options)
     except UsageError as error:
-        raise error if source.kind == "own" else UsageError(f"{error}; {source.remedy}") from error
+        if source.kind == "own":
+            raise
+        raise UsageError(f"{error}; {source.remedy}") from error
     return raw
+
+
+def _verified_files(config: DatasetConfig, source: SourceFiles, accept_all: bool) -> list[dict[str, Any]]:
+    """The facts of every file for the manifest, see `verify_file`."""
+    paths = ", ".join(str(file.path) for file in source.files)
+    say(f"{config.label}: reading {paths}")
+    size = sum(size_of(file.path) for file in source.files)
+    with progress_bar("check", size, "bytes") as advance:
+        return [verify_file(file, source.remedy, accept_all, advance) for file in source.files]
+
+
+def _origin(config: DatasetConfig, source: SourceFiles, files: list[dict[str, Any]]) -> dict[str, Any]:
+    """The part of the manifest that is known before any example is read, and that determines everything else."""
+    verified = all(file["agrees"] for file in files)
+    return {
+        "format": FORMAT,
+        "dataset": config.dataset,
+        "options": dict(config.options),
+        "title": config.info.title,
+        "license": config.info.license,
+        "citation": config.info.citation,
+        "source": source.kind,
+        "repository": config.info.repository if source.kind == "hub" else "",
+        "revision": source.revision,
+        "files": files,
+        "verified": verified,
+        "verification": VERIFIED if verified else NOT_VERIFIED,
+        "versions": {name: metadata.version(name) for name in MAKERS},
+    }
+
+
+def _summary(raw: Images | Texts, examples: Mapping[str, int]) -> str:
+    """The number of examples in each split, and the classes if there are any."""
+    summary = ", ".join(f"{split} {examples[split]:,}" for split in SPLITS)
+    if isinstance(raw, Images) and raw.classes:
+        summary += f"; classes: {some(raw.classes)}"
+    return summary

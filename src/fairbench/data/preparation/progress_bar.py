@@ -17,25 +17,35 @@ def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[
 
     The total may be unknown; "bytes" are shown as kB, MB and GB.
     """
-    console, done, began = Terminal(), 0, time.monotonic()
-    amount, of_unit = (format_bytes, "") if unit == "bytes" else ("{:,}".format, f" {unit}")
-    columns = TextColumn("  {task.description}", markup=False), BarColumn(20), TimeRemainingColumn()
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task, shown = bar.add_task(label, total=total), began
+    console = Terminal()
+    done = 0
+    began = time.monotonic()
+    shown = began
 
-        def state(*amounts: int | None) -> str:
-            known = " of ".join(amount(x) for x in amounts if x is not None)
-            return f"{label}: {known}{of_unit} in {time.monotonic() - began:.1f} s"
+    def amount(units: int) -> str:
+        return format_bytes(units) if unit == "bytes" else f"{units:,}"
+
+    def progress(with_total: bool) -> str:
+        known = amount(done)
+        if with_total and total is not None:
+            known += f" of {amount(total)}"
+        if unit != "bytes":
+            known += f" {unit}"
+        return f"{label}: {known} in {time.monotonic() - began:.1f} s"
+
+    columns = [TextColumn("  {task.description}", markup=False), BarColumn(20), TimeRemainingColumn()]
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
 
         def advance(more: int) -> None:
             nonlocal done, shown
             done += more
             if console.is_terminal:
-                bar.update(task, completed=done, description=state(done, total))
+                bar.update(task, completed=done, description=progress(with_total=True))
             elif time.monotonic() - shown >= LINE_SECONDS:
                 shown = time.monotonic()
-                say(f"  {state(done, total)}")
+                say(f"  {progress(with_total=True)}")
 
         yield advance
     if not console.is_terminal:
-        say(f"  {state(done)}")
+        say(f"  {progress(with_total=False)}")

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,33 +33,67 @@ def key(*parts: bytes) -> int:
 
 
 def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str], classes: Sequence[str]) -> dict[str, Rows]:
-    """The rows of "train" and of each split to carve out of it, with a tenth of each class, in the order of keys."""
+    """Divide training images into "train" and the splits to carve out of it, which get a tenth of each class.
+
+    Args:
+        keys: of all images.
+        labels: of all images.
+        names: the splits to carve out of "train".
+        classes: the names of the classes, for errors; empty for images without labels.
+
+    Returns:
+        The rows of "train" and of each of the other splits, in the order of keys.
+    """
     order = np.argsort(keys, kind="stable")
-    roles = np.full(len(keys), "train", dtype=f"<U{max(map(len, ('train', *names)))}")
-    for label in np.unique(labels) if names else ():
-        rows = order[labels[order] == label]
-        if len(rows) < ONE_IN:
-            of_class = f"class {classes[label]!r} has" if classes else "there are"
-            needed = f"a split in tenths needs at least {ONE_IN}; add images or remove the class"
-            raise UsageError(f"{of_class} {len(rows)} different training images; {needed}")
-        for i, name in enumerate(names):
-            roles[rows[i * (len(rows) // ONE_IN) : (i + 1) * (len(rows) // ONE_IN)]] = name
+    longest = max(len(name) for name in ("train", *names))
+    roles = np.full(len(keys), "train", dtype=f"<U{longest}")
+    if names:
+        for label in np.unique(labels):
+            rows = order[labels[order] == label]
+            if len(rows) < ONE_IN:
+                of_class = f"class {classes[label]!r} has" if classes else "there are"
+                needed = f"a split in tenths needs at least {ONE_IN}; add images or remove the class"
+                raise UsageError(f"{of_class} {len(rows)} different training images; {needed}")
+            tenth = len(rows) // ONE_IN
+            for number, name in enumerate(names):
+                start = number * tenth
+                roles[rows[start : start + tenth]] = name
     return {name: order[roles[order] == name] for name in ("train", *names)}
 
 
-def occurrences(keys: Mapping[str, Keys]) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Which examples are the first of their key in a split, and which are in an earlier split: test, val, train."""
-    taken = np.empty(0, np.uint64)
-    for split in filter(keys.__contains__, reversed(SPLITS)):
+class Occurrences(NamedTuple):
+    """Which examples of a split occur elsewhere, each of shape (N,).
+
+    Attributes:
+        split: its name.
+        first: whether an example is the first one with its key in this split.
+        taken: whether its key is in an earlier split, in the order test, val, train.
+    """
+
+    split: str
+    first: NDArray[np.bool_]
+    taken: NDArray[np.bool_]
+
+
+def occurrences(keys: Mapping[str, Keys]) -> Iterator[Occurrences]:
+    """The occurrences of the examples of each split: first test, then val, then train."""
+    earlier = np.empty(0, np.uint64)
+    for split in reversed(SPLITS):
+        if split not in keys:
+            continue
         first = np.zeros(len(keys[split]), bool)
-        first[np.unique(keys[split], return_index=True)[1]] = True
-        yield split, first, np.isin(keys[split], taken)
-        taken = np.concatenate([taken, keys[split]])
+        _, first_rows = np.unique(keys[split], return_index=True)
+        first[first_rows] = True
+        taken = np.isin(keys[split], earlier)
+        yield Occurrences(split, first, taken)
+        earlier = np.concatenate([earlier, keys[split]])
 
 
 def image_rule(carved: Sequence[str]) -> str:
     """The rule of `carve`, in words."""
-    taken = f"; {' and '.join(carved)} out of train, each with one in {ONE_IN} of each class" if carved else ""
+    taken = ""
+    if carved:
+        taken = f"; {' and '.join(carved)} out of train, each with one in {ONE_IN} of each class"
     return f"the official splits{taken}; in the order of a keyed BLAKE2b hash (8 bytes) of label and pixels"
 
 
@@ -74,47 +108,81 @@ class Survey:
 def assign(surveys: Mapping[str, Survey]) -> tuple[dict[str, Roles], dict[str, int]]:
     """Assign each distinct text to one split; "val" and "test" are those of the source, if it has them.
 
+    Args:
+        surveys: the keys and sizes of the texts of each official split.
+
     Returns:
         The roles of the texts of each official split, and the numbers of texts that are dropped, by reason.
+
+    Raises:
+        UsageError: a split gets no text.
     """
     roles: dict[str, Roles] = {}
     dropped: dict[str, int] = {}
-    for split, first, shared in occurrences({split: survey.keys for split, survey in surveys.items()}):
+    for split, first, taken in occurrences({split: survey.keys for split, survey in surveys.items()}):
         empty = surveys[split].sizes == 0
-        reasons = {"empty": empty, "also in another split": ~empty & shared, "repeated": ~empty & ~shared & ~first}
-        dropped |= {f"texts of {split}, {reason}": int(rows.sum()) for reason, rows in reasons.items()}
-        roles[split] = np.where(~empty & first & ~shared, SPLITS.index(split), DROPPED).astype(np.int8)
+        kept = ~empty & ~taken & first
+        repeated = ~empty & ~taken & ~first
+        dropped[f"texts of {split}, empty"] = int(empty.sum())
+        dropped[f"texts of {split}, also in another split"] = int((~empty & taken).sum())
+        dropped[f"texts of {split}, repeated"] = int(repeated.sum())
+        roles[split] = np.where(kept, SPLITS.index(split), DROPPED).astype(np.int8)
     _carve_texts(roles, surveys["train"].keys)
-    for i, split in enumerate(SPLITS):
-        if not any((role == i).any() for role in roles.values()):
-            different = int((roles.get(split, roles["train"]) != DROPPED).sum())
-            of_train = TEXT_TEST if "test" not in surveys else ONE_IN if "val" not in surveys else 1
-            needed = 1 if split in surveys and split != "train" else of_train
-            raise UsageError(
-                f"too few texts for the {split} split: {different} different ones are there, and {needed} or more are "
-                "needed. <|endoftext|> separates texts, and line ends do not; or each is a file or record of its own"
-            )
+    _refuse_empty_splits(roles)
     return roles, dropped
 
 
 def _carve_texts(roles: dict[str, Roles], keys: Keys) -> None:
     """Carve val and test, unless they are official, out of train: the texts with the smallest keys."""
-    rows = np.flatnonzero(roles["train"] == SPLITS.index("train"))
+    train = roles["train"]
+    rows = np.flatnonzero(train == SPLITS.index("train"))
     rows = rows[np.argsort(keys[rows])]
-    tests = int((roles["test"] != DROPPED).sum()) if "test" in roles else len(rows) // TEXT_TEST
-    if "test" not in roles:
-        roles["train"][rows[:tests]] = SPLITS.index("test")
+    if "test" in roles:
+        tests = int((roles["test"] != DROPPED).sum())
+    else:
+        tests = len(rows) // TEXT_TEST
+        train[rows[:tests]] = SPLITS.index("test")
         rows = rows[tests:]
     if "val" not in roles:
-        roles["train"][rows[: min(tests, len(rows) // ONE_IN)]] = SPLITS.index("val")
+        validations = min(tests, len(rows) // ONE_IN)
+        train[rows[:validations]] = SPLITS.index("val")
+
+
+def _refuse_empty_splits(roles: Mapping[str, Roles]) -> None:
+    """Raise UsageError if no text is assigned to one of the splits; `roles` has those of each official split."""
+    for number, split in enumerate(SPLITS):
+        if any((role == number).any() for role in roles.values()):
+            continue
+        source = roles.get(split, roles["train"])
+        different = int((source != DROPPED).sum())
+        needed = 1
+        if split == "train" or split not in roles:
+            needed = _fewest_train_texts(roles)
+        raise UsageError(
+            f"too few texts for the {split} split: {different} different ones are there, and {needed} or more are "
+            "needed. <|endoftext|> separates texts, and line ends do not; or each is a file or record of its own"
+        )
+
+
+def _fewest_train_texts(official: Collection[str]) -> int:
+    """The number of training texts from which every split that is carved out of them gets one."""
+    if "test" not in official:
+        return TEXT_TEST
+    if "val" not in official:
+        return ONE_IN
+    return 1
 
 
 def text_rule(official: Collection[str]) -> str:
     """The rule of `assign` with these official splits, in words."""
-    test = "test is the official one" if "test" in official else f"test is one in {TEXT_TEST} of the texts of train"
-    few = f"val has as many texts as test, at most one in {ONE_IN} of the rest of train"
+    test = f"test is one in {TEXT_TEST} of the texts of train"
+    if "test" in official:
+        test = "test is the official one"
+    val = f"val has as many texts as test, at most one in {ONE_IN} of the rest of train"
+    if "val" in official:
+        val = "val is the official one"
     return (
         "empty and repeated texts are left out, as are texts of val that are also in test, and those of train that are "
-        f"in either; {test}; {'val is the official one' if 'val' in official else few}; "
+        f"in either; {test}; {val}; "
         "the texts that are taken out of train have the smallest keyed BLAKE2b hashes (8 bytes)"
     )

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,14 @@ OWN = re.compile(r"(train|val|test)(_labels)?\.npy|tokenizer\.json|\.*(manifest|
 
 def check_replaceable(folder: Path) -> None:
     """Refuse to replace a prepared folder of another user, or one with files that no preparation writes."""
-    if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+    if not folder.exists():
+        return
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise UsageError(
             f"{folder} is another user's; let its owner prepare it and make it readable, or choose another --data-root"
         )
-    foreign = sorted(path.name for path in folder.iterdir() if not OWN.fullmatch(path.name)) if folder.exists() else []
+    names = sorted(path.name for path in folder.iterdir())
+    foreign = [name for name in names if not OWN.fullmatch(name)]
     if foreign:
         raise UsageError(
             f"{folder} has files that fairbench did not write ({', '.join(foreign)}) and that would be lost; "
@@ -43,7 +45,9 @@ class GrowingArray:
     """
 
     def __init__(self, path: Path, dtype: str, row: tuple[int, ...] = ()) -> None:
-        self._dtype, self._row, self.count = np.dtype(dtype), row, 0
+        self._dtype = np.dtype(dtype)
+        self._row = row
+        self.count = 0
         self._file = path.open("w+b")
         self._write_header()
 
@@ -70,7 +74,9 @@ class GrowingArray:
 
 
 class StagingFolder:
-    """A folder in which a dataset is being prepared; files of another identity, the hash of what determines them, go.
+    """A folder in which a dataset is being prepared.
+
+    Its identity is the hash of what determines its files; files of another identity are deleted.
 
     Attributes:
         hashes: the sha256 of each finished file, of a .npy file that of its values.
@@ -78,19 +84,26 @@ class StagingFolder:
     """
 
     def __init__(self, target: Path, identity: str) -> None:
-        self._target, self._identity = target, identity
+        self._target = target
+        self._identity = identity
         self.folder = target.parent / f".{target.name}.part"
         self.reused: list[str] = []
-        journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
-        self.hashes: dict[str, str] = journal.get(identity, {}) if isinstance(journal, dict) else {}
+        self.hashes = self._recorded_hashes()
         if not self.hashes:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
 
+    def _recorded_hashes(self) -> dict[str, str]:
+        """The hashes of the files that an interrupted preparation had finished; empty if the journal is damaged."""
+        journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
+        if not isinstance(journal, dict):
+            return {}
+        return journal.get(self._identity, {})
+
     def require_disk_space(self, size: int) -> None:
         """Raise `UsageError` if the disk has too little space for files of this total size, existing ones included."""
-        missing = size - sum(path.stat().st_size for path in self.folder.iterdir())
-        require_disk_space(self._target.parent, missing, f"prepare {self._target.name}")
+        existing = sum(path.stat().st_size for path in self.folder.iterdir())
+        require_disk_space(self._target.parent, size - existing, f"prepare {self._target.name}")
 
     def ensure(self, names: list[str], make: Callable[[], None]) -> None:
         """Make files, unless an earlier preparation finished them and they are intact."""
@@ -98,13 +111,18 @@ class StagingFolder:
             self.reused += names
             return
         make()
-        self.hashes |= {name: content_sha256(self.path(name)) for name in names}
-        write_atomically(self.folder / JOURNAL, json.dumps({self._identity: self.hashes}, indent=1) + "\n")
+        for name in names:
+            self.hashes[name] = content_sha256(self.path(name))
+        journal = json.dumps({self._identity: self.hashes}, indent=1)
+        write_atomically(self.folder / JOURNAL, journal + "\n")
 
     def _is_intact(self, name: str) -> bool:
-        with suppress(Exception):  # it is missing, or has no header
-            return name in self.hashes and content_sha256(self.path(name)) == self.hashes[name]
-        return False
+        if name not in self.hashes:
+            return False
+        try:
+            return content_sha256(self.path(name)) == self.hashes[name]
+        except Exception:  # it is missing, or has no header
+            return False
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -115,14 +133,18 @@ class StagingFolder:
 
     def publish(self, names: list[str], facts: Mapping[str, Any]) -> None:
         """Rename the folder, with these files and a manifest of these facts, to the final one, which is replaced."""
-        arrays = {name.removesuffix(".npy"): self.array(name) for name in names if name.endswith(".npy")}
-        described = {
-            name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": self.hashes[f"{name}.npy"]}
-            for name, array in arrays.items()
-        }
-        write_atomically(self.path(MANIFEST), sealed({**facts, "arrays": described}))
+        arrays = {}
+        for name in names:
+            if name.endswith(".npy"):
+                arrays[name.removesuffix(".npy")] = self._description(name)
+        write_atomically(self.path(MANIFEST), sealed({**facts, "arrays": arrays}))
         for path in self.folder.iterdir():
             if path.name not in (MANIFEST, *names):
                 path.unlink()
         shutil.rmtree(self._target, ignore_errors=True)
         self.folder.rename(self._target)
+
+    def _description(self, name: str) -> dict[str, Any]:
+        """The facts of an array for the manifest."""
+        array = self.array(name)
+        return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": self.hashes[name]}

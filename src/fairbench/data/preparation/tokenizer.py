@@ -18,8 +18,11 @@ Encoder = Callable[[list[bytes]], NDArray[np.uint16]]
 
 def encode_bytes(texts: list[bytes]) -> NDArray[np.uint16]:
     """An `Encoder` for which each byte is a token."""
-    tokens = np.frombuffer(b"\0".join([*texts, b""]), np.uint8).astype(np.uint16)
-    tokens[np.cumsum([len(text) + 1 for text in texts]) - 1] = END
+    joined = b"\0".join([*texts, b""])  # a byte after each text, in place of the end token
+    tokens = np.frombuffer(joined, np.uint8).astype(np.uint16)
+    lengths = [len(text) + 1 for text in texts]
+    ends = np.cumsum(lengths) - 1
+    tokens[ends] = END
     return tokens
 
 
@@ -28,7 +31,8 @@ def pair_encoder(path: Path) -> Encoder:
     tokenizer = Tokenizer.from_file(str(path))
 
     def encode(texts: list[bytes]) -> NDArray[np.uint16]:
-        encodings = tokenizer.encode_batch(list(map(bytes.decode, texts)), add_special_tokens=False)
+        decoded = [text.decode() for text in texts]
+        encodings = tokenizer.encode_batch(decoded, add_special_tokens=False)
         return np.concatenate([np.array([*encoding.ids, END], np.uint16) for encoding in encodings])
 
     return encode
@@ -43,12 +47,13 @@ def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None
         show_progress=False,
     )
     tokenizer.train_from_iterator(map(bytes.decode, texts), trainer)
-    learned = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+    trained = json.loads(tokenizer.to_str())
+    merges = [(left, right) for left, right in trained["model"]["merges"]]
     tokens = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
     tokens["<|endoftext|>"] = END
-    for left, right in learned:
+    for left, right in merges:
         tokens.setdefault(left + right, len(tokens))
-    _tokenizer(models.BPE(tokens, learned)).save(str(path))
+    _tokenizer(models.BPE(tokens, merges)).save(str(path))
 
 
 def _tokenizer(model: Any) -> Tokenizer:
@@ -60,6 +65,13 @@ def _tokenizer(model: Any) -> Tokenizer:
 
 def byte_symbols() -> list[str]:
     """The visible characters by which byte-level encoding represents the 256 bytes."""
-    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = iter(range(256, 512))
-    return [chr(byte if byte in visible else next(others)) for byte in range(256)]
+    symbols = []
+    next_free = 256  # the first character that is no byte
+    for byte in range(256):
+        character = chr(byte)
+        is_visible = "!" <= character <= "~" or "¡" <= character <= "¬" or "®" <= character <= "ÿ"
+        if not is_visible:
+            character = chr(next_free)
+            next_free += 1
+        symbols.append(character)
+    return symbols

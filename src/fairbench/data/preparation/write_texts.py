@@ -35,25 +35,34 @@ class _Writer:
     """Writes texts in two readings."""
 
     def __init__(self, texts: Texts, staging: StagingFolder) -> None:
-        self._texts, self._staging = texts, staging
+        self._texts = texts
+        self._staging = staging
         self._surveys = {split: self._survey(split) for split in texts.splits}
         self._roles, self._dropped = assign(self._surveys)
 
     def write(self) -> tuple[list[str], dict[str, Any]]:
         encode, tokenizer = self._encoder()
-        made = [TOKENIZER] if "sha256" in tokenizer else []
+        made: list[str] = []
+        if "sha256" in tokenizer:
+            made.append(TOKENIZER)
         for official, roles in self._roles.items():
-            splits = [split for i, split in enumerate(SPLITS) if (roles == i).any()]
+            splits = [split for number, split in enumerate(SPLITS) if (roles == number).any()]
             names = [f"{split}.npy" for split in splits]
             self._staging.ensure(names, partial(self._write, official, splits, encode))
             made += names
-        return made, {
-            "counts": {
-                "examples": self._total(lambda survey: np.ones_like(survey.sizes)),
-                "tokens": {split: len(self._staging.array(f"{split}.npy")) for split in SPLITS},
-                "dropped": {**self._texts.dropped, **self._dropped},
-            },
-            "bytes": self._total(lambda survey: survey.sizes),
+        return made, self._facts(tokenizer)
+
+    def _facts(self, tokenizer: dict[str, Any]) -> dict[str, Any]:
+        """The facts for the manifest; all arrays have been written."""
+        tokens = {split: len(self._staging.array(f"{split}.npy")) for split in SPLITS}
+        counts = {
+            "examples": self._total(_count),
+            "tokens": tokens,
+            "dropped": {**self._texts.dropped, **self._dropped},
+        }
+        return {
+            "counts": counts,
+            "bytes": self._total(_size),
             "texts": self._texts.processing,
             "split_rule": text_rule(self._texts.splits.keys()),
             "seed": SEED,
@@ -61,17 +70,21 @@ class _Writer:
         }
 
     def _survey(self, official: str) -> Survey:
-        keys, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        keys = [np.empty(0, np.uint64)]
+        sizes = [np.empty(0, np.int64)]
         for batch in self._batches("survey", official):
             keys.append(np.array([key(text) for text in batch], np.uint64))
             sizes.append(np.array([len(text) for text in batch], np.int64))
         return Survey(np.concatenate(keys), np.concatenate(sizes))
 
-    def _total(self, amount: Callable[[Survey], NDArray[np.int64]]) -> dict[str, int]:
-        chosen = [(roles, amount(self._surveys[official])) for official, roles in self._roles.items()]
-        return {
-            split: sum(int(amounts[roles == i].sum()) for roles, amounts in chosen) for i, split in enumerate(SPLITS)
-        }
+    def _total(self, amount: Callable[[Survey, NDArray[np.bool_]], int]) -> dict[str, int]:
+        """The sum over the texts of each split; `amount` is that of some texts of an official one."""
+        totals = dict.fromkeys(SPLITS, 0)
+        for official, roles in self._roles.items():
+            survey = self._surveys[official]
+            for number, split in enumerate(SPLITS):
+                totals[split] += amount(survey, roles == number)
+        return totals
 
     def _encoder(self) -> tuple[Encoder, dict[str, Any]]:
         """The encoder, trained if the vocabulary has merges, and the facts about it for the manifest."""
@@ -79,19 +92,25 @@ class _Writer:
         facts: dict[str, Any] = {"vocabulary": vocabulary, "end": END, "merges": 0}
         if vocabulary == BYTES:
             return encode_bytes, facts
-        keys, roles = self._surveys["train"].keys, self._roles["train"]
-        rows = np.flatnonzero(roles == SPLITS.index("train"))
-        sample = np.zeros(len(roles), bool)
-        sample[rows[np.argsort(keys[rows])[:SAMPLE]]] = True
+        sample = self._sample()
         path = self._staging.path(TOKENIZER)
-        self._staging.ensure([TOKENIZER], lambda: write_tokenizer(path, self._sampled(sample), vocabulary))
-        return pair_encoder(path), facts | {
-            "merges": len(json.loads(path.read_text())["model"]["merges"]),
-            "sha256": self._staging.hashes[TOKENIZER],
-            "trained_on": f"the {sample.sum():,} texts of the train split with the smallest hashes",
-        }
+        self._staging.ensure([TOKENIZER], lambda: write_tokenizer(path, self._sampled_texts(sample), vocabulary))
+        facts["merges"] = len(json.loads(path.read_text())["model"]["merges"])
+        facts["sha256"] = self._staging.hashes[TOKENIZER]
+        facts["trained_on"] = f"the {sample.sum():,} texts of the train split with the smallest hashes"
+        return pair_encoder(path), facts
 
-    def _sampled(self, sample: NDArray[np.bool_]) -> Iterator[bytes]:
+    def _sample(self) -> NDArray[np.bool_]:
+        """Whether the tokenizer is trained on a text, for each text of the official training split."""
+        keys = self._surveys["train"].keys
+        roles = self._roles["train"]
+        rows = np.flatnonzero(roles == SPLITS.index("train"))
+        smallest = np.argsort(keys[rows])[:SAMPLE]
+        sample = np.zeros(len(roles), bool)
+        sample[rows[smallest]] = True
+        return sample
+
+    def _sampled_texts(self, sample: NDArray[np.bool_]) -> Iterator[bytes]:
         with progress_bar("read for the tokenizer", int(sample.sum()), "texts") as advance:
             for text in itertools.compress(self._texts.splits["train"](), sample):
                 yield text
@@ -101,12 +120,16 @@ class _Writer:
         """Write the tokens of an official split, each text to its assigned split."""
         roles = self._roles[official]
         with contextlib.ExitStack() as stack:
-            files = [(SPLITS.index(split), self._staging.path(f"{split}.npy")) for split in splits]
-            arrays = [(i, stack.enter_context(GrowingArray(path, TOKEN))) for i, path in files]
+            arrays: dict[int, GrowingArray] = {}
+            for split in splits:
+                array = GrowingArray(self._staging.path(f"{split}.npy"), TOKEN)
+                arrays[SPLITS.index(split)] = stack.enter_context(array)
             for number, batch in enumerate(self._batches("encode", official, len(roles))):
-                assigned = roles[number * BATCH :][: len(batch)]
-                for i, array in arrays:
-                    if chosen := list(itertools.compress(batch, assigned == i)):
+                start = number * BATCH
+                batch_roles = roles[start : start + len(batch)]
+                for role, array in arrays.items():
+                    chosen = list(itertools.compress(batch, batch_roles == role))
+                    if chosen:
                         array.append(encode(chosen))
 
     def _batches(self, doing: str, official: str, total: int | None = None) -> Iterator[list[bytes]]:
@@ -116,3 +139,13 @@ class _Writer:
             while batch := list(itertools.islice(texts, BATCH)):
                 yield batch
                 advance(len(batch))
+
+
+def _count(survey: Survey, chosen: NDArray[np.bool_]) -> int:
+    """The number of the chosen texts."""
+    return int(chosen.sum())
+
+
+def _size(survey: Survey, chosen: NDArray[np.bool_]) -> int:
+    """The bytes of the chosen texts."""
+    return int(survey.sizes[chosen].sum())
