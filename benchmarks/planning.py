@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from csv_files import write_csv
-from fabricated import Records, finals, history, study
+from fabricated import Records, history, study
 
 from fairbench.report.study import write_report
 from fairbench.study.record import WholeRecord
@@ -39,8 +39,9 @@ def main() -> None:
     code = {f"package.module_{i}": f"{i:016x}" for i in range(CODE)}
     resolved = {name: replace(optimizer, code=code) for name, optimizer in the_study.optimizers.items()}
     the_study = replace(the_study, optimizers=resolved)
-    scores = finals(the_study, **{name: [0.5 + i % 7 / 100 for i in range(SEEDS)] for name in names})
-    made, records = Records(scores), {}
+    scores = {name: [0.5 + i % 7 / 100 for i in range(SEEDS)] for name in names}
+    made = Records(the_study, **scores)
+    records = {}
 
     began, trials = cpu(), 0
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))

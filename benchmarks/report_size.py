@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from chromium import start
 from csv_files import write_csv
-from fabricated import METRICS, Records, edited, finals, history, study
+from fabricated import METRICS, Records, edited, history, study
 from planning import cpu
 from selenium import webdriver
 
@@ -98,7 +98,8 @@ def measure(shape: Shape) -> dict[str, float | str]:
     scores = {
         name: [ends.get((i + k) % LOST, 0.5 + i % 7 / 100) for i in range(shape.seeds)] for k, name in enumerate(names)
     }
-    made, records = Curves(finals(the_study, **scores)), {}
+    made = Curves(the_study, **scores)
+    records = {}
 
     def lookup(spec):
         return records.setdefault(spec.id, made(spec))

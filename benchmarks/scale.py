@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from csv_files import write_csv
-from fabricated import METRICS, QUANTITIES, Records, edited, finals, history, mechanism, study
+from fabricated import METRICS, QUANTITIES, Records, edited, history, mechanism, study
 
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
@@ -114,10 +114,9 @@ class Realistic(Records):
 def fabricate(shape: Shape, directory: Path) -> None:
     """Write a study with all its records, through the store."""
     the_study = shape.study
-    scores = finals(
-        the_study, **{name: [0.5 + i % 97 / 1000 for i in range(shape.seeds)] for name in the_study.suite.optimizers}
-    )
-    made, records, store = Realistic(scores), {}, Store(directory)
+    scores = [0.5 + i % 97 / 1000 for i in range(shape.seeds)]
+    made = Realistic(the_study, **dict.fromkeys(the_study.suite.optimizers, scores))
+    records, store = {}, Store(directory)
     store.trials.mkdir(parents=True)
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))
     sync, os.fsync = os.fsync, lambda handle: None  # which would take most of the time, and tells nothing here

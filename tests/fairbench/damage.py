@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
 import torch
-from fabricated import Records, finals, saved, sealed, study
+from fabricated import Records, saved, sealed, study
 from hypothesis import strategies as st
 
 from fairbench.cli.main import main
@@ -43,7 +43,7 @@ STATUS = {
 def whole_study(directory):
     """Write a study with records, status, claim, checkpoint and listing; returns it and its files."""
     made = study(("vit",), margin=0.02)
-    records = Records(finals(made, AdamW=[0.7, "failed", 0.75], PsiLogic=[0.8, "diverged", 0.9], Lion=[0.7, 0.8, None]))
+    records = Records(made, AdamW=[0.7, "failed", 0.75], PsiLogic=[0.8, "diverged", 0.9], Lion=[0.7, 0.8, None])
     store = Store(directory)
     store.prepare()
     saved(directory, made, records)

@@ -8,7 +8,7 @@ import zlib
 from html.parser import HTMLParser
 from types import MappingProxyType
 
-from fabricated import Records, analysed, finals, given, study
+from fabricated import Records, analysed, given, study, sweep
 from rich.console import Console
 
 from fairbench.analysis.audit import audit
@@ -125,8 +125,9 @@ def broken():
     the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"), seeds=(1, 2, 3, 4))
     scores = {"PsiLogic": [0.9, 0.92, 0.91, 0.9], "AdamW": [0.5, 0.51, 0.52, 0.5]}
     scores["Lion"] = [0.6, "diverged", "failed", 0.6]
-    lost = {("gpt", "AdamW"): {1e-2: "diverged"}}
-    return the_study, Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}), lost)
+    scores[HOSTILE] = [0.7, None, 0.72, 0.7]
+    lost = sweep(arena="gpt", optimizer="AdamW", lr=1e-2, outcome="diverged")
+    return the_study, Records(the_study, lost, **scores)
 
 
 FLAGS = [

@@ -6,12 +6,24 @@ from hypothesis import strategies
 SLEEP_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
 SLEEP_2 = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
 
-SCORES = strategies.integers(1, 999).map(lambda x: x / 1000)
-ARMS = strategies.integers(2, 5).flatmap(
-    lambda n: strategies.tuples(*[strategies.lists(SCORES, min_size=n, max_size=n)] * 2)
-)
-"""Two arms with as many seeds, of scores with three digits, so that ties and constant arms happen."""
-AFFINE = strategies.tuples(
-    strategies.sampled_from([-100.0, -0.3, 0.001, 7.0]), strategies.sampled_from([-5.0, 0.0, 0.7])
-)
+
+SCORES = strategies.integers(1, 999).map(lambda thousandths: thousandths / 1000)
+"""Scores with three digits."""
+
+
+def arm(seeds):
+    """The scores of an arm with so many seeds."""
+    return strategies.lists(SCORES, min_size=seeds, max_size=seeds)
+
+
+def two_arms(seeds):
+    """The scores of two arms with so many seeds."""
+    return strategies.tuples(arm(seeds), arm(seeds))
+
+
+ARMS = strategies.integers(2, 5).flatmap(two_arms)
+"""Two arms with as many seeds, whose scores have so few digits that ties and constant arms happen."""
+FACTOR = strategies.sampled_from([-100.0, -0.3, 0.001, 7.0])
+SHIFT = strategies.sampled_from([-5.0, 0.0, 0.7])
+AFFINE = strategies.tuples(FACTOR, SHIFT)
 """Factor and shift of another unit of the metric."""

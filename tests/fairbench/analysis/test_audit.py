@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from fabricated import Records, analysed, finals, flags_of, history, saved, study, with_suite
+from fabricated import Records, analysed, finals, flags_of, history, recorded, saved, study, sweep, with_suite
 from rich.console import Console, Group
 
 from fairbench.analysis.audit import AUDIT_CHECKS, audit
@@ -39,7 +39,7 @@ def shaped(ours, theirs=FLAT, margin=0.02):
         return {"details.evaluations": evaluations} if spec.stage == "final" else {}
 
     the_study = study(("vit",), TWO, margin=margin)
-    return flags_of(the_study, Records(finals(the_study), edits=edits))
+    return flags_of(the_study, Records(the_study, recorded(edits)))
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,14 @@ def two_horizons(short, long, **changed):
     arena = base.suite.arenas["vit"]
     plans = {"vit": replace(arena, task="vit"), "vit-4x": replace(arena, task="vit", steps=40, **changed)}
     the_study = with_suite(base, arenas=plans)
-    seeds = the_study.suite.final.seeds
-    scores = {
-        (name, optimizer): dict(zip(seeds, of_arena.get(optimizer, [0.50, 0.51, 0.52]), strict=True))
-        for name, of_arena in (("vit", short), ("vit-4x", long))
-        for optimizer in TWO
-    }
-    return flags_of(the_study, Records(scores))
+    theirs = [0.50, 0.51, 0.52]
+    records = Records(
+        the_study,
+        finals(arena="vit", optimizer="PsiLogic", scores=short),
+        finals(arena="vit-4x", optimizer="PsiLogic", scores=long),
+        AdamW=theirs,
+    )
+    return flags_of(the_study, records)
 
 
 HIGH, LOW, NOISY = [0.90, 0.92, 0.91], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
@@ -85,12 +86,12 @@ HIGH, LOW, NOISY = [0.90, 0.92, 0.91], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
 @pytest.mark.parametrize(
     ("short", "long", "raised"),
     [
-        ({"PsiLogic": HIGH}, {"PsiLogic": LOW}, True),  # better, then worse
-        ({"PsiLogic": HIGH}, {"PsiLogic": [0.499, 0.510, 0.518]}, True),  # better, then equivalent
-        ({"PsiLogic": HIGH}, {"PsiLogic": HIGH}, False),
-        ({"PsiLogic": HIGH}, {"PsiLogic": [0.4, 0.55, 0.7]}, False),  # better, then inconclusive
-        ({"PsiLogic": [0.4, 0.55, 0.7]}, {"PsiLogic": [0.3, 0.45, 0.6]}, True),  # the order, by more than the margin
-        ({"PsiLogic": [0.4, 0.51, 0.63]}, {"PsiLogic": [0.4, 0.51, 0.60]}, False),  # the order, by less
+        (HIGH, LOW, True),  # better, then worse
+        (HIGH, [0.499, 0.510, 0.518], True),  # better, then equivalent
+        (HIGH, HIGH, False),
+        (HIGH, [0.4, 0.55, 0.7], False),  # better, then inconclusive
+        ([0.4, 0.55, 0.7], [0.3, 0.45, 0.6], True),  # the order, by more than the margin
+        ([0.4, 0.51, 0.63], [0.4, 0.51, 0.60], False),  # the order, by less
     ],
 )
 def test_what_flips_between_horizons(short, long, raised):
@@ -102,18 +103,32 @@ def test_what_flips_between_horizons(short, long, raised):
 
 
 def test_a_different_model_is_no_horizon():
-    other = two_horizons({"PsiLogic": HIGH}, {"PsiLogic": LOW}, model={"hidden_size": 9, "layers": 1, "heads": 1})
+    other = two_horizons(HIGH, LOW, model={"hidden_size": 9, "layers": 1, "heads": 1})
     assert "flip between horizons" not in other
 
 
-def fabricated(sweeps=None, edits=None, **scores):
+def three_settings(*cases, ours=HIGH, theirs=(0.10, 0.113, 0.12)):
+    """The flags of two arms, in which other settings than a rate of 1e-3 are clearly worse."""
     the_study = study(("vit",), TWO, margin=0.02, settings=3)
-    given = {"PsiLogic": HIGH, "AdamW": [0.10, 0.113, 0.12]} | scores
-    return flags_of(the_study, Records(finals(the_study, **given), sweeps, apart=0.05, edits=edits))
+    records = Records(
+        the_study,
+        finals(optimizer="PsiLogic", scores=worse(ours)),
+        finals(optimizer="PsiLogic", lr=1e-3, scores=ours),
+        finals(optimizer="AdamW", scores=worse(theirs)),
+        finals(optimizer="AdamW", lr=1e-3, scores=theirs),
+        *cases,
+    )
+    return flags_of(the_study, records)
+
+
+def worse(scores):
+    """Scores that are lower by about 0.05."""
+    drops = [0.055, 0.05, 0.055]
+    return [score - drop for score, drop in zip(scores, drops, strict=True)]
 
 
 def test_a_complete_study_of_good_practice_raises_nothing():
-    assert fabricated() == {}
+    assert three_settings() == {}
 
 
 @pytest.mark.parametrize(
@@ -122,10 +137,8 @@ def test_a_complete_study_of_good_practice_raises_nothing():
 def test_parts_that_took_no_part_and_readings_that_are_not_finite(unused, severity):
     the_study = study(("vit",), TWO, margin=0.02, settings=3)
     found = {"details.unused": unused, "details.mechanism.not_finite": {"share": 2}}
-    records = Records(
-        finals(the_study, PsiLogic=HIGH, AdamW=LOW),
-        edits=lambda spec: found if (spec.stage, spec.optimizer.name) == ("final", "PsiLogic") else {},
-    )
+    in_psilogic = recorded(found, stage="final", optimizer="PsiLogic")
+    records = Records(the_study, in_psilogic, PsiLogic=HIGH, AdamW=LOW)
     flags = {flag.name: flag for flag in analysed(the_study, records).of(audit)}
     assert flags["unused parts"].severity == severity
     assert flags["unused parts"].evidence == "; ".join(f"vit: PsiLogic {words}" for words in unused)
@@ -133,24 +146,24 @@ def test_parts_that_took_no_part_and_readings_that_are_not_finite(unused, severi
 
 
 def test_few_seeds_that_cannot_tell():
-    flags = fabricated(PsiLogic=NOISY, AdamW=[0.40, 0.52, 0.60])
+    flags = three_settings(ours=NOISY, theirs=[0.40, 0.52, 0.60])
     limit = "at least 3.3 standard deviations of a pair's difference (a single comparison at 0.05)."
     assert limit in flags["low power"]
     assert "vit against AdamW (0.038, margin 0.02" in flags["low power"]  # 3.264 times the deviation of 0, 0.02 and 0
 
 
 def test_arms_without_final_trials_are_named():
-    rates = (1e-5, 1e-4, 1e-3, 1e-2)
-    assert (
-        "no final trial was run: vit AdamW."
-        in fabricated({("vit", "AdamW"): dict.fromkeys(rates, "diverged")})["diverged trials"]
-    )
-    failed = fabricated({("vit", "AdamW"): {1e-3: "failed"}})["incomplete"]
-    assert "1 failed. No learning rate is selected yet for vit AdamW." in failed
+    flags = three_settings(sweep(optimizer="AdamW", outcome="diverged"))
+    assert "no final trial was run: vit AdamW." in flags["diverged trials"]
+    flags = three_settings(sweep(optimizer="AdamW", lr=1e-3, outcome="failed"))
+    assert "1 failed. No learning rate is selected yet for vit AdamW." in flags["incomplete"]
 
 
 def test_data_bound_timing():
-    flags = fabricated(edits=lambda spec: {"cost.seconds.data": 0.06 if spec.optimizer.name == "AdamW" else 0.0})
+    flags = three_settings(
+        recorded({"cost.seconds.data": 0.0}),
+        recorded({"cost.seconds.data": 0.06}, optimizer="AdamW"),
+    )
     assert flags["data-bound timing"] == "vit: AdamW 40% of the step"
 
 
@@ -162,10 +175,10 @@ def test_an_option_that_a_plan_gets_later_is_compared_too():
     the_study = study(("vit",), TWO)
     clipped = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(clip_norm=0.5)}
     own = with_suite(the_study, optimizers=clipped)
-    assert flags_of(own, Records(finals(own)))["unequal treatment"] == ("vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)")
+    assert flags_of(own, Records(own))["unequal treatment"] == ("vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)")
     plans = {"AdamW": Wider(), "PsiLogic": Wider(wrapped={"ema": 0.5})}
     grouped = with_suite(the_study, optimizers=plans)
-    flags = flags_of(grouped, Records(finals(grouped, PsiLogic=HIGH)))
+    flags = flags_of(grouped, Records(grouped, PsiLogic=HIGH))
     assert flags["unequal treatment"] == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
 
 
@@ -174,7 +187,7 @@ def test_groups_and_schedule_of_the_registry_are_unequal_treatment():
     known = {"groups": "fairbench.optimizers.matrix_groups:norms", "needs": ("modes", "constant_lr")}
     own = {**the_study.optimizers, "AdamW": replace(the_study.optimizers["AdamW"], **known)}
     the_study = replace(the_study, optimizers=own)
-    assert flags_of(the_study, Records(finals(the_study)))["unequal treatment"] == (
+    assert flags_of(the_study, Records(the_study))["unequal treatment"] == (
         "vit: groups fairbench.optimizers.matrix_groups:norms (AdamW), off (PsiLogic); "
         "vit: schedule warm-up only (AdamW), warm-up and cosine (PsiLogic)"
     )
@@ -184,7 +197,7 @@ def test_a_schedule_of_its_own_is_unequal_treatment():
     the_study = study(("vit",), TWO)
     own = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(schedule="linear", min_lr=0.1)}
     the_study = with_suite(the_study, optimizers=own)
-    assert flags_of(the_study, Records(finals(the_study)))["unequal treatment"] == (
+    assert flags_of(the_study, Records(the_study))["unequal treatment"] == (
         "vit: schedule warm-up and cosine (AdamW), warm-up and linear decay to 0.1 of the peak (PsiLogic)"
     )
 
@@ -203,7 +216,7 @@ def test_the_table_of_the_docs_is_the_code():
 def test_the_command(tmp_path, command):
     """0 for warnings, 1 for a fail; nothing is written."""
     the_study = study(("vit",), TWO)
-    records = Records(finals(the_study, PsiLogic=[0.3, 0.5, 0.9], AdamW=[0.4, 0.5, 0.7]))
+    records = Records(the_study, PsiLogic=[0.3, 0.5, 0.9], AdamW=[0.4, 0.5, 0.7])
     write_history(tmp_path, history(the_study))
     store, schedule = Store(tmp_path), Schedule(the_study, lambda spec: None)
     while spec := schedule.next():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fabricated import Records, finals, flags_of, sha, study
+from fabricated import Records, finals, flags_of, recorded, sha, study
 
 from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.study.record import Series
@@ -16,12 +16,17 @@ HIGH, LOW = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12]
 
 def in_one(path, value):
     """Another value at a path of AdamW's final record of seed 1."""
-    return lambda spec: {path: value} if (spec.stage, spec.optimizer.name, spec.seed) == ("final", "AdamW", 1) else {}
+    return recorded({path: value}, stage="final", optimizer="AdamW", seed=1)
+
+
+def same_weights(*seeds):
+    """In these seeds all trials end with the same weights."""
+    return [recorded({"result.hashes.final_weights": sha(f"same {seed}")}, seed=seed) for seed in seeds]
 
 
 def changed(path, value):
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
-    return flags_of(the_study, Records(finals(the_study, PsiLogic=HIGH, AdamW=LOW), edits=in_one(path, value)))
+    return flags_of(the_study, Records(the_study, in_one(path, value), PsiLogic=HIGH, AdamW=LOW))
 
 
 @pytest.mark.parametrize(
@@ -48,25 +53,24 @@ def test_a_record_that_contradicts_itself(path, value, said):
 def test_equal_weights_with_other_metrics(score, raised):
     """Two arms end with the same weights in seed 1, one of them with the metrics of a patched evaluation."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
-    scores = finals(the_study, PsiLogic=[score, 0.11, 0.12], AdamW=LOW)
-    same = {(name, 1): sha("same") for name in ("AdamW", "PsiLogic")}
-    flags = flags_of(the_study, Records(scores, weights=same))
+    scores = {"PsiLogic": [score, 0.11, 0.12], "AdamW": LOW}
+    flags = flags_of(the_study, Records(the_study, *same_weights(1), **scores))
     assert "duplicate results" in flags
     assert flags.get("same weights, other metrics", "") == (
         "vit AdamW final seed 1 and vit PsiLogic final seed 1: val accuracy 0.1 and 0.999, test accuracy 0.1 and 0.999"
         if raised
         else ""
     )
-    elsewhere = Records(scores, weights=same, edits=in_one("environment", {"device": "another"}))
+    other_machine = in_one("environment", {"device": "another"})
+    elsewhere = Records(the_study, *same_weights(1), other_machine, **scores)
     assert "same weights, other metrics" not in flags_of(the_study, elsewhere), "machines may round differently"
 
 
 def test_equal_weights_with_other_metrics_are_no_verdict():
     """All seeds end with the same weights, but one evaluation is patched."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
-    same = {(name, seed): sha(f"same {seed}") for name in ("AdamW", "PsiLogic") for seed in (1, 2, 3)}
     for ours, verdict in ((LOW, "identical"), (HIGH, "inconclusive")):
-        records = Records(finals(the_study, PsiLogic=ours, AdamW=LOW), weights=same)
+        records = Records(the_study, *same_weights(1, 2, 3), PsiLogic=ours, AdamW=LOW)
         (comparison,) = judge_looks(the_study, records).comparisons
         assert comparison.verdict == verdict
     assert comparison.note == "a contradiction: the same weights in every seed, other values"
@@ -82,7 +86,7 @@ def test_gradients_and_rates_are_treatments():
     the_study = study(("vit",), ("AdamW", "PsiLogic", "SGD"))
     arms = {"AdamW": {}, "PsiLogic": {"lr_scale": 0.1}, "SGD": {"lr_scale": 100.0}}
     own = {name: replace(the_study.optimizers[name], **rates) for name, rates in arms.items()}
-    flags = flags_of(the_study := replace(the_study, optimizers=own), Records(finals(the_study)))
+    flags = flags_of(the_study := replace(the_study, optimizers=own), Records(the_study))
     assert flags["unequal treatment"].startswith("vit: lr_scale default (AdamW, SGD), 0.1 instead of 1 (PsiLogic)")
 
 
@@ -91,12 +95,11 @@ def spreads(*scores, test="paired"):
     arenas = ("vit", "gpt")[: len(scores)]
     the_study = study(arenas, ("AdamW", "PsiLogic"), seeds=(1, 2, 3, 4, 5), margin=0.02, test=test)
     base = [0.10, 0.11, 0.12, 0.14, 0.13]
-    given = {
-        (arena, name): dict(zip((1, 2, 3, 4, 5), values, strict=True))
-        for arena, ours in zip(arenas, scores, strict=True)
-        for name, values in (("AdamW", base), ("PsiLogic", ours))
-    }
-    return flags_of(the_study, Records(given)).get("limits of the test", "")
+    cases = []
+    for arena, ours in zip(arenas, scores, strict=True):
+        cases.append(finals(arena=arena, optimizer="PsiLogic", scores=ours))
+    records = Records(the_study, *cases, AdamW=base)
+    return flags_of(the_study, records).get("limits of the test", "")
 
 
 def times(ratio, above=0.5):

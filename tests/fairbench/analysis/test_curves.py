@@ -2,8 +2,9 @@
 
 from types import SimpleNamespace
 
+import fabricated
 import pytest
-from fabricated import Records, analysed, finals, given, study
+from fabricated import Records, analysed, given, study
 
 from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
@@ -21,7 +22,7 @@ def recorded(**scores):
         return {"details.evaluations": Series([*values], {"accuracy": accuracy})} if spec.stage == "final" else {}
 
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
-    return analysed(the_study, Records(finals(the_study, **scores), edits=edits))
+    return analysed(the_study, Records(the_study, fabricated.recorded(edits), **scores))
 
 
 def times(**train_ms):

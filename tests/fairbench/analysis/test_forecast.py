@@ -68,7 +68,7 @@ def test_trials_are_those_of_the_schedule(settings, changed):
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))
     while spec := schedule.next():
         rate = spec.lr if spec.stage == "sweep" and spec.lr < 2e-3 else -spec.lr  # the middle, then the lowest
-        records[spec.id] = Records({}).record(spec, rate if spec.arena.name == "vit" else -rate)
+        records[spec.id] = Records().record(spec, rate if spec.arena.name == "vit" else -rate)
         schedule.ended(spec)
     more = sum(f.more_final_trials for f in forecasts)
     assert usual <= len(records) <= usual + more
@@ -120,13 +120,13 @@ def test_the_spread_is_that_of_what_the_test_compares():
     optimizers = ("AdamW", "Lion", "PsiLogic")
     paired, welch = (study(("vit",), optimizers, compare=EVERY_PAIR, test=x) for x in ("paired", "welch"))
     ours, theirs = [0.5, 0.6, 0.9], [0.5, 0.55]
-    scores = finals(paired, PsiLogic=ours, AdamW=[*theirs, None], Lion=[0.1, None, None])
-    (vit,) = forecast(rehearsed(paired), Records(scores))
+    scores = {"PsiLogic": ours, "AdamW": [*theirs, None], "Lion": [0.1, None, None]}
+    (vit,) = forecast(rehearsed(paired), Records(paired, **scores))
     assert vit.spread == pytest.approx(stdev([0.5 - 0.5, 0.6 - 0.55]))  # no other pair has two seeds
-    (vit,) = forecast(rehearsed(welch), Records(scores))
+    (vit,) = forecast(rehearsed(welch), Records(welch, **scores))
     assert vit.spread == pytest.approx(((2 * variance(ours) + 1 * variance(theirs)) / 3) ** 0.5)
-    scores = finals(paired, PsiLogic=ours, AdamW=[0.5, 0.5, 0.6], Lion=[0.1, None, 0.3])
-    (vit,) = forecast(rehearsed(paired), Records(scores))
+    scores = {"PsiLogic": ours, "AdamW": [0.5, 0.5, 0.6], "Lion": [0.1, None, 0.3]}
+    (vit,) = forecast(rehearsed(paired), Records(paired, **scores))
     squares = 2 * variance([0.0, 0.1, 0.3]) + variance([0.4, 0.6]) + variance([0.4, 0.3])
     assert vit.spread == pytest.approx((squares / 4) ** 0.5)
     (vit,) = forecast(rehearsed(paired), nothing)
@@ -152,9 +152,9 @@ def test_the_plan_in_words():
     assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text
 
     ours, noisy, quiet = [0.5, 0.7, 0.8], [0.5, 0.6, 0.6], [0.500, 0.705, 0.810]  # pairs differ by 0.1 or by 0.005
-    seen = shown(the_study, Records(finals(the_study, PsiLogic=ours, AdamW=noisy)))
+    seen = shown(the_study, Records(the_study, PsiLogic=ours, AdamW=noisy))
     assert "0.33, by the seeds that have a record, which exceeds its margin" in seen
-    seen = shown(the_study, Records(finals(the_study, PsiLogic=ours, AdamW=quiet)))
+    seen = shown(the_study, Records(the_study, PsiLogic=ours, AdamW=quiet))
     assert "0.016, by the seeds that have a record\n" in seen
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 1 final" in shown(
         study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
@@ -173,19 +173,18 @@ def test_the_plan_of_a_ladder_says_which_trend_it_finds():
 
     noise, rng = 0.01, np.random.default_rng(0)
     middle = np.exp(np.mean(np.log([*{plan.steps for plan in asked.suite.arenas.values()}])))
-    finals = {
-        (name, optimizer): {
-            seed: 1 + (plan.cell.parameters / 2828) ** -0.35 + (plan.steps / middle) ** -0.35 + noise * rng.normal()
-            for seed in range(1, 6)
-        }
-        for name, plan in asked.suite.arenas.items()
-        for optimizer in asked.suite.optimizers
-    }
-    known = forecast(rehearsed(asked), Records(finals))[0]
+    cases = []
+    for name, plan in asked.suite.arenas.items():
+        loss = 1 + (plan.cell.parameters / 2828) ** -0.35 + (plan.steps / middle) ** -0.35
+        for optimizer in asked.suite.optimizers:
+            scores = [loss + noise * rng.normal() for seed in range(1, 6)]
+            cases.append(finals(arena=name, optimizer=optimizer, scores=scores))
+    records = Records(asked, *cases)
+    known = forecast(rehearsed(asked), records)[0]
     fall = 1 - 2**-0.35
     assert known.trend == pytest.approx(
         0.05 * noise / fall / first.trend_spread, rel=0.25
     )  # spread and law are estimates
-    assert "by the seeds that have a record" in shown(asked, Records(finals))
+    assert "by the seeds that have a record" in shown(asked, records)
     few = with_ladder(study(("gpt",), ("AdamW", "PsiLogic"), range(1, 6)), (1000, 2000))
     assert "ladder gpt: too few sizes, horizons or seeds" in shown(few)

@@ -29,10 +29,10 @@ def scheduled(schedules=("cosine", "linear"), names=("AdamW", "PsiLogic"), **fie
 
 def of_scores(the_study, scores):
     """The analyses of scores by schedule and optimizer; the others have 0.5 in every seed."""
-    given = finals(the_study)
-    for (schedule, name), values in scores.items():
-        given[f"vit-{schedule}", name] = dict(zip(SEEDS, values, strict=True))
-    return analysed(the_study, Records(given))
+    cases = []
+    for (schedule, optimizer), values in scores.items():
+        cases.append(finals(arena=f"vit-{schedule}", optimizer=optimizer, scores=values))
+    return analysed(the_study, Records(the_study, *cases))
 
 
 @pytest.mark.parametrize("direction", ["min", "max"])

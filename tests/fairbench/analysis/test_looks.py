@@ -40,7 +40,7 @@ EASY["Lion"] = normal(2, 0.88)
 
 def run(the_study, scores, order=lambda trials: trials[0], stop=10**6):
     """Run a study of scores, or of records, in an order of its trials; stop after some."""
-    records = Records(finals(the_study, **scores)) if isinstance(scores, dict) else scores
+    records = Records(the_study, **scores) if isinstance(scores, dict) else scores
     given, finished, known = [], [], {}
 
     def look(spec):
@@ -156,10 +156,16 @@ def test_a_failed_trial_keeps_nobody_waiting():
 class Moving(Records):
     """The best rate is 1e-3 by the first three seeds, 1e-2 by all."""
 
-    def metrics(self, spec, outcome):
+    def outcome(self, spec):
+        score = super().outcome(spec)
+        if spec.stage != "final":
+            return score
         late = spec.seed > LOOKS[0]
-        better = spec.lr == 1e-2 or (spec.lr == 1e-3 and not late)
-        return super().metrics(spec, outcome + (0.0 if spec.stage == "sweep" else (0.05 + 0.05 * late) * better))
+        if spec.lr == 1e-2:
+            return score + (0.1 if late else 0.05)
+        if spec.lr == 1e-3 and not late:
+            return score + 0.05
+        return score
 
 
 def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_look():
@@ -167,8 +173,8 @@ def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_lo
     (plan,) = the_study.suite.arenas.values()
     the_study = with_suite(the_study, arenas={"vit": plan, "twin": replace(plan, task="vit", tuned_on="vit")})
     scores = {"PsiLogic": normal(0, 0.9), "Lion": normal(2, 0.5)}
-    decided = {**finals(the_study, **scores), ("twin", "Lion"): dict(zip(SEEDS, normal(3, 0.9), strict=True))}
-    records = Moving(decided)
+    near = finals(arena="twin", optimizer="Lion", scores=normal(3, 0.9))
+    records = Moving(the_study, near, **scores)
     judged = judge_looks(the_study, records)
     assert [(c.arena, c.seeds) for c in judged.comparisons] == [("vit", 6), ("twin", 12)]
     assert set(judged.seeds.values()) == {12}  # vit continues, since the twin is tuned on it

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
-from fabricated import Records, analysed, edited, finals, flags_of, history, study, with_suite
+from fabricated import Records, analysed, edited, flags_of, history, study, with_suite
 from pages import printed
 from test_forecast import rehearsed
 from tiny import study_of
@@ -47,15 +47,20 @@ class Scored(Records):
     """Records whose accuracy is a function of the setting, in the sweep and, if given, in full; NaN is a divergence."""
 
     def __init__(self, the_study, score, full=None, **scores):
-        super().__init__(finals(the_study, **scores))
-        self.score, self.full = score, full
+        super().__init__(the_study, **scores)
+        self.score = score
+        self.full = full
 
-    def __call__(self, spec):
-        score = self.score if spec.stage == "sweep" else self.full
+    def outcome(self, spec):
+        score = self.full
+        if spec.stage == "sweep":
+            score = self.score
         if score is None:
-            return super().__call__(spec)
+            return super().outcome(spec)
         value = score(spec.lr, spec.optimizer.options)
-        return self.record(spec, "diverged" if math.isnan(value) else value)
+        if math.isnan(value):
+            return "diverged"
+        return value
 
 
 def near(best):
@@ -137,7 +142,7 @@ def test_a_verdict_holds_with_every_setting_that_validation_cannot_separate(gap,
             return edited(self.record(spec, val), "result.final.test", {**values, "loss": 1.5})
 
     scores = {"AdamW": [0.5, 0.501, 0.502, 0.501, 0.5]}
-    (c,) = analysed(the_study, Close(finals(the_study, **scores))).comparisons
+    (c,) = analysed(the_study, Close(the_study, **scores)).comparisons
     assert c.statement == ("inconclusive (depends on the setting)" if fragile else "better")
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fabricated import Records, analysed, study, with_ladder, with_suite
+from fabricated import Records, analysed, finals, study, with_ladder, with_suite
 
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.size_trends import judge_ladders, ladder_laws, ladders, size_trends
@@ -23,16 +23,18 @@ CENTER = np.sqrt(1000 * 8000)
 def with_law(lost=(), **ladder):
     """Analyses of a ladder whose losses follow a law; `lost`: arms of which a seed diverged."""
     asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS, reference="AdamW"), **ladder)
-    rng, finals = np.random.default_rng(0), {}
+    rng = np.random.default_rng(0)
+    cases = []
     for name, plan in asked.suite.arenas.items():
         for optimizer, (r, t) in TRUE.items():
             size = plan.cell.parameters
             faster = r * (size / CENTER) ** t
             loss = 1.5 + 20 * size**-0.4 + 8 * (faster * plan.steps) ** -0.35
-            finals[name, optimizer] = {seed: loss + 0.002 * rng.normal() for seed in SEEDS}
+            scores = [loss + 0.002 * rng.normal() for _ in SEEDS]
+            cases.append(finals(arena=name, optimizer=optimizer, scores=scores))
             if (name, optimizer) in lost:
-                finals[name, optimizer][3] = "diverged"
-    return analysed(asked, Records(finals))
+                cases.append(finals(arena=name, optimizer=optimizer, seed=3, outcome="diverged"))
+    return analysed(asked, Records(asked, *cases))
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +109,11 @@ def test_several_ladders_share_alpha(monkeypatch):
     }
     asked = with_suite(asked, arenas=arenas)
     rng = np.random.default_rng(0)
-    finals = {arm: {seed: 2 + rng.random() for seed in SEEDS} for arm in asked.suite.arms}
-    rows = analysed(asked, Records(finals)).of(size_trends)
+    cases = []
+    for arena, optimizer in asked.suite.arms:
+        scores = [2 + rng.random() for _ in SEEDS]
+        cases.append(finals(arena=arena, optimizer=optimizer, scores=scores))
+    rows = analysed(asked, Records(asked, *cases)).of(size_trends)
     assert {row.arena for row in rows} == {"gpt-cosine", "gpt-linear"}
     assert levels == [0.025, 0.025]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fabricated import Records, analysed, study, with_horizons
+from fabricated import Records, analysed, finals, recorded, seconds, study, timing, with_horizons
 from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
@@ -87,20 +87,32 @@ def test_the_interval_covers_and_rarely_claims_what_is_not_there():
 def analyses():
     """Analyses of gpt and vit with a reference that is trained with half and with twice the steps."""
     asked = with_horizons(study(optimizers=("AdamW", "Lion", "PsiLogic"), seeds=range(1, 6), compare=Compare()), 0.5, 2)
-    steady, shared = [0.0, 0.01, -0.01, 0.005, -0.005], [-0.2, -0.1, 0.0, 0.1, 0.21]
+    steady = [0.0, 0.01, -0.01, 0.005, -0.005]
+    other = [-0.005, 0.005, -0.01, 0.01, 0.0]
+    shared = [-0.2, -0.1, 0.0, 0.1, 0.21]
+    of_lion = [-0.29, -0.1, 0.09, 0.145, 0.165]
 
-    def values(mean, noise=steady):
-        return {seed: mean + x for seed, x in enumerate(noise, 1)}
+    def arm(arena, optimizer, mean, noise):
+        scores = [mean + deviation for deviation in noise]
+        return finals(arena=arena, optimizer=optimizer, scores=scores)
 
-    means = {"gpt-x0.5": 1.4, "gpt-x2": 0.6, "vit-x0.5": 0.6, "vit-x2": 1.4}
-    reference = {name: values(means.get(name, 1.0), shared if "vit" in name else steady) for name in asked.suite.arenas}
-    finals = {(name, "PsiLogic"): of for name, of in reference.items()}
-    finals |= {("gpt", "AdamW"): values(0.8, steady[::-1]), ("gpt", "Lion"): values(0.3, steady[::-1])}
-    finals |= {
-        ("vit", "Lion"): values(1.1, [-0.29, -0.1, 0.09, 0.145, 0.165]),
-        ("vit", "AdamW"): {**values(1.0), 3: "diverged"},
-    }
-    return analysed(asked, Records(finals, speed=2.0))
+    records = Records(
+        asked,
+        arm("gpt-x0.5", "PsiLogic", 1.4, steady),
+        arm("gpt", "PsiLogic", 1.0, steady),
+        arm("gpt-x2", "PsiLogic", 0.6, steady),
+        arm("vit-x0.5", "PsiLogic", 0.6, shared),
+        arm("vit", "PsiLogic", 1.0, shared),
+        arm("vit-x2", "PsiLogic", 1.4, shared),
+        arm("gpt", "AdamW", 0.8, other),
+        arm("gpt", "Lion", 0.3, other),
+        arm("vit", "Lion", 1.1, of_lion),
+        arm("vit", "AdamW", 1.0, steady),
+        finals(arena="vit", optimizer="AdamW", seed=3, outcome="diverged"),
+        timing(),
+        recorded({"cost.seconds": seconds(2.0)}, optimizer="PsiLogic"),
+    )
+    return analysed(asked, records)
 
 
 def test_a_study_has_a_row_for_each_arm(analyses):

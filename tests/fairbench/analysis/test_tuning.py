@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from fabricated import Records, analysed, finals, history, study, with_suite
+from fabricated import Records, analysed, history, study, sweep, with_suite
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.tuning import expected_best, tuning
@@ -33,7 +33,11 @@ def rows(the_study, sweeps, own=None):
     """The rows of a study by optimizer and what is drawn; `own` has defaults of optimizers."""
     resolved = {x: replace(of, options=(own or {}).get(x, {})) for x, of in the_study.optimizers.items()}
     the_study = replace(the_study, optimizers=resolved)
-    records = Records(finals(the_study), {("vit", x): sweep for x, sweep in sweeps.items()})
+    cases = []
+    for optimizer, outcomes in sweeps.items():
+        for lr, outcome in outcomes.items():
+            cases.append(sweep(optimizer=optimizer, lr=lr, outcome=outcome))
+    records = Records(the_study, *cases)
     return {(row.optimizer, row.drawn): row for row in tuning(analysed(the_study, records))}
 
 
@@ -100,7 +104,7 @@ def test_the_default_has_all_that_is_searched(own, expected):
 
     resolved = {x: replace(of, options=own) for x, of in the_study.optimizers.items()}
     changed = history(replace(the_study, optimizers=resolved))
-    found = {x.drawn: x for x in tuning(Analyses(changed, OfEach({})))}
+    found = {x.drawn: x for x in tuning(Analyses(changed, OfEach()))}
     assert found["all"].value == pytest.approx((0.01 + 0.51) / 2)
     assert found["1"].settings == 12
     assert found["1"].default_lr == expected

@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 import pytest
-from fabricated import EVERY_PAIR, QUANTITIES, Records, analysed, finals, sha, study, with_suite
+from fabricated import EVERY_PAIR, QUANTITIES, Records, analysed, mechanism, recorded, sha, study, sweep, with_suite
 from hypothesis import given
 from samples import ARMS
 from scipy import stats
@@ -21,15 +21,15 @@ MIRRORED = (("gain", "gain"), ("ci_high", "ci_low"), ("hedges_g", "hedges_g"))
 """Statistics, and those that have their value with the other sign where the arms are swapped."""
 
 
-def comparisons(the_study, **options):
-    scores = {name: options.pop(name) for name in list(options) if name in the_study.suite.optimizers}
-    records = Records(finals(the_study, **scores), **options)
+def comparisons(the_study, *cases, **scores):
+    records = Records(the_study, *cases, **scores)
     return judge_looks(the_study, records).comparisons
 
 
-def one(arena="vit", margin=0.01, seeds=(1, 2, 3), test="paired", **options):
+def one(*cases, arena="vit", margin=0.01, seeds=(1, 2, 3), test="paired", **scores):
     """The comparison of a study that has only this one."""
-    (found,) = comparisons(study((arena,), ("AdamW", "PsiLogic"), margin=margin, seeds=seeds, test=test), **options)
+    the_study = study((arena,), ("AdamW", "PsiLogic"), margin=margin, seeds=seeds, test=test)
+    (found,) = comparisons(the_study, *cases, **scores)
     return found
 
 
@@ -41,7 +41,7 @@ def one(arena="vit", margin=0.01, seeds=(1, 2, 3), test="paired", **options):
     ],
 )  # fmt: skip
 def test_direction_of_the_metric(arena, ours, theirs, verdict):
-    found = one(arena, PsiLogic=ours, AdamW=theirs)
+    found = one(arena=arena, PsiLogic=ours, AdamW=theirs)
     assert found.verdict == verdict
     assert found.statement == verdict
     if verdict != "inconclusive":
@@ -51,7 +51,7 @@ def test_direction_of_the_metric(arena, ours, theirs, verdict):
 
 
 def test_raw_means_and_numbers():
-    found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
+    found = one(arena="gpt", PsiLogic=LOW, AdamW=HIGH)
     assert (found.mean_optimizer, found.mean_baseline) == pytest.approx((0.51, 0.91))
     assert found.gain == pytest.approx(0.40)
     assert found.p == pytest.approx(stats.ttest_rel(LOW, HIGH).pvalue)
@@ -130,7 +130,7 @@ def test_missing_and_failed_trials():
     found = one(PsiLogic=[0.9, None, "failed"], AdamW=["diverged", 0.5, 0.5])
     assert found.statement == "incomplete (PsiLogic missing 1/3, PsiLogic failed 1/3)"
     assert found.p is None
-    of_sweep = one(PsiLogic=HIGH, AdamW=LOW, sweeps={("vit", "AdamW"): {1e-3: None}})
+    of_sweep = one(sweep(optimizer="AdamW", lr=1e-3, outcome=None), PsiLogic=HIGH, AdamW=LOW)
     assert of_sweep.statement == "incomplete (AdamW missing 3/3)"
 
 
@@ -141,13 +141,12 @@ def test_missing_tests_stay_in_the_family():
 
 
 def test_identical_results_are_stated():
-    weights = {(name, seed): sha(str(seed)) for name in ("AdamW", "PsiLogic") for seed in (1, 2, 3)}
-    found = one(PsiLogic=LOW, AdamW=LOW, weights=weights)
+    same = [recorded({"result.hashes.final_weights": sha(str(seed))}, seed=seed) for seed in (1, 2, 3)]
+    found = one(*same, PsiLogic=LOW, AdamW=LOW)
     assert found.statement == "identical (the same weights in every seed)"
     assert (found.identical_seeds, found.p) == (3, 1)
     assert one(PsiLogic=LOW, AdamW=LOW).statement == "identical values (in every seed)"
-    weights = {("AdamW", 1): sha("x"), ("PsiLogic", 1): sha("x")}
-    partly = one(PsiLogic=NOISY, AdamW=NOISIER, weights=weights)
+    partly = one(same[0], PsiLogic=NOISY, AdamW=NOISIER)
     assert partly.statement == "inconclusive (the same weights in 1 of 3 seeds)"
 
 
@@ -180,7 +179,7 @@ def test_spreads_and_correlation():
 
 def test_seeds_needed_are_those_of_the_strictest_step_of_holm():
     for test in ("paired", "welch"):
-        alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER, test=test)
+        alone = one(arena="gpt", PsiLogic=NOISY, AdamW=NOISIER, test=test)
         in_family = comparisons(study(("gpt", "vit"), test=test), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]
         if test == "paired":
             assert in_family.seeds_needed == paired_seeds(0.01, alone.std_difference, 0.05 / 4)
@@ -245,7 +244,8 @@ def test_mechanism_in_words(changed, state):
 
 def mechanisms_of(quantities):
     the_study = study(("vit",))
-    return mechanisms(analysed(the_study, Records(finals(the_study), quantities=quantities)))
+    records = Records(the_study, recorded({"details.mechanism": mechanism(quantities)}, optimizer="PsiLogic"))
+    return mechanisms(analysed(the_study, records))
 
 
 def test_mechanism_when_where_and_how_much():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from fabricated import Records, analysed, finals
+from fabricated import Records, analysed, recorded
 from tiny import TINY, study_of, write_tiny
 
 from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
@@ -165,7 +165,7 @@ def test_what_shocks_cost(tmp_path):
         curve = Series((10, 20, 30, 40), {"loss": (1.0, 0.8, 0.6 + harm, 0.5)})
         return {"result.final": {"val": metrics, "test": metrics}, "details.loss_curve": curve}
 
-    analyses = analysed(study, Records(finals(study), edits=edits))
+    analyses = analysed(study, Records(study, recorded(edits)))
     rows = {(x.arena, x.optimizer): x for x in shock_costs(analyses)}
     assert list(rows) == [(arena, name) for arena in ("vit-spike", "vit-scaled") for name in ("AdamW", "PsiLogic")]
     shocked = rows["vit-spike", "AdamW"]

@@ -4,7 +4,21 @@ import random
 import re
 
 import pytest
-from fabricated import EVERY_PAIR, QUANTITIES, Records, history, study, with_horizons, with_ladder
+from fabricated import (
+    EVERY_PAIR,
+    QUANTITIES,
+    Records,
+    finals,
+    history,
+    mechanism,
+    recorded,
+    seconds,
+    study,
+    sweep,
+    timing,
+    with_horizons,
+    with_ladder,
+)
 from msgspec.structs import replace
 from pages import HOSTILE, Page
 
@@ -49,12 +63,21 @@ def any_study(number):
     scale, arms = 10 ** rng.uniform(-250, 250), [(x, name) for x in the_study.suite.arenas for name in names]
     outcomes = [lambda: some(rng, scale), lambda: "diverged" if rng.random() < 0.1 else some(rng, scale)]
     outcome = rng.choice([*outcomes, *outcomes, lambda: scale, lambda: 0.0, lambda: 1e300])
-    scores, sweeps = ({arm: {x: outcome() for x in of} for arm in arms} for of in (range(20), (1e-4, 1e-3, 1e-2)))
-    quantities = {
-        name: (unit, {tensor: rng.choice([1.0, 0.0, 1e300, 1e-300]) for tensor in tensors})
-        for name, (unit, tensors) in QUANTITIES.items()
-    }
-    return the_study, AnyRecords(scores, sweeps, quantities, speed=rng.choice([None, 1e-3, 1e4]))
+    cases = []
+    for arena, name in arms:
+        scores = [outcome() for _ in seeds]
+        cases.append(finals(arena=arena, optimizer=name, scores=scores))
+        for lr in (1e-4, 1e-3, 1e-2):
+            cases.append(sweep(arena=arena, optimizer=name, lr=lr, outcome=outcome()))
+    quantities = {}
+    for name, (unit, tensors) in QUANTITIES.items():
+        quantities[name] = (unit, {tensor: rng.choice([1.0, 0.0, 1e300, 1e-300]) for tensor in tensors})
+    cases.append(recorded({"details.mechanism": mechanism(quantities)}, optimizer="PsiLogic"))
+    speed = rng.choice([None, 1e-3, 1e4])
+    if speed is not None:
+        cases.append(timing())
+        cases.append(recorded({"cost.seconds": seconds(speed)}, optimizer="PsiLogic"))
+    return the_study, AnyRecords(the_study, *cases)
 
 
 @pytest.mark.parametrize("number", [*range(3), *(pytest.param(x, marks=pytest.mark.soak) for x in range(3, 300))])

@@ -8,7 +8,19 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from fabricated import EVERY_PAIR, Records, finals, history, mechanism, sha, study, with_horizons, with_suite
+from fabricated import (
+    EVERY_PAIR,
+    Records,
+    history,
+    mechanism,
+    recorded,
+    seconds,
+    sha,
+    study,
+    timing,
+    with_horizons,
+    with_suite,
+)
 
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trials import Trial
@@ -33,7 +45,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
-        write_report(history(asked()), Records(finals(asked(), **SCORES), speed=2.0), folder)
+        slow = recorded({"cost.seconds": seconds(2.0)}, optimizer="PsiLogic")
+        records = Records(asked(), timing(), slow, **SCORES)
+        write_report(history(asked()), records, folder)
     return folder
 
 

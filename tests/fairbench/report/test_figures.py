@@ -8,7 +8,7 @@ from itertools import combinations, pairwise, product
 
 import pytest
 from color_vision import MATRICES, ciede2000, contrast, seen
-from fabricated import QUANTITIES, Records, analysed, finals, study, with_suite
+from fabricated import QUANTITIES, Records, analysed, finals, mechanism, recorded, study, sweep, with_suite
 from fontTools.ttLib import TTFont as FontFile
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -33,9 +33,9 @@ from fairbench.report.study import NORMAL_TEXT, paper_figures
 from fairbench.suites.schema import Compare
 
 
-def analyses_of(the_study, **options):
+def analyses_of(the_study, *cases):
     scores = {"PsiLogic": [0.9, 0.92, 0.91], "AdamW": [0.5, 0.51, 0.55], "Lion": [0.6, 0.5, 0.55]}
-    return analysed(the_study, Records(finals(the_study, **scores), **options))
+    return analysed(the_study, Records(the_study, *cases, **scores))
 
 
 def drawn(draw, analyses):
@@ -44,7 +44,7 @@ def drawn(draw, analyses):
 
 
 def test_a_study_without_causes_has_no_figure_of_them():
-    analyses = analyses_of(study(("vit",)), quantities=None)
+    analyses = analyses_of(study(("vit",)), recorded({"details.mechanism": None}))
     assert [drawn(draw, analyses) for draw in (draw_causes, draw_shocks, draw_mechanism)] == [None, None, None]
 
 
@@ -64,10 +64,11 @@ def test_shocks_are_drawn_against_their_calm_twin():
     calm = the_study.suite.arenas["vit"]
     twin = replace(calm, task="vit", tuned_on="vit", shock={"kind": "loss", "at": [0.2]})
     both = with_suite(the_study, arenas={"vit": calm, "vit-x": twin})
-    scores = {("vit", name): dict.fromkeys((1, 2, 3), 0.9) for name in both.suite.optimizers}
+    cases = [finals(arena="vit", outcome=0.9)]
     for i, name in enumerate(both.suite.optimizers):
-        scores["vit-x", name] = {seed: 0.9 - 0.1 * i * seed for seed in (1, 2, 3)}
-    (part,) = drawn(draw_shocks, analysed(both, Records(scores))).parts
+        shocked = [0.9 - 0.1 * i * seed for seed in (1, 2, 3)]
+        cases.append(finals(arena="vit-x", optimizer=name, scores=shocked))
+    (part,) = drawn(draw_shocks, analysed(both, Records(both, *cases))).parts
     assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: 0", "Lion: +0.20", "PsiLogic: +0.40"]
 
 
@@ -76,7 +77,8 @@ def test_when_a_mechanism_acted():
     arm = analyses.results.arm("vit", "PsiLogic")
     assert acted(arm) == [(5, pytest.approx(0.25)), (10, pytest.approx(0.25))]
     never = {**QUANTITIES, "acted": ("tensor steps", {"a": 0.0})}
-    assert drawn(draw_mechanism, analyses_of(study(("vit",)), quantities=never)) is None
+    idle = recorded({"details.mechanism": mechanism(never)}, optimizer="PsiLogic")
+    assert drawn(draw_mechanism, analyses_of(study(("vit",)), idle)) is None
     (part,) = drawn(draw_mechanism, analyses).parts
     assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25%" for s in (5, 10)]
 
@@ -205,7 +207,7 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
         return {f"cost.seconds.{phase}": 1.0 if i == spec.seed else 0.1 for i, phase in phases}
 
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    cost = analysed(the_study, Records(finals(the_study), edits=edits)).of(costs)[0]
+    cost = analysed(the_study, Records(the_study, recorded(edits))).of(costs)[0]
     assert (cost.data_ms, cost.forward_ms, cost.backward_ms, cost.step_ms) == (10.0, 10.0, 10.0, 4.0)
     assert cost.train_ms == 34.0
 
@@ -306,8 +308,8 @@ def test_of_many_lines_few_have_a_label_and_all_are_named_below():
 
 def test_every_cross_is_seen_where_all_arms_diverge():
     the_study = study(("gpt",), ("Adam", "AdamW", "Lion", "PsiLogic"))
-    lost = {("gpt", name): dict.fromkeys((1e-4, 1e-3, 1e-2), "diverged") for name in the_study.suite.optimizers}
-    figure = drawn(draw_lr_sensitivity, analysed(the_study, Records(finals(the_study), lost)))
+    lost = [sweep(lr=lr, outcome="diverged") for lr in (1e-4, 1e-3, 1e-2)]
+    figure = drawn(draw_lr_sensitivity, analysed(the_study, Records(the_study, *lost)))
     crosses = re.findall(r'<use xlink:href="#(\w+)" x="([^"]+)" y="([^"]+)" style="fill', figure.svg)
     ticks = max((y for *_, y in crosses), key=float)
     assert len({(x, y) for _, x, y in crosses if y != ticks}) == 4 * 3

@@ -9,7 +9,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from fabricated import EVERY_PAIR, Records, analysed, finals, study
+from fabricated import EVERY_PAIR, Records, analysed, recorded, study
 from pages import HOSTILE, Page, everything, latex, rendered
 
 from fairbench.optimizers.registry import OPTIMIZERS
@@ -58,7 +58,7 @@ def test_curves_and_rates_are_open_and_arenas_lead_to_their_curves(page):
 
 def test_a_study_of_one_optimizer_has_table_1():
     alone = study(("vit",), ("AdamW",), reference="AdamW", compare=EVERY_PAIR)
-    page = Page(rendered(alone, Records(finals(alone, AdamW=[0.5, 0.6, 0.7]))))
+    page = Page(rendered(alone, Records(alone, AdamW=[0.5, 0.6, 0.7])))
     assert page.tables["main"][1][0] == "AdamW"
     assert "verdicts" not in page.tables
 
@@ -96,7 +96,7 @@ def test_names_are_text_everywhere(text, page):
 
 def test_the_figures_are_the_ones_in_the_files():
     the_study = study(("vit", "gpt"))
-    records = Records(finals(the_study, PsiLogic=[0.9, 0.91, 0.92]))
+    records = Records(the_study, PsiLogic=[0.9, 0.91, 0.92])
     figures = draw_figures(analysed(the_study, records))
     found = re.findall(r'<svg [^>]*role="img".*?</svg>', rendered(the_study, records, figures), flags=re.DOTALL)
     for figure in figures:
@@ -195,7 +195,7 @@ def test_analyses_get_their_tables(page):
 
 def test_it_keeps_the_latex_of_its_tables():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    records = Records(finals(the_study))
+    records = Records(the_study)
     tables = study_report(analysed(the_study, records)).tables
     assert latex(rendered(the_study, records)) == {name: to_latex(table) for name, table in tables.items()} != {}
 
@@ -213,7 +213,7 @@ def test_verdicts_have_the_longer_side_as_rows():
         (("vit",), ("AdamW", "Lion", "PsiLogic"), ["Baseline", "vit"]),
     ):
         the_study = study(arenas, optimizers)
-        table = Page(rendered(the_study, Records(finals(the_study, **scores)))).tables["verdicts"]
+        table = Page(rendered(the_study, Records(the_study, **scores))).tables["verdicts"]
         assert table[0] == head
         assert [row[0] for row in table[1:]] == (["gpt", "vit"] if head[0] == "Arena" else ["AdamW", "Lion"])
     assert table[1][1].startswith("▲ better +0.40 [")
@@ -228,14 +228,14 @@ def test_the_verdicts_are_read_in_one_sentence(page):
 
 def test_trials_that_failed_alike_share_a_traceback():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    text = rendered(the_study, Records(finals(the_study, AdamW=["failed"] * 3)))
+    text = rendered(the_study, Records(the_study, AdamW=["failed"] * 3))
     assert text.count("Traceback: no &lt;luck&gt;") == 1
     assert "vit AdamW, final, learning rate 0.001, seed 1 and 2 more with the same traceback" in text
 
 
 def test_mixed_environments_are_named():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    mixed = Records(finals(the_study), edits=lambda spec: {"environment.python": "4.0"} if spec.seed == 2 else {})
+    mixed = Records(the_study, recorded({"environment.python": "4.0"}, seed=2))
     page = Page(rendered(the_study, mixed))
     assert ["python", "3.99 / 4.0"] in page.tables["environment"]
     assert "they differ in: python." in "".join(page.text)
@@ -243,5 +243,5 @@ def test_mixed_environments_are_named():
 
 def test_a_frozen_plan_is_shown():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    text = Page(rendered(the_study, Records(finals(the_study)))).text
+    text = Page(rendered(the_study, Records(the_study))).text
     assert "Plan declared 2026-11-22T10:00:00+00:00, when 0 final trials had a record." in text

@@ -8,7 +8,7 @@ from decimal import Decimal
 from statistics import stdev
 
 import pytest
-from fabricated import Records, analysed, finals, saved, study, with_suite
+from fabricated import Records, analysed, finals, saved, study, sweep, with_suite
 from pages import printed
 from scipy import stats
 
@@ -30,9 +30,9 @@ from fairbench.suites.stages import Sweep
 PAPER = load_publication("paper")
 
 
-def judged(the_study, scores, **options):
+def judged(the_study, *cases, **scores):
     """Results and verdicts of records that score so."""
-    looks = judge_looks(the_study, Records(scores, **options))
+    looks = judge_looks(the_study, Records(the_study, *cases, **scores))
     return looks.results, looks.comparisons
 
 
@@ -62,9 +62,9 @@ def test_agreement():
 def test_values():
     """The paper has in vit 0.244 +- 0.006 for PsiLogic, 0.223 +- 0.002 for AdamW; in gpt a loss of 2.053 +- 0.023."""
     the_study = study(optimizers=("AdamW", "PsiLogic"))
-    scores = finals(the_study, PsiLogic=[0.23, 0.24, 0.25], AdamW=[0.22, 0.22, 0.223])
-    scores["gpt", "PsiLogic"] = {1: 2.0, 2: 2.1, 3: 2.3}
-    rows = value_rows(PAPER, judged(the_study, scores)[0])
+    in_gpt = finals(arena="gpt", optimizer="PsiLogic", scores=[2.0, 2.1, 2.3])
+    results, _ = judged(the_study, in_gpt, PsiLogic=[0.23, 0.24, 0.25], AdamW=[0.22, 0.22, 0.223])
+    rows = value_rows(PAPER, results)
     assert len(rows) == 20 + 12
 
     row = row_of(rows, arena="vit", optimizer="PsiLogic", seed="")
@@ -82,7 +82,7 @@ def test_values():
 
 def test_a_loss_that_no_perplexity_can_hold_is_no_error():
     the_study = study(("gpt",), ("AdamW", "PsiLogic"))
-    results, comparisons = judged(the_study, finals(the_study, PsiLogic=[1.0, 2.0, 1e4], AdamW=[1e3, 1e4, 3.0]))
+    results, comparisons = judged(the_study, PsiLogic=[1.0, 2.0, 1e4], AdamW=[1e3, 1e4, 3.0])
     assert math.isfinite(row_of(value_rows(PAPER, results), metric="perplexity", optimizer="PsiLogic").our_std)
     assert 0 < row_of(verdict_rows(PAPER, results, comparisons), metric="perplexity", baseline="AdamW").our_p < 1
 
@@ -90,8 +90,8 @@ def test_a_loss_that_no_perplexity_can_hold_is_no_error():
 def test_verdicts():
     """In vit the paper finds PsiLogic significantly better than AdamW and Lion; here it is worse than Lion."""
     the_study = study(("vit",))
-    scores = finals(the_study, PsiLogic=[0.50, 0.52, 0.51], AdamW=[0.40, 0.41, 0.42], Lion=[0.60, 0.61, 0.62])
-    rows = verdict_rows(PAPER, *judged(the_study, scores))
+    scores = {"PsiLogic": [0.50, 0.52, 0.51], "AdamW": [0.40, 0.41, 0.42], "Lion": [0.60, 0.61, 0.62]}
+    rows = verdict_rows(PAPER, *judged(the_study, **scores))
     assert len(rows) == 15
     ours, other = (row_of(rows, arena="vit", baseline=name) for name in ("AdamW", "Lion"))
     p = stats.t.sf(0.1 / math.sqrt(2 * 0.0001 / 3), 4) * 2
@@ -105,8 +105,8 @@ def test_verdicts():
 def test_verdicts_before_the_correction_and_of_metrics_that_are_not_primary():
     """In gpt the paper calls the same difference significant as perplexity, and not as loss."""
     the_study = study(optimizers=("AdamW", "Lion", "PsiLogic"))
-    scores = finals(the_study, PsiLogic=[0.50, 0.52, 0.54], AdamW=[0.58, 0.56, 0.55], Lion=[0.3, 0.5, 0.9])
-    rows = verdict_rows(PAPER, *judged(the_study, scores))
+    scores = {"PsiLogic": [0.50, 0.52, 0.54], "AdamW": [0.58, 0.56, 0.55], "Lion": [0.3, 0.5, 0.9]}
+    rows = verdict_rows(PAPER, *judged(the_study, **scores))
     loss, perplexity = (row_of(rows, metric=metric, baseline="AdamW") for metric in ("loss", "perplexity"))
     assert loss.our_p < 0.05
     assert (loss.agree, loss.holm, loss.published_p) == (False, "inconclusive", Decimal("0.054"))
@@ -115,8 +115,8 @@ def test_verdicts_before_the_correction_and_of_metrics_that_are_not_primary():
 
 def test_arms_that_are_not_complete_are_not_tested():
     the_study = study(("vit",), ("Adam", "AdamW", "PsiLogic"))
-    scores = finals(the_study, PsiLogic=[0.5, 0.6, 0.7], AdamW=[0.2, "diverged", None], Adam=[0.1] * 3)
-    results, comparisons = judged(the_study, scores)
+    scores = {"PsiLogic": [0.5, 0.6, 0.7], "AdamW": [0.2, "diverged", None], "Adam": [0.1] * 3}
+    results, comparisons = judged(the_study, **scores)
     row = row_of(verdict_rows(PAPER, results, comparisons), arena="vit", baseline="AdamW")
     assert (row.our_p, row.our_direction, row.agree) == (None, None, None)
     assert (row.note, row.holm) == ("AdamW finished 1 of 3 seeds", "incomplete (AdamW missing 1/3)")
@@ -126,8 +126,8 @@ def test_arms_that_are_not_complete_are_not_tested():
 
 def test_arms_that_do_not_vary_have_no_test():
     the_study = study(("vit",), ("Adam", "AdamW", "PsiLogic"))
-    scores = finals(the_study, PsiLogic=[0.5] * 3, AdamW=[0.4] * 3, Adam=[0.5] * 3)
-    rows = verdict_rows(PAPER, *judged(the_study, scores))
+    scores = {"PsiLogic": [0.5] * 3, "AdamW": [0.4] * 3, "Adam": [0.5] * 3}
+    rows = verdict_rows(PAPER, *judged(the_study, **scores))
     differing, same = (row_of(rows, arena="vit", baseline=name) for name in ("AdamW", "Adam"))
     assert (differing.agree, differing.note) == (None, "no variance in either arm, no test")
     assert (same.our_p, same.our_direction, same.agree) == (1.0, "equal", False)
@@ -135,7 +135,7 @@ def test_arms_that_do_not_vary_have_no_test():
 
 def test_gaps_are_listed():
     the_study = study(optimizers=("AdamW", "Sign", "PsiLogic"))
-    assert gaps(PAPER, judged(the_study, finals(the_study))[0]) == [
+    assert gaps(PAPER, judged(the_study)[0]) == [
         "arenas missing in the study: ddpm, resnet", "optimizers missing in the study: Adam, Lion",
         "optimizers that were not published: Sign", "metrics that were not published: gpt bits_per_byte, vit loss",
     ]  # fmt: skip
@@ -185,7 +185,7 @@ def test_terminal(tmp_path, width):
 def test_the_command(tmp_path, command, scores):
     """A directory as a run leaves it, of a study with equal scores and of one without any."""
     the_study = study()
-    saved(tmp_path, the_study, Records(finals(the_study, **scores)))
+    saved(tmp_path, the_study, Records(the_study, **scores))
     command("compare", str(tmp_path), "--output-dir", str(tmp_path / "elsewhere"))
     assert "OTHER SETTINGS" in command("compare", str(tmp_path), "paper")
     for file, count in (("", 32), ("_verdicts", 15), ("_cost", 16)):
@@ -198,7 +198,12 @@ def test_the_command(tmp_path, command, scores):
 def test_the_files(tmp_path, check_files):
     """Single seeds have no spread, rates are compared as they are printed, and what one side lacks is empty."""
     the_study = with_suite(study(("vit",)), sweep=Sweep(1e-4, 1e-2, [0], 1, points=5, budget=6))
-    sweeps = {("vit", "PsiLogic"): {0.000316228: 0.6}, ("vit", "Lion"): {1e-4: 0.6, 3.16228e-5: 0.5}}
-    records = Records(finals(the_study, PsiLogic=[0.25, 0.26, 0.27]), sweeps=sweeps)
+    records = Records(
+        the_study,
+        sweep(optimizer="PsiLogic", lr=0.000316228, outcome=0.6),
+        sweep(optimizer="Lion", lr=1e-4, outcome=0.6),
+        sweep(optimizer="Lion", lr=3.16228e-5, outcome=0.5),
+        PsiLogic=[0.25, 0.26, 0.27],
+    )
     write_document(replicated(PAPER, analysed(the_study, records)), tmp_path)
     check_files("replication", *(tmp_path / f"comparison_paper{part}.csv" for part in ("", "_cost")))

@@ -19,8 +19,12 @@ from fabricated import (
     finals,
     history,
     mechanism,
+    recorded,
+    seconds,
     sha,
     study,
+    sweep,
+    timing,
     with_horizons,
 )
 from pages import Page, printed
@@ -57,10 +61,10 @@ def no_other_figures(request, monkeypatch):
         monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
 
 
-def write(folder, the_study=None, scores=None, **options):
+def write(folder, the_study=None, scores=None, cases=()):
     the_study = the_study or study(("vit",), ("AdamW", "PsiLogic"))
     scores = {"PsiLogic": HIGH, "AdamW": LOW} if scores is None else scores
-    return write_report(history(the_study), Records(finals(the_study, **scores), **options), folder)
+    return write_report(history(the_study), Records(the_study, *cases, **scores), folder)
 
 
 def rows(folder, name):
@@ -92,7 +96,8 @@ def test_the_files_that_depend_on_the_clock_are_those_that_the_readme_names(tmp_
     """In a study with every file that has times: with horizons and a leaderboard of three optimizers."""
     three = with_horizons(study(compare=EVERY_PAIR), 0.5, 2)
     for folder, speed in (("a", 1.0), ("b", 3.7)):
-        write(tmp_path / folder, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": HIGH}, speed=speed)
+        times = recorded({"cost.seconds": seconds(speed)}, optimizer="PsiLogic")
+        write(tmp_path / folder, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": HIGH}, [timing(), times])
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
     assert one.keys() == other.keys()
     differing = {Path(name) for name in one if one[name] != other[name]}
@@ -104,7 +109,9 @@ def test_the_csv_files_of_trials(tmp_path, check_files):
     """The best of AdamW lies at the edge, so that a rate beyond it is tried; PsiLogic's lies inside."""
     two = study(("vit",), ("AdamW", "PsiLogic"), budget=4)
     scores = {"PsiLogic": [0.9, "diverged", None], "AdamW": ["failed", 0.5, 0.6]}
-    write(tmp_path, two, scores, sweeps={("vit", "AdamW"): {1e-2: 0.7, 0.1: "diverged"}})
+    at_the_edge = sweep(optimizer="AdamW", lr=1e-2, outcome=0.7)
+    beyond = sweep(optimizer="AdamW", lr=0.1, outcome="diverged")
+    write(tmp_path, two, scores, [at_the_edge, beyond])
     check_files("report", *(tmp_path / f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "mechanism", "cost")))
     even = ("0.001", "0.5000 (1.5)")
     assert page(tmp_path).tables["tuning"] == [
@@ -128,34 +135,40 @@ def test_aggregate(tmp_path):
 TWO = ("AdamW", "PsiLogic")
 CLEAN = study(("vit",)).arenas["vit"]
 SAYS = {
-    "a complete study": (study(("vit",)), {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}, {}),
+    "a complete study": (study(("vit",)), {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}, []),
     "significant before the correction alone": (
         study(("vit",)),
         {"PsiLogic": [0.50, 0.52, 0.54], "AdamW": [0.46, 0.47, 0.47], "Lion": NOISY},
-        {},
+        [],
     ),
     "an incomplete study": (
-        study(("vit",), TWO), {"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]}, {},
+        study(("vit",), TWO), {"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]}, [],
     ),
-    "another order of the data": (study(("vit",), TWO), None, {"batches": {("AdamW", 2): sha("another order")}}),
+    "another order of the data": (
+        study(("vit",), TWO),
+        None,
+        [recorded({"result.hashes.batches": sha("another order")}, optimizer="AdamW", seed=2)],
+    ),
     "sweep trials that differ from a clean process": (
-        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "0": sha("clean")})}), None, {},
+        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "0": sha("clean")})}), None, [],
     ),
     "final trials that differ from a clean process": (
-        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "3": sha("clean")})}), None, {},
+        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "3": sha("clean")})}), None, [],
     ),
     "a selected rate at the edge": (
-        study(("vit",), TWO, budget=4), None, {"sweeps": {("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.8}}},
+        study(("vit",), TWO, budget=4),
+        None,
+        [sweep(optimizer="AdamW", lr=1e-2, outcome=0.7), sweep(optimizer="AdamW", lr=0.1, outcome=0.8)],
     ),
 }  # fmt: skip
-"""Studies with their scores and what else their records have."""
+"""Studies with their scores, and the cases of which their records differ."""
 
 
 def test_what_reports_say(tmp_path, check_files):
     """The flags and findings of each study."""
     said = []
-    for name, (the_study, scores, options) in SAYS.items():
-        report = write(tmp_path / name, the_study, scores, **options)
+    for name, (the_study, scores, cases) in SAYS.items():
+        report = write(tmp_path / name, the_study, scores, cases)
         findings = [f"{topic}: {text}" for topic, text in report.findings.items()]
         said += [f"== {name} ==", *(flag.text for flag in report.source.of(audit)), *findings, ""]
     (tmp_path / "says.txt").write_text("\n".join(said))
@@ -176,7 +189,7 @@ def test_many_mechanisms_take_few_lines():
         return {"details.mechanism": mechanism(QUANTITIES | (idle if spec.optimizer.name == "O2" else {}))}
 
     the_study = study(("vit",), (*(f"O{i}" for i in range(1, 8)), "PsiLogic"))
-    found = study_report(analysed(the_study, Records(finals(the_study), edits=edits))).findings
+    found = study_report(analysed(the_study, Records(the_study, recorded(edits)))).findings
     assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
     assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
 
@@ -201,16 +214,13 @@ def test_tables_that_a_suite_asks_for(tmp_path):
 
 
 NOTHING = {"PsiLogic": [None] * 3, "AdamW": [None] * 3}
-NO_SWEEP = {("vit", name): {1e-4: None, 1e-3: None, 1e-2: None} for name in ("AdamW", "PsiLogic")}
-
-
 MISSING = {
     "finals": {"scores": NOTHING},
-    "everything": {"scores": NOTHING, "sweeps": NO_SWEEP},
+    "everything": {"scores": NOTHING, "cases": [sweep(outcome=None)]},
     "finished trials": {"scores": {"PsiLogic": ["failed"] * 3, "AdamW": ["diverged"] * 3}},
-    "rates": {"sweeps": {("vit", "AdamW"): dict.fromkeys((1e-5, 1e-4, 1e-3, 1e-2), "diverged")}},
-    "a rate": {"sweeps": {("vit", "AdamW"): {1e-3: "failed"}}},
-    "a mechanism": {"quantities": None},
+    "rates": {"cases": [sweep(optimizer="AdamW", outcome="diverged")]},
+    "a rate": {"cases": [sweep(optimizer="AdamW", lr=1e-3, outcome="failed")]},
+    "a mechanism": {"cases": [recorded({"details.mechanism": None})]},
     "a baseline": {"the_study": study(("vit",), ("PsiLogic",))},
     "seeds": {"the_study": study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)), "scores": {"PsiLogic": [1.0]}},
 }
@@ -262,7 +272,11 @@ def test_a_suite_that_selects_on_the_test_split_never_says_validation(tmp_path):
 
 def test_the_terminal_counts_notes(tmp_path):
     the_study = study(("vit",), ("AdamW", "PsiLogic"), settings=3)
-    report = write(tmp_path, the_study, {"PsiLogic": LOW, "AdamW": LOW}, apart=0.05, shared=True)
+    worse = [score - 0.05 - 0.001 * seed for seed, score in enumerate(LOW)]
+    other_rates = finals(scores=worse)
+    selected = finals(lr=1e-3, scores=LOW)
+    not_alone = recorded({"cost.alone": False})
+    report = write(tmp_path, the_study, {}, [other_rates, selected, not_alone])
     assert printed(report).startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
     assert "AdamW 3 of 3 trials, which are not part of any cost" in " ".join(page(tmp_path).text)
 

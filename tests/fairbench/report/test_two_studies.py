@@ -5,7 +5,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from fabricated import Records, analysed, finals, saved, sha, study, with_suite
+from fabricated import Records, analysed, recorded, saved, sha, study, with_suite
 from pages import Page
 from scipy import stats
 
@@ -46,7 +46,8 @@ def test_the_same_seeds_are_paired_and_others_are_not(arena, sign):
 
 def test_other_batches_in_one_seed_are_no_pairs():
     a = analysed(study(), PsiLogic=HIGH)
-    b = analysed(study(), Records(finals(study(), PsiLogic=HIGH), batches={("PsiLogic", 3): sha("others")}))
+    others = recorded({"result.hashes.batches": sha("others")}, optimizer="PsiLogic", seed=3)
+    b = analysed(study(), Records(study(), others, PsiLogic=HIGH))
     assert (arm(a, a).method, arm(a, a).note, arm(a, a).gain) == ("paired", "no seed differs", 0)
     assert (arm(a, b).method, arm(a, b).note, arm(a, b).p) == ("Welch", "", pytest.approx(1))
 
@@ -126,8 +127,8 @@ def test_a_pair_in_the_other_direction_is_the_same_pair():
 
 def test_the_command(tmp_path, command):
     same = {"PsiLogic": HIGH, "AdamW": LOW}
-    a = saved(tmp_path / "a", study(), Records(finals(study(), **same, Lion=NOISY)))
-    b = saved(tmp_path / "b", study(), Records(finals(study(), **same, Lion=[0.70, 0.71, "diverged"])))
+    a = saved(tmp_path / "a", study(), Records(study(), **same, Lion=NOISY))
+    b = saved(tmp_path / "b", study(), Records(study(), **same, Lion=[0.70, 0.71, "diverged"]))
     shown = command("compare", a, b, "--output-dir", str(tmp_path / "out"))
     assert "The studies differ in: nothing." in shown
     assert "; in 4 no seed has another value." in " ".join(shown.split())
@@ -154,7 +155,7 @@ CSVS = ("plans", "verdicts", "arms")
 
 def test_mistakes_are_named(tmp_path, command):
     other = study(("vit",), ("NAdam",), reference="NAdam", compare=Compare())
-    a, b = (saved(tmp_path / name, x, Records(finals(x))) for name, x in (("a", study()), ("b", other)))
+    a, b = (saved(tmp_path / name, x, Records(x)) for name, x in (("a", study()), ("b", other)))
     for other, message in (
         (b, "no optimizer in the same arena: a has AdamW, Lion, PsiLogic in gpt, vit; b has NAdam in vit"),
         (str(tmp_path), "holds no study"),

@@ -19,7 +19,7 @@ class World:
     def __init__(self, directory):
         study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"))
         self.specs = [*iter(Schedule(study, lambda spec: None).next, None)]
-        self.truth, self.now, self.store = Records(fabricated.finals(study)), 0.0, Store(directory)
+        self.truth, self.now, self.store = Records(study), 0.0, Store(directory)
         self.store.prepare()
         self.mine, self.theirs = (Heartbeat(directory, pace=lambda: self.now) for _ in range(2))
         self.contention = Contention(self.mine, self.store, lambda: self.now)

@@ -15,7 +15,7 @@ import fabricated
 import msgspec
 import pytest
 from disturbed import results
-from fabricated import Records, stored
+from fabricated import Records, stored, sweep
 from tiny import run_here
 
 from fairbench.cli.main import main
@@ -75,7 +75,7 @@ def study():
 
 @pytest.fixture
 def truth(study):
-    return Records(fabricated.finals(study))
+    return Records(study)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_four_drivers_run_each_trial_once_though_two_are_killed(study, truth, st
 
 
 def test_a_failed_trial_runs_once_in_each_run_of_several_drivers(study, truth, store):
-    truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
+    truth.cases.append(sweep(arena="gpt", optimizer="AdamW", lr=1e-4, outcome="failed"))
     for _ in range(2):
         log = []
         drive_all(study, store, *(Pretending(truth, log) for _ in range(3)))
@@ -142,13 +142,13 @@ def test_a_failed_trial_runs_once_in_each_run_of_several_drivers(study, truth, s
 
 
 def test_fail_fast_ends_at_the_first_failed_trial_and_a_later_run_continues(study, truth, store):
-    truth.sweeps["gpt", "AdamW"] = {0.001: "failed"}
+    truth.cases.append(sweep(arena="gpt", optimizer="AdamW", lr=1e-3, outcome="failed"))
     executor = Pretending(truth, [])
     executor.pause = lambda: [PausedTrial(spec.id) for spec in executor.trials]
     drive(study, store, executor, fail_fast=True)
     statuses = Counter(record.status for spec in trials(study, store) if (record := store.read(spec, Record)))
     assert statuses == {"finished": 1, "failed": 1}
-    truth.sweeps.clear()
+    truth.cases.clear()
     drive(study, store, Pretending(truth, []), fail_fast=True)
     assert {store.read(spec, Record).status for spec in trials(study, store)} == {"finished"}
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import fabricated
 import pytest
-from fabricated import Records, edited
+from fabricated import Records, edited, sweep
 from rich.console import Console
 
 from fairbench.cli.main import main
@@ -40,7 +40,7 @@ class World:
     def __init__(self, directory):
         self.now, self.directory, self.store = 1000.0, directory, Store(directory)
         self.study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"), seeds=(1, 2))
-        self.truth = Records(fabricated.finals(self.study))
+        self.truth = Records(self.study)
         write_history(directory, fabricated.history(self.study))
 
     def clock(self):
@@ -167,7 +167,7 @@ def test_watching_ends_with_the_study_and_writes_nothing(world, terminal):
 
 def test_watching_does_not_wait_for_a_failed_trial(world):
     """Nothing more can run before that trial runs again, and no driver runs it."""
-    world.truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
+    world.truth.cases.append(sweep(arena="gpt", optimizer="AdamW", lr=1e-4, outcome="failed"))
     while spec := Schedule(world.study, partial(world.store.read, kind=Record)).next():
         world.end(spec)
     console = text_console()
@@ -186,13 +186,13 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
         world.now += 20
         progress.running(first, 5, 2.5)
         progress.planned(Outlook(done=1, trials=10, steps_left={"vit": 120}))
-        progress.ended(first, Records({}).record(first, 0.5))
+        progress.ended(first, Records().record(first, 0.5))
         assert progress.eta() == 120 * 2.0 / 3  # three run
         world.now += 20
         progress.running(second, 5, 2.25)
         progress.running(second, 6, 2.0)  # too soon after the last line
         progress.ended(second, failed(second, "ValueError", "no [bold]", ""))
-        progress.ended(third, edited(Records({}).record(third, "diverged"), "result.steps", 10))
+        progress.ended(third, edited(Records().record(third, "diverged"), "result.steps", 10))
     assert text_of(console).splitlines() == [
         "0 of 0 trials | vit AdamW lr=0.001 sweep seed 0 step 5/10 loss 2.5",
         "vit: the data do not fit on the GPU, batches are sent from pinned memory",  # once in each arena

@@ -84,7 +84,7 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys, n
     plans = {name: OptimizerPlan(factory="poison:Signs", groups="poison:groups") for name in study.suite.optimizers}
     resolved = {k: replace(x, factory="poison:Signs", groups="poison:groups") for k, x in study.optimizers.items()}
     study = replace(fabricated.with_suite(study, arenas={"vit": arena}, optimizers=plans), optimizers=resolved)
-    records, store = fabricated.Records(fabricated.finals(study)), Store(Path("out"))
+    records, store = fabricated.Records(study), Store(Path("out"))
     store.prepare()
     fabricated.saved(store.directory, study, records)
     spec = arms(study, records)[0].trials[0]
@@ -107,7 +107,7 @@ def test_what_a_user_may_not_read_is_respected(monkeypatch):
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         monkeypatch.setattr(liveness, "EXPIRY", -1.0)
         study = fabricated.study(("vit",))
-        records, directory = fabricated.Records(fabricated.finals(study)), Path(folder)
+        records, directory = fabricated.Records(study), Path(folder)
         store = Store(directory)
         store.prepare()
         for each in (directory, *directory.iterdir()):

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import fabricated
 import pyarrow.parquet
 import pytest
 import torch
-from fabricated import Records, analysed, finals, flags_of, history, study
+from fabricated import Records, analysed, flags_of, history, study
 
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import mixtures
@@ -20,7 +21,11 @@ VIT_ADAMW = ("vit", "PsiLogic", "AdamW")
 
 def elsewhere(the_study, there):
     """Records of several environments: `there(spec)` has the facts that differ."""
-    return Records(finals(the_study), edits=lambda s: {f"environment.{x}": y for x, y in there(s).items()})
+
+    def facts(spec):
+        return {f"environment.{name}": value for name, value in there(spec).items()}
+
+    return Records(the_study, fabricated.recorded(facts))
 
 
 def failing(the_study, folder, there):
@@ -78,7 +83,7 @@ def test_unverified_data_are_named(tmp_path):
 def test_examples_in_two_splits_are_named():
     plan = study(("vit",))
     plan = replace(plan, arenas={"vit": replace(plan.arenas["vit"], shared="images of test also in train: 3")})
-    assert flags_of(plan, Records(finals(plan)))["shared examples"] == "vit: images of test also in train: 3"
+    assert flags_of(plan, Records(plan))["shared examples"] == "vit: images of test also in train: 3"
 
 
 def test_a_sweep_elsewhere_concerns_the_comparison_too():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fabricated import EVERY_PAIR, Records, finals, study, with_suite
+from fabricated import EVERY_PAIR, Records, recorded, study, with_suite
 from pages import printed
 
 from fairbench.analysis.audit import audit
@@ -28,9 +28,9 @@ def report(folder, *plans, ran=None):
     write_history(folder, history)
     assert read_history(folder) == history
     widest = plans[0][1]
-    scores = finals(widest, PsiLogic=[0.90, 0.92, 0.91], AdamW=[0.89, 0.90, 0.91], Lion=[0.50, 0.51, 0.52])
+    scores = {"PsiLogic": [0.90, 0.92, 0.91], "AdamW": [0.89, 0.90, 0.91], "Lion": [0.50, 0.51, 0.52]}
     signature = {"plan": plan_digest(ran[0]), "written": ran[1]} if ran else {}
-    return write_report(history, Records(scores, edits=lambda spec: signature), folder)
+    return write_report(history, Records(widest, recorded(signature), **scores), folder)
 
 
 def warned(result):

@@ -39,7 +39,7 @@ def complete(study, val_loss, status=""):
     schedule = Schedule(study, lookup)
     while spec := schedule.next():
         loss = val_loss(spec.lr, *[spec.seed] * by_seed)
-        record = Records({}).record(spec, "diverged" if math.isnan(loss) else status or loss)
+        record = Records().record(spec, "diverged" if math.isnan(loss) else status or loss)
         if record.status == "finished":
             metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
             record = edited(record, "result.final", {"val": metrics, "test": {"loss": -spec.lr}})

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import reduce
 
 import pytest
-from fabricated import Records, edited, finals, sealed, study
+from fabricated import Records, edited, sealed, study
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
@@ -32,7 +32,7 @@ def spec(tiny_study):
 @pytest.fixture
 def record(spec):
     observed = replace(spec, optimizer=replace(spec.optimizer, name="PsiLogic"))
-    return edited(Records({}).record(observed, 0.5), "id", spec.id)
+    return edited(Records().record(observed, 0.5), "id", spec.id)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path, spec, record):
@@ -208,7 +208,7 @@ def test_ids_are_the_sha256_of_the_whole_spec(spec):
 
 def test_a_refreshed_snapshot_reads_new_and_failed_records(tmp_path, monkeypatch):
     made, store = study(("vit",)), Store(tmp_path)
-    records = Records(finals(made, PsiLogic=[0.8, "diverged", 0.9], AdamW=[0.7, "failed", 0.75]))
+    records = Records(made, PsiLogic=[0.8, "diverged", 0.9], AdamW=[0.7, "failed", 0.75])
     trials = [spec for arm in arms(made, records) for spec in arm.trials]
     late, gone, *others = trials
     for spec in (gone, *others):
