@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import PublishedComparison, load_publication, published_comparisons
-from fairbench.analysis.published.user_table import Question, table_comparisons
+from fairbench.analysis.tables.judging import table_comparisons
+from fairbench.analysis.tables.question import Question
 from fairbench.common.errors import UsageError
 from fairbench.report.table import Table, names_of
 

@@ -41,6 +41,10 @@ class Entry:
         """The value as the number that is printed, exactly."""
         return Decimal(self.value)
 
+    def has(self, **properties: str) -> bool:
+        """Whether it has some properties, such as arena="vit"."""
+        return all(getattr(self, key) == value for key, value in properties.items())
+
 
 @dataclass(frozen=True)
 class Publication:
@@ -55,21 +59,26 @@ class Publication:
 
     def number(self, statistic: str, **where: str) -> Decimal | None:
         """The first number of a statistic with some properties, such as arena="vit"; None if none is printed."""
-        entries = (x for x in self.all(statistic) if all(getattr(x, key) == value for key, value in where.items()))
-        return next((entry.number for entry in entries), None)
+        for entry in self.all(statistic):
+            if entry.has(**where):
+                return entry.number
+        return None
 
 
 def publication_names() -> list[str]:
     """Names of the publications that come with fairbench."""
-    return sorted(file.name.removesuffix(".csv") for file in PUBLICATIONS.iterdir() if file.name.endswith(".csv"))
+    files = [file.name for file in PUBLICATIONS.iterdir()]
+    return sorted(name.removesuffix(".csv") for name in files if name.endswith(".csv"))
 
 
 def load_publication(name: str) -> Publication:
     """Read a publication by its name. Raises `UsageError` if there is no such publication."""
-    if name not in publication_names():
-        raise unknown("publication", name, publication_names())
+    names = publication_names()
+    if name not in names:
+        raise unknown("publication", name, names)
     text = (PUBLICATIONS / f"{name}.csv").read_text(encoding="utf-8")
-    return Publication(name, tuple(Entry(**row) for row in csv.DictReader(text.splitlines())))
+    rows = csv.DictReader(text.splitlines())
+    return Publication(name, tuple(Entry(**row) for row in rows))
 
 
 @dataclass(frozen=True)
@@ -87,44 +96,90 @@ class PublishedComparison:
     printed_p_holm: float | None
 
 
+@dataclass(frozen=True)
+class PublishedFamily:
+    """The comparisons of a publication that are corrected together.
+
+    Each arena has one metric, the first of which the publication prints a mean.
+
+    Attributes:
+        baselines: those that the optimizers are compared with; empty for all.
+    """
+
+    publication: Publication
+    baselines: Sequence[str]
+
+    def comparisons(self) -> list[Comparison]:
+        """The comparisons in the order of the publication, before any correction.
+
+        Raises:
+            UsageError: the publication does not compare with a baseline, or does not print a number of a test.
+        """
+        compared = self.publication.all("verdict")
+        known = {entry.baseline for entry in compared}
+        for name in self.baselines:
+            if name not in known:
+                raise unknown("baseline", name, known)
+        metrics: dict[str, str] = {}
+        for entry in self.publication.all("mean"):
+            metrics.setdefault(entry.arena, entry.metric)
+        wanted = self.baselines or known
+        return [self._comparison(x) for x in compared if x.metric == metrics[x.arena] and x.baseline in wanted]
+
+    def _comparison(self, entry: Entry) -> Comparison:
+        """Welch's test and effect size of two printed arms."""
+        ours = self._arm(entry.arena, entry.metric, entry.optimizer)
+        theirs = self._arm(entry.arena, entry.metric, entry.baseline)
+        begun = Comparison(
+            arena=entry.arena,
+            metric=entry.metric,
+            direction=ARENAS[entry.arena].metrics[entry.metric],
+            optimizer=entry.optimizer,
+            baseline=entry.baseline,
+            n_optimizer=ours.n,
+            n_baseline=ours.n,
+            seeds=ours.n,
+        )
+        return summarized(begun, ours, theirs)
+
+    def _arm(self, arena: str, metric: str, optimizer: str) -> Summary:
+        """The printed summary of an arm."""
+        where = {"arena": arena, "metric": metric, "optimizer": optimizer}
+        n = self.publication.number("n")
+        mean = self.publication.number("mean", **where)
+        std = self.publication.number("std", **where)
+        if n is None or mean is None or std is None:
+            numbers = {"n": n, "mean": mean, "std": std}
+            missing = ", ".join(name for name, number in numbers.items() if number is None)
+            raise UsageError(f"{self.publication.name} prints no {missing} of {arena}, {metric}, {optimizer}")
+        return Summary(int(n), float(mean), float(std))
+
+    def printed_p(self, comparison: Comparison) -> float | None:
+        """The printed p-value of a comparison, None if none is printed."""
+        p = self.publication.number(
+            "p",
+            arena=comparison.arena,
+            metric=comparison.metric,
+            optimizer=comparison.optimizer,
+            baseline=comparison.baseline,
+        )
+        return None if p is None else float(p)
+
+
 def published_comparisons(
     publication: Publication, alpha: float, baselines: Sequence[str] = ()
 ) -> list[PublishedComparison]:
-    """Judge the comparisons of a publication in its order, with one metric for each arena: the first that it prints.
+    """Judge the comparisons of a publication in its order.
 
     Those with some baselines, or all, are the family of the error rate alpha.
 
     Raises:
         UsageError: it does not compare with such a baseline, or does not print a number that a test needs.
     """
-    compared = publication.all("verdict")
-    known = {entry.baseline for entry in compared}
-    for name in baselines:
-        if name not in known:
-            raise unknown("baseline", name, known)
-    metrics = {entry.arena: entry.metric for entry in reversed(publication.all("mean"))}
-    family = [x for x in compared if x.metric == metrics[x.arena] and x.baseline in (baselines or known)]
-    judged = judge([_summarized(publication, x.arena, x.metric, x.optimizer, x.baseline) for x in family], alpha)
-    pairs = [{"arena": c.arena, "metric": c.metric, "optimizer": c.optimizer, "baseline": c.baseline} for c in judged]
-    printed = [None if (p := publication.number("p", **pair)) is None else float(p) for pair in pairs]
-    corrected = [None] * len(printed) if None in printed else holm(printed)
+    family = PublishedFamily(publication, baselines)
+    judged = judge(family.comparisons(), alpha)
+    printed = [family.printed_p(comparison) for comparison in judged]
+    corrected: Sequence[float | None] = [None for _ in printed]
+    if None not in printed:
+        corrected = holm(printed)
     return [PublishedComparison(*row) for row in zip(judged, printed, corrected, strict=True)]
-
-
-def _summarized(publication: Publication, arena: str, metric: str, optimizer: str, baseline: str) -> Comparison:
-    """Welch's test and effect size of two printed arms."""
-    arms = [_arm(publication, arena=arena, metric=metric, optimizer=name) for name in (optimizer, baseline)]
-    n = arms[0].n
-    begun = Comparison(
-        arena, metric, ARENAS[arena].metrics[metric], optimizer, baseline, n_optimizer=n, n_baseline=n, seeds=n
-    )
-    return summarized(begun, *arms)
-
-
-def _arm(publication: Publication, **where: str) -> Summary:
-    """The printed summary of an arm."""
-    n, mean, std = publication.number("n"), *(publication.number(x, **where) for x in ("mean", "std"))
-    if n is None or mean is None or std is None:
-        missing = [x for x, number in (("n", n), ("mean", mean), ("std", std)) if number is None]
-        raise UsageError(f"{publication.name} prints no {', '.join(missing)} of {', '.join(where.values())}")
-    return Summary(int(n), float(mean), float(std))

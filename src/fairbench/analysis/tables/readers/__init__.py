@@ -1,0 +1,32 @@
+"""The rows of anyone's table as texts, one reader for each form of a table."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fairbench.analysis.tables.readers import delimited, json_text, markdown, values
+from fairbench.analysis.tables.readers.content import Content, TextRows, opened
+from fairbench.analysis.tables.readers.sheet import Sheet, sheet_of
+
+Reader = Callable[[Content], TextRows | None]
+"""A function that returns the rows of a content in its form, and None for a content in another one."""
+READERS: Sequence[Reader] = (values.read, json_text.read, markdown.read, delimited.read)
+"""The readers in the order in which they are asked; the last one takes any text."""
+
+
+def read_table(source: Any) -> Sheet:
+    """The rows of a table, as texts.
+
+    Args:
+        source: a path; "-" for standard input; an open file; a data frame of pandas, polars or pyarrow; a list of
+            mappings, of dataclasses, or of rows of which the first has the names; a mapping of columns, or of such
+            lists. A file has CSV with commas, semicolons, tabs or bars, tables in Markdown, JSON, or lines of JSON.
+
+    Raises:
+        UsageError: it cannot be read, has no rows, unlike tables, two columns of one name, or a row of another length.
+    """
+    content = opened(source)
+    for read in READERS:
+        rows = read(content)
+        if rows is not None:
+            return sheet_of(rows)
+    raise AssertionError("the last reader takes any text")

@@ -1,0 +1,92 @@
+"""What a source of a table holds, before its form is known."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairbench.common.errors import UsageError
+
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF_8_MARK = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Content:
+    """The text of a file, or values in memory.
+
+    Attributes:
+        name: what messages call the source.
+        text: the text of a file, without the mark of its encoding; None where the source is values in memory.
+        values: the values in memory; None for a file.
+        notes: what must be said of how the text was decoded.
+    """
+
+    name: str
+    text: str | None = None
+    values: Any = None
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The lines of the text with their ends; empty in place of the separator that Excel writes first."""
+        lines = (self.text or "").splitlines(keepends=True)
+        if lines and lines[0].startswith("sep="):
+            lines[0] = "\n"
+        return lines
+
+
+class TextRow(NamedTuple):
+    """The texts of a row in the order of its columns, and where it stands."""
+
+    location: str
+    cells: Sequence[str]
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """The rows of a table, of which the first holds the names of the columns, and what must be said of them."""
+
+    name: str
+    rows: Sequence[TextRow]
+    notes: tuple[str, ...] = ()
+
+
+def opened(source: Any) -> Content:
+    """The content of a path, of "-" for standard input, of an open file, or of values in memory.
+
+    Raises:
+        UsageError: it cannot be read, or is no text.
+    """
+    if isinstance(source, str) and source == "-":
+        return _decoded("standard input", sys.stdin.buffer.read())
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        try:
+            return _decoded(path.name, path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{os.fspath(source)} cannot be read: {error}; give a table in CSV or JSON") from None
+    if hasattr(source, "read"):
+        path = Path(str(getattr(source, "name", "the open file")))
+        return _decoded(path.name, source.read())
+    return Content("the table", values=source)
+
+
+def _decoded(name: str, content: str | bytes) -> Content:
+    """The text of a file in UTF-8, UTF-16 with its mark, or, which is then said, Windows-1252."""
+    if isinstance(content, str):
+        return _of_text(name, content)
+    if content.startswith(UTF_16_MARKS):
+        return _of_text(name, content.decode("utf-16", "replace"))
+    if b"\0" in content:
+        raise UsageError(f"{name} is no text; save it as CSV in UTF-8")
+    try:
+        return _of_text(name, content.decode())
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", "replace")
+        return _of_text(name, text, f"{name} is not UTF-8 and was read as Windows-1252")
+
+
+def _of_text(name: str, text: str, *notes: str) -> Content:
+    return Content(name, text=text.lstrip(UTF_8_MARK), notes=notes)

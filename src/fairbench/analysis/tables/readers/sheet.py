@@ -1,0 +1,112 @@
+"""A table as texts by the names of its columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from fairbench.analysis.tables.readers.content import TextRow, TextRows
+from fairbench.common.errors import UsageError
+
+MOST_LEVELS = 4
+"""The largest number of lines of names that are looked for above the line with the names of the index."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The texts of a row by their columns, and where it stands."""
+
+    cells: Mapping[str, str]
+    location: str
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The rows of a table that have any text, and what must be said of how it was read."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    notes: tuple[str, ...] = ()
+
+    def with_note(self, note: str) -> "Sheet":
+        """The same table, of which one thing more must be said."""
+        return replace(self, notes=(*self.notes, note))
+
+    def column(self, name: str) -> list[str]:
+        """The texts of a column."""
+        return [row.cells[name] for row in self.rows]
+
+
+def sheet_of(table: TextRows) -> Sheet:
+    """The table with its columns.
+
+    Raises:
+        UsageError: it has no rows, two columns of one name, or a row of another length.
+    """
+    filled = [row for row in table.rows if any(row.cells)]
+    rows = _with_one_head(filled)
+    head = list(rows[0].cells) if rows else []
+    longest = max((_filled_length(row.cells) for row in rows), default=0)
+    if longest > len(head):
+        too_long = next(row for row in rows if any(row.cells[len(head) :]))
+        raise UsageError(
+            f"{too_long.location}: must have {len(head)} cells, as the first line; quote a cell with the separator"
+        )
+    columns = [column or f"column {number}" for number, column in enumerate(head[:longest], 1)]
+    check_names(table.name, columns)
+    for row in rows:
+        if len(row.cells) < len(columns):
+            raise UsageError(
+                f"{row.location}: must have {len(columns)} cells, as the first line; it has {len(row.cells)}"
+            )
+    if len(rows) < 2:
+        raise UsageError(f"{table.name} has no rows below its columns ({', '.join(columns) or 'none'})")
+    named = []
+    for row in rows[1:]:
+        cells = dict(zip(columns, row.cells, strict=False))
+        named.append(Row(cells, row.location))
+    return Sheet(table.name, columns=tuple(columns), rows=named, notes=table.notes)
+
+
+def check_names(table: str, columns: Sequence[str]) -> None:
+    """Refuse a table with two columns of one name."""
+    for index, column in enumerate(columns):
+        if column in columns[:index]:
+            raise UsageError(f"{table} has two columns {column!r}; give each its own name")
+
+
+def _filled_length(cells: Sequence[str]) -> int:
+    """The length of a row without the empty cells at its end."""
+    return max((number for number, cell in enumerate(cells, 1) if cell), default=0)
+
+
+def _with_one_head(rows: Sequence[TextRow]) -> Sequence[TextRow]:
+    """The rows with one line of names, where pandas wrote several levels of them, and those of the index below."""
+    if not rows:
+        return rows
+    first = rows[0]
+    if len(set(first.cells)) == len(first.cells):
+        return rows
+    index_line = _line_of_index(rows)
+    if index_line is None:
+        return rows
+    index_names = [*takewhile(bool, rows[index_line].cells)]
+    width = len(index_names)
+    levels = [row.cells for row in rows[:index_line]]
+    lengths = {len(row.cells) for row in rows[: index_line + 1]}
+    if any(first.cells[:width]) or len(lengths) > 1:
+        return rows
+    levels.sort(key=lambda cells: not cells[0])  # those with names first
+    names = []
+    for level_names in zip(*(cells[width:] for cells in levels), strict=True):
+        names.append("_".join(name for name in level_names if name))
+    head = TextRow(first.location, [*index_names, *names])
+    return [head, *rows[index_line + 1 :]]
+
+
+def _line_of_index(rows: Sequence[TextRow]) -> int | None:
+    """The number of the line that has names only at its beginning, those of the index."""
+    for number, row in enumerate(rows[1 : MOST_LEVELS + 1], 1):
+        if row.cells[0] and not row.cells[-1]:
+            return number
+    return None

@@ -1,0 +1,161 @@
+"""Tables of values in memory: data frames, lists of rows, and mappings."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from itertools import zip_longest
+from typing import Any
+
+from fairbench.analysis.tables.readers.content import Content, TextRow, TextRows
+from fairbench.analysis.tables.readers.sheet import check_names
+from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
+
+
+def read(content: Content) -> TextRows | None:
+    """The rows of values in memory; None for the text of a file."""
+    if content.text is not None:
+        return None
+    return rows_of(content.name, content.values)
+
+
+def rows_of(name: str, values: Any) -> TextRows:
+    """The rows of a data frame, of a list of mappings, of dataclasses or of rows, or of a mapping."""
+    if hasattr(values, "columns"):
+        check_names(name, [_text(column) for column in values.columns])
+    if hasattr(values, "to_dicts"):  # a data frame of polars
+        values = values.to_dicts()
+    if hasattr(values, "to_pylist"):  # a table of pyarrow
+        values = values.to_pylist()
+    if hasattr(values, "reset_index"):
+        values = _records_of_pandas(values)
+    notes: tuple[str, ...] = ()
+    if isinstance(values, Mapping):
+        values, left_out = _of_mapping(values)
+        if left_out:
+            notes = (f"keys that hold no rows left out: {some(left_out)}",)
+    found = [*values] if isinstance(values, Iterable) else [values]
+    rows = []
+    for index, row in enumerate(_lists(name, found)):
+        cells = [_text(value) for value in row]
+        rows.append(TextRow(f"{name}, row {index}", cells))
+    return TextRows(name, rows, notes)
+
+
+def _records_of_pandas(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a data frame of pandas, in which NaN is a missing value."""
+    has_named_index = any(frame.index.names)
+    flat = frame.reset_index(drop=not has_named_index)
+    records: list[dict[str, Any]] = flat.astype(object).where(flat.notna(), None).to_dict("records")
+    return records
+
+
+def _lists(name: str, rows: Sequence[Any]) -> Sequence[Iterable[Any]]:
+    """The rows as lists of values, the first with the names of the columns."""
+    plain = [asdict(row) if is_dataclass(row) and not isinstance(row, type) else row for row in rows]
+    if plain and all(isinstance(row, Mapping) for row in plain):
+        return _lists_of_mappings(plain)
+    if any(isinstance(row, str) or not isinstance(row, Iterable) for row in plain):
+        raise UsageError(f"{name} must be a list of rows, each with its values by column, or a list for each column")
+    return plain
+
+
+def _lists_of_mappings(rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    flat = [_flat(row) for row in rows]
+    columns: dict[str, None] = {}
+    for row in flat:
+        columns.update(dict.fromkeys(row))
+    lists: list[list[Any]] = [list(columns)]
+    for row in flat:
+        lists.append([row.get(column) for column in columns])
+    return lists
+
+
+def _of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The rows of a mapping, and the keys that are none of them.
+
+    The values are tables by their names, columns, or rows by numbers, as pandas writes them.
+    """
+    tables = _tables(values)
+    if tables:
+        left_out = tuple(key for key in values if key not in tables)
+        return _joined(tables), left_out
+    if isinstance(values.get("columns"), list) and isinstance(values.get("data"), list):
+        return _split_by_pandas(values)
+    inner = [value for value in values.values() if isinstance(value, Mapping)]
+    if inner and len(inner) == len(values):
+        if all(key.isdigit() for key in values):
+            return inner, ()
+        if all(_is_column_by_row_numbers(value) for value in inner):
+            return _rows_of_numbered(values), ()
+    flat = _flat(values)
+    if all(isinstance(value, Sequence) and not isinstance(value, str) for value in flat.values()):
+        return [[*flat], *zip_longest(*flat.values())], ()
+    return [flat], ()
+
+
+def _tables(values: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """The lists of mappings by their names."""
+    return {
+        key: value
+        for key, value in values.items()
+        if isinstance(value, list) and value and isinstance(value[0], Mapping)
+    }
+
+
+def _joined(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """The rows of all tables, with the name of its table in each if there are several."""
+    rows: list[Mapping[str, Any]] = []
+    for name, of_table in tables.items():
+        if len(tables) > 1:
+            rows += [{"table": name, **row} for row in of_table]
+        else:
+            rows += of_table
+    return rows
+
+
+def _split_by_pandas(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The rows of a mapping in which pandas wrote columns and data apart, and the keys that say more than these."""
+    row_numbers = list(range(len(values["data"])))  # the index, where the rows have no names
+    left_out = []
+    for key, value in values.items():
+        if key not in ("columns", "data") and value != row_numbers:
+            left_out.append(key)
+    return [values["columns"], *values["data"]], tuple(left_out)
+
+
+def _is_column_by_row_numbers(column: Mapping[str, Any]) -> bool:
+    return all(key.isdigit() and not isinstance(value, Mapping) for key, value in column.items())
+
+
+def _rows_of_numbered(columns: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of columns that have their values by the numbers of the rows."""
+    numbers: dict[str, None] = {}
+    for column in columns.values():
+        numbers.update(dict.fromkeys(column))
+    rows = []
+    for number in numbers:
+        rows.append({name: column.get(number) for name, column in columns.items()})
+    return rows
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested mappings by the path of their keys."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _text(value: Any) -> str:
+    """A value as text; a tensor or a number of numpy by its value."""
+    if isinstance(value, tuple):  # a column of several levels of pandas
+        levels = [_text(level) for level in value]
+        return "_".join(level for level in levels if level)
+    if value is None:
+        return ""
+    if hasattr(value, "item"):
+        value = value.item()
+    return str(value).strip()

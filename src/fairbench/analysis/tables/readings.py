@@ -1,0 +1,165 @@
+"""The numbers of the entries of a table."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fairbench.analysis.statistics.significance import Summary
+from fairbench.analysis.tables.cell_numbers import decimal_sign, is_lost, pair_of, seed_of, value_of
+from fairbench.analysis.tables.column_names import direction_of, is_setting
+from fairbench.analysis.tables.entries import Entry
+from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
+
+NUMBERS = ("value", "std", "sem", "n", "step", "margin")
+"""The roles that have numbers."""
+STATISTICS = ("mean", "std", "sem")
+"""The roles of which each says that a row is a summary of several runs."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An entry whose texts are numbers with a decimal sign."""
+
+    entry: Entry
+    sign: str
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The texts of the roles."""
+        return self.entry.texts
+
+    @property
+    def location(self) -> str:
+        """Where the row stands."""
+        return self.entry.row.location
+
+    @property
+    def optimizer(self) -> str:
+        """The optimizer."""
+        return self.entry.optimizer
+
+    @property
+    def run(self) -> tuple[str, str | None]:
+        """The optimizer and the seed."""
+        return self.entry.optimizer, self.entry.seed
+
+    @property
+    def seed(self) -> str:
+        """The seed in one spelling, or where the row stands in a table without seeds."""
+        if self.entry.seed is None:
+            return f"{self.entry.optimizer}, {self.location}"
+        return seed_of(self.entry.seed)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the cell of the value has any text."""
+        return bool(self.texts["value"])
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether the row has a mean of several runs."""
+        if any(role in self.texts for role in STATISTICS):
+            return True
+        if self.entry.seed is None and "n" in self.texts:
+            return True
+        return self.pair is not None
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The mean and its deviation, if one cell has both."""
+        return pair_of(self.texts["value"])
+
+    @property
+    def result(self) -> str:
+        """The cell of the value, or the state of a run that has a value although it did not finish."""
+        text = self.texts["value"]
+        state = self.texts.get("state", "finished")
+        if is_lost(state) and not is_lost(text):
+            return state
+        return text
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the run has no result."""
+        return is_lost(self.result)
+
+    def number(self, role: str) -> float | None:
+        """The number of a role; NaN where it says that a run diverged, None without one."""
+        return value_of(self.texts.get(role, ""), self.sign)
+
+    def value(self) -> float | None:
+        """The result of a run; NaN if it diverged, None if it has none for another reason."""
+        return value_of(self.result, self.sign)
+
+    def without_value(self) -> "Reading":
+        """The same run with an empty cell in place of its value."""
+        texts = {**self.texts, "value": ""}
+        return replace(self, entry=replace(self.entry, texts=texts))
+
+    def summary(self) -> Summary:
+        """The summary of a row with a mean, its deviation or error, and the number of runs.
+
+        Raises:
+            UsageError: one of them is missing or impossible.
+        """
+        if "n" not in self.texts:
+            raise UsageError(
+                f"{self.location}: a mean of how many seeds? Give --columns n=NAME, or their number, as n=5"
+            )
+        mean, std = self._mean_and_std()
+        n = self.number("n")
+        if n is None and std is None:
+            n = 1.0
+        if n is None or n != n // 1:
+            raise UsageError(f"{self.location}: n must be a whole number, got {self.texts['n']!r}")
+        if std is None and n >= 1:
+            std = self._std_of_error(n)
+        if mean is None or std is None or n < 1 or not (std >= 0 and math.isfinite(mean)):
+            need = "n must be at least 1, mean finite, and std finite and not negative"
+            raise UsageError(f"{self.location}: {need}; got n {n:g}, mean {mean}, std {std}")
+        return Summary(int(n), mean, std)
+
+    def _mean_and_std(self) -> tuple[float | None, float | None]:
+        if self.pair is None:
+            return self.value(), self.number("std")
+        mean, std = self.pair
+        return value_of(mean, self.sign), value_of(std, self.sign)
+
+    def _std_of_error(self, n: float) -> float | None:
+        """The standard deviation by the standard error of the mean of n runs; 0 for one run without an error."""
+        error = self.number("sem")
+        if error is not None:
+            return error * math.sqrt(n)
+        return 0.0 if n == 1 else None
+
+    def repeated(self, earlier: "Reading", what: str) -> UsageError:
+        """The error for a second value, with the columns in which its row differs from that of the earlier one."""
+        known = {*self.texts.values(), *earlier.texts.values()}
+        cells = self.entry.row.cells
+        before = earlier.entry.row.cells
+        differing = []
+        for column, text in cells.items():
+            if text != before[column] and not {text, before[column]} <= known:
+                differing.append(column)
+        likely = [column for column in differing if not direction_of(column) and not is_setting(column)]
+        columns = likely or differing
+        ways = ""
+        if columns:
+            ways = f", or give --columns arena, seed or optimizer with what differs: {some(columns)}"
+        return UsageError(f"{self.location}: {what} has a value already; keep one{ways}")
+
+
+def readings_of(entries: Sequence[Entry]) -> list[Reading]:
+    """The numbers of all entries, which have one decimal sign.
+
+    Raises:
+        UsageError: a cell is no number, or may be two numbers.
+    """
+    cells = []
+    for entry in entries:
+        for role in NUMBERS:
+            if role in entry.texts:
+                cells.append((entry.texts[role], entry.row.location))
+    sign = decimal_sign(cells)
+    return [Reading(entry, sign) for entry in entries]
