@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas.registry import load_arena
 from fairbench.data.loading import load_source
-from fairbench.optimizers.resolve import build_optimizer
+from fairbench.optimizers.building import build_optimizer
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrialSpec

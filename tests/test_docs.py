@@ -13,7 +13,7 @@ import pytest
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.statistics.trend import detectable_trend
 from fairbench.arenas.registry import known_arenas
-from fairbench.optimizers.resolve import known_optimizers
+from fairbench.optimizers.registry import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
 
 ROOT = Path(__file__).parent.parent
@@ -46,7 +46,7 @@ def test_the_files_that_it_names_exist(page):
 def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch):
     read = []
     given = SimpleNamespace(select=lambda group: read.append(group) or [])
-    for module in ("arenas.registry", "optimizers.resolve"):
+    for module in ("arenas.registry", "optimizers.registry"):
         monkeypatch.setattr(f"fairbench.{module}.entry_points", lambda: given)
     known_arenas()
     known_optimizers.__wrapped__()

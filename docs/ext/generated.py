@@ -21,8 +21,9 @@ from fairbench.analysis.two_studies import TwoArms
 from fairbench.arenas.program import ProgramOptions
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.cli.parser import parser
-from fairbench.optimizers.resolve import NEEDS, SCHEDULES
+from fairbench.optimizers.needs import NEEDS
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.report.render.parquet import RecordTable, columns
 from fairbench.report.replication import CostRow
 from fairbench.report.sections import SECTIONS

@@ -15,7 +15,7 @@ import fairbench.api.study  # before a test patches what it imports, which would
 from fairbench.cli.main import main
 from fairbench.common.imports import entry_points
 from fairbench.contract import run_checks
-from fairbench.optimizers.resolve import known_optimizers
+from fairbench.optimizers.registry import known_optimizers
 from fairbench.report.figures.canvas import Drawing
 from fairbench.runner.executors.starting import LOADED, SERVERS
 from fairbench.runner.run_study import preload

@@ -7,7 +7,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.common.formatting import NONE, exact, merged, plural, rate
-from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
+from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import ResolvedSuite
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.terminal import width
 from fairbench.data.datasets.registry import DATASETS
-from fairbench.optimizers.resolve import known_optimizers
+from fairbench.optimizers.registry import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
 
 if TYPE_CHECKING:

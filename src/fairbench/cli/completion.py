@@ -11,7 +11,7 @@ from argcomplete.completers import FilesCompleter
 
 from fairbench.arenas.registry import ARENAS
 from fairbench.data.dataset_config import PREPARED
-from fairbench.optimizers.resolve import known_optimizers
+from fairbench.optimizers.registry import known_optimizers
 from fairbench.suites.loader import suite_names
 
 Completer = Callable[..., Iterable[str]]

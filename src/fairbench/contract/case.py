@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from fairbench.arenas.registry import load_arena
-from fairbench.optimizers.resolve import build_optimizer, resolve_optimizer
+from fairbench.optimizers.building import build_optimizer
+from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.trial_spec import TrialSpec

@@ -4,7 +4,7 @@ from math import hypot
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
-from fairbench.optimizers.resolve import facts_of
+from fairbench.optimizers.registry import facts_of
 from fairbench.training.trainer import Trainer
 from fairbench.training.unused import marks, unused
 

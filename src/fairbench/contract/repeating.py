@@ -6,7 +6,7 @@ import torch
 
 from fairbench.common.checks import Severity, check
 from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
-from fairbench.optimizers.resolve import build_optimizer
+from fairbench.optimizers.building import build_optimizer
 from fairbench.training.determinism import generator_states
 from fairbench.training.digests import content_digest, weights_hash
 from fairbench.training.resume_check import resume_check

@@ -13,7 +13,8 @@ from typing import Any
 from fairbench.common.checks import Flag
 from fairbench.common.errors import CallFailed, UsageError, one_line
 from fairbench.contract import BROKEN
-from fairbench.optimizers.resolve import known_modules, way_out
+from fairbench.optimizers.needs import way_out
+from fairbench.optimizers.registry import known_modules
 from fairbench.optimizers.spec import OptimizerPlan
 
 CallEach = Callable[..., Iterator[tuple[str, Any]]]

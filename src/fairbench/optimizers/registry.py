@@ -1,12 +1,19 @@
-"""What fairbench knows of each optimizer without loading it: the facts of `facts.toml`, each measured by a test."""
+"""The optimizers that a suite can name, with what fairbench knows of each without loading it.
 
+The facts on fairbench's own are those of `facts.toml`, each measured by a test; installed packages add further ones.
+"""
+
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from fairbench.common.coercion import build
+from fairbench.common.imports import entry_points
 from fairbench.common.toml import tomllib
+from fairbench.optimizers.spec import OptimizerPlan
 
 
 @dataclass(frozen=True)
@@ -35,4 +42,44 @@ class OptimizerFacts:
 
 
 FACTS = Path(__file__).with_name("facts.toml")
-OPTIMIZERS: Mapping[str, OptimizerFacts] = build(dict[str, OptimizerFacts], tomllib.loads(FACTS.read_text("utf-8")), ())
+_TABLES = tomllib.loads(FACTS.read_text("utf-8"))
+OPTIMIZERS: Mapping[str, OptimizerFacts] = build(dict[str, OptimizerFacts], _TABLES, ())
+"""The optimizers of fairbench by their names."""
+ENTRY_POINTS = "fairbench.optimizers"
+"""The entry point under which installed packages register optimizers: `Name = "module:Class"`."""
+
+
+@cache
+def known_optimizers() -> Mapping[str, OptimizerFacts]:
+    """Every registered optimizer by its name: fairbench's, and those of installed packages.
+
+    A package cannot replace a name of fairbench or of an earlier package; it gets a warning.
+    """
+    known = dict(OPTIMIZERS)
+    for entry in entry_points().select(group=ENTRY_POINTS):
+        package = entry.dist.name if entry.dist else entry.value
+        if entry.name in known:
+            ignored = f"{ENTRY_POINTS}: {entry.name!r} of {package} is ignored"
+            warnings.warn(f"{ignored}, since it is {known[entry.name].factory} already", stacklevel=2)
+        else:
+            known[entry.name] = OptimizerFacts(entry.value, title=f"from {package}", decay="unknown")
+    return known
+
+
+def known_modules(optimizers: Mapping[str, OptimizerPlan]) -> set[str]:
+    """The modules of those of some optimizers that are registered; each process loads those of users itself."""
+    known = known_optimizers()
+    modules = set()
+    for name, plan in optimizers.items():
+        if not plan.factory and name in known:
+            module, _, _ = known[name].factory.partition(":")
+            modules.add(module)
+    return modules
+
+
+def facts_of(factory: str) -> OptimizerFacts | None:
+    """The facts on the factory of one of fairbench's optimizers, under any name; None for any other factory."""
+    for facts in OPTIMIZERS.values():
+        if facts.factory == factory:
+            return facts
+    return None

@@ -18,7 +18,7 @@ class OptimizerSpec(SpecPart):
         options: every argument of the factory except the parameters, defaults included.
         groups: `module:function` that makes parameter groups of the model; empty for a single group.
         code: the code that takes part because of it, see `fairbench.runner.code_identity`.
-        needs: what the training loop must do for it, see `fairbench.optimizers.resolve.NEEDS`.
+        needs: what the training loop must do for it, see `fairbench.optimizers.needs.NEEDS`.
     """
 
     name: str
@@ -40,9 +40,9 @@ class OptimizerPlan:
         arenas: options that differ in an arena, by its name.
         groups: `module:function` that makes parameter groups of the model; empty for the registry's, or a single group.
         clip_norm: the global gradient norm is clipped to this, 0 is off; None for the suite's.
-        schedule: of its learning rate, see `fairbench.optimizers.resolve.SCHEDULES`; None for the suite's.
+        schedule: of its learning rate, see `fairbench.optimizers.treatments.SCHEDULES`; None for the suite's.
         min_lr: the last rate as a share of the peak, in [0, 1); None for the suite's.
-        needs: see `fairbench.optimizers.resolve.NEEDS`; None for the registry's, or those of the class.
+        needs: see `fairbench.optimizers.needs.NEEDS`; None for the registry's, or those of the class.
         lr_scale: the sweep's rates are multiplied by this; None for the registry's, or 1.
         lr: a fixed learning rate: it runs its final seeds only, and is marked as untuned. None for the registry's,
             unless `lr_scale` is given; otherwise the rate is swept.

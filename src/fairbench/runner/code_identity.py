@@ -21,7 +21,7 @@ from typing import Any
 from fairbench.arenas.base import Arena
 from fairbench.common.errors import UsageError
 from fairbench.common.imports import module_of
-from fairbench.optimizers.resolve import load_factory, made_by
+from fairbench.optimizers.factories import load_factory, made_by
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""

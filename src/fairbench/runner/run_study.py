@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
-from fairbench.optimizers.resolve import known_modules
+from fairbench.optimizers.registry import known_modules
 from fairbench.runner.code_identity import arena_libraries
 from fairbench.runner.coordination.claims import Claims, open_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat

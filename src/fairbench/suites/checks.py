@@ -7,8 +7,9 @@ from typing import Any
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build, build_keys
 from fairbench.data.datasets.registry import DATASETS, READING
-from fairbench.optimizers.resolve import SCHEDULES, rates_of
+from fairbench.optimizers.resolve import rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
+from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.suites.key_checks import POSITIVE, check_known, check_references, check_rising, check_values
 from fairbench.suites.schema import ArenaPlan, Suite, SuiteFile
 from fairbench.suites.search import Search, check_sweep

@@ -11,9 +11,10 @@ from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import unknown
 from fairbench.data.datasets.registry import DATASETS
-from fairbench.optimizers.registry import OPTIMIZERS
-from fairbench.optimizers.resolve import METHODS, NEEDS, SCHEDULES, known_optimizers, names_methods
+from fairbench.optimizers.needs import METHODS, NEEDS, names_methods
+from fairbench.optimizers.registry import OPTIMIZERS, known_optimizers
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.suites.schema import ALL, ALL_ARENAS, RULES, ArenaPlan, Suite
 from fairbench.suites.stages import SPENDING, TESTS
 

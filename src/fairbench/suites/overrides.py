@@ -10,7 +10,7 @@ from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import module_and_name
 from fairbench.data.datasets.registry import READING
-from fairbench.optimizers.resolve import known_optimizers
+from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, WARMUP, OptimizerPlan
 from fairbench.suites.expansion import arena_plan
 from fairbench.suites.schema import ALL, ArenaPlan, Compare, Suite

@@ -1,6 +1,6 @@
 """What the training loop does for an optimizer that needs more than gradients and a step.
 
-The words are those of `fairbench.optimizers.resolve.NEEDS`; the loop knows no optimizer by name.
+The words are those of `fairbench.optimizers.needs.NEEDS`; the loop knows no optimizer by name.
 """
 
 import warnings
@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairbench.common.errors import UsageError
-from fairbench.optimizers.resolve import CALL, PARTS
+from fairbench.optimizers.needs import CALL, PARTS
 from fairbench.study.trial_spec import TrainingSpec
 
 Again = Callable[..., Any]

@@ -62,4 +62,4 @@ SHAPES: dict[str, Callable[[float, float], float]] = {
     "wsd": wsd,
     "constant": constant,
 }
-"""The shape of each schedule after the warm-up, see `fairbench.optimizers.resolve.SCHEDULES`."""
+"""The shape of each schedule after the warm-up, see `fairbench.optimizers.treatments.SCHEDULES`."""

@@ -17,7 +17,8 @@ from fairbench.arenas.registry import load_arena
 from fairbench.arenas.shocks.kinds import Shocks
 from fairbench.data.batches import Batches
 from fairbench.data.splits import Data
-from fairbench.optimizers.resolve import build_optimizer, facts_of
+from fairbench.optimizers.building import build_optimizer
+from fairbench.optimizers.registry import facts_of
 from fairbench.optimizers.state import load_optimizer_state, optimizer_state
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.common.errors import UsageError
-from fairbench.optimizers.resolve import NEEDS, build_optimizer
+from fairbench.optimizers.building import build_optimizer
+from fairbench.optimizers.needs import NEEDS
 from fairbench.optimizers.spec import OptimizerSpec
 from fairbench.runner.code_identity import LoadedCode
 from fairbench.study.record import plain_values

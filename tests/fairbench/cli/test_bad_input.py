@@ -13,7 +13,7 @@ from torch.nn import Module
 from fairbench.cli.main import main
 from fairbench.common.installation import EXTRAS
 from fairbench.common.toml import tomllib
-from fairbench.optimizers.resolve import build_optimizer
+from fairbench.optimizers.building import build_optimizer
 from fairbench.optimizers.spec import OptimizerSpec
 
 

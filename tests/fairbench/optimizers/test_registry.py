@@ -11,17 +11,13 @@ from tiny import install
 from torch import Tensor, nn
 
 from fairbench.common.errors import UsageError
-from fairbench.optimizers.registry import OPTIMIZERS
-from fairbench.optimizers.resolve import (
-    METHODS,
-    NEEDS,
-    build_optimizer,
-    decay_kind,
-    known_optimizers,
-    load_factory,
-    resolve_optimizer,
-)
+from fairbench.optimizers.building import build_optimizer
+from fairbench.optimizers.factories import load_factory
+from fairbench.optimizers.needs import METHODS, NEEDS
+from fairbench.optimizers.registry import OPTIMIZERS, known_optimizers
+from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.optimizers.treatments import decay_kind
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.optimizer_needs import OptimizerNeeds

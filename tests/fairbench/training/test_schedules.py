@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR
 
-from fairbench.optimizers.resolve import SCHEDULES
+from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrainingSpec, TrialSpec
 from fairbench.training.place import Place

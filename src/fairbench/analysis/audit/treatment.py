@@ -12,7 +12,8 @@ from fairbench.analysis.results import Results
 from fairbench.common.checks import Severity, check
 from fairbench.common.formatting import merged, percent, some
 from fairbench.common.grouping import grouped
-from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, facts_of, schedule
+from fairbench.optimizers.registry import facts_of
+from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, schedule
 
 CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""

@@ -11,7 +11,7 @@ from fairbench.analysis.comparison.ranking import Rank, ranks
 from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.comparison.verdicts import Verdict
 from fairbench.analysis.cost import Cost, costs
-from fairbench.optimizers.resolve import facts_of
+from fairbench.optimizers.registry import facts_of
 from fairbench.suites.schema import ALL_ARENAS
 
 DECIDED: tuple[Verdict, ...] = ("better", "equivalent", "worse", "inconclusive")

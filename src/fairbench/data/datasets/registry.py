@@ -47,7 +47,8 @@ class Option:
 
     def complaint(self, value: Any) -> str:
         """The error in a value; empty if there is none."""
-        if type(value) is not self.kind:
+        kind: Any = type(value)
+        if kind is not self.kind:
             expected = "whole number" if self.between else "string"
             return f"must be a {expected}, got {value!r}"
         if self.between:

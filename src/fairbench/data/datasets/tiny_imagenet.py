@@ -1,7 +1,7 @@
 """Tiny ImageNet: JPEG files in the authors' archive or in the hub's parquet; labels are indices in sorted wnids."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def _annotated_images(annotations: bytes, labels: Mapping[str, int], path: Path)
     return list(entries.items())
 
 
-def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], Sequence[str]]:
+def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], list[str]]:
     """The official splits, and the wnids in the order of the labels."""
     splits = {}
     for split in ("train", "test"):

@@ -40,8 +40,8 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: in
         left = (picture.width - side) // 2
         top = (picture.height - side) // 2
         if left < 0 or top < 0:
-            pixels = f"{picture.width} x {picture.height} pixels"
-            raise UsageError(f"{where} has {pixels}, too few for a crop of {side} x {side}")
+            found = f"{picture.width} x {picture.height} pixels"
+            raise UsageError(f"{where} has {found}, too few for a crop of {side} x {side}")
         square = picture.crop((left, top, left + side, top + side))
         picture = square.resize((size, size), Image.Resampling.BICUBIC)  # antialiased: it widens the filter
     pixels = np.asarray(picture).transpose(2, 0, 1)

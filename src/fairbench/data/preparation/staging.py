@@ -96,9 +96,10 @@ class StagingFolder:
     def _recorded_hashes(self) -> dict[str, str]:
         """The hashes of the files that an interrupted preparation had finished; empty if the journal is damaged."""
         journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
-        if not isinstance(journal, dict):
-            return {}
-        return journal.get(self._identity, {})
+        hashes: dict[str, str] = {}
+        if isinstance(journal, dict):
+            hashes = journal.get(self._identity, {})
+        return hashes
 
     def require_disk_space(self, size: int) -> None:
         """Raise `UsageError` if the disk has too little space for files of this total size, existing ones included."""

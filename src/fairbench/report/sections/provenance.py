@@ -6,7 +6,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.common.formatting import exact, plural, rate
 from fairbench.data.datasets.registry import DATASETS
-from fairbench.optimizers.resolve import known_optimizers
+from fairbench.optimizers.registry import known_optimizers
 from fairbench.report.document import Output, Section
 from fairbench.report.view import Column, TableView, page_only, table_view
 from fairbench.study.environments import environment_values

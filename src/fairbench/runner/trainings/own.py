@@ -17,7 +17,7 @@ from fairbench.arenas.checks import check_outputs, checked_data, described
 from fairbench.arenas.registry import load_arena
 from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.data.splits import Data, shared_rows
-from fairbench.optimizers.resolve import way_out
+from fairbench.optimizers.needs import way_out
 from fairbench.runner.code_identity import LoadedCode, arena_code
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord

@@ -1,0 +1,103 @@
+"""What optimizers need of the training loop: the words of `needs`, and those that a class shows by itself."""
+
+import inspect
+import re
+from typing import Any
+
+from fairbench.optimizers.factories import load_factory, made_by
+from fairbench.optimizers.registry import facts_of
+
+NEEDS = {
+    "create_graph": "the gradients are differentiable",
+    "closure": "step() gets a function that computes loss and gradients again",
+    "modes": "its train() and eval() are called before the model is trained and evaluated",
+    "constant_lr": "the learning rate is warmed up and then constant",
+    "model": "its constructor gets the model in place of the parameters",
+    "named_parameters": "its constructor gets pairs of a name and a parameter",
+}
+"""What an optimizer may need of the training loop; further needs name its methods, see `METHODS`."""
+METHODS = {
+    "A then B": "its methods A() and B() take the place of step(), with new gradients before each",
+    "A every 10 steps": "its method A() is called after the first step, and then after every tenth",
+    "A every 10 steps with gradients": "the same, after the gradients are computed again and not clipped",
+}
+"""Needs that name methods of the optimizer."""
+PARTS = re.compile(r"\w+( then \w+)+")
+"""The form of a need that names methods which take the place of step()."""
+CALL = re.compile(r"(\w+) every ([1-9]\d*) steps( with gradients)?")
+"""The form of a need that names a method to be called every few steps."""
+FIRST_ARGUMENT = {
+    "model": ("model", "module", "net", "network"),
+    "named_parameters": ("named_parameters", "named_params"),
+}
+"""The names of a constructor's first argument that show a need; anything else is parameters."""
+NEED_OF_ERROR = {
+    "closure": "closure",
+    "grad_fn|does not require grad|(create|retain)_graph": "create_graph",
+}
+"""The need that an error of a step shows, by a pattern in the error's message."""
+
+
+def names_methods(need: str) -> bool:
+    """Whether a need has one of the forms of `METHODS`."""
+    return bool(PARTS.fullmatch(need) or CALL.fullmatch(need))
+
+
+def needs_of(factory: str, groups: str) -> list[str]:
+    """The needs of a factory: the registry's, or without an entry those that its class and its first argument show.
+
+    Args:
+        factory: `module:Class`.
+        groups: what makes the parameter groups, which are then the first argument; empty for nothing.
+    """
+    facts = facts_of(factory)
+    if facts is not None:
+        return list(facts.needs)
+    loaded = load_factory(factory)
+    optimizer = made_by(loaded)
+    needs = []
+    if _step_requires_closure(optimizer):
+        needs.append("closure")
+    if _has_methods(optimizer, "train", "eval"):
+        needs.append("modes")
+    if _has_methods(optimizer, "first_step", "second_step"):
+        needs.append("first_step then second_step")
+    if not groups:
+        first = next(iter(inspect.signature(loaded).parameters), "")
+        needs += [need for need, names in FIRST_ARGUMENT.items() if first in names]
+    return needs
+
+
+def _step_requires_closure(optimizer: Any) -> bool:
+    step = getattr(optimizer, "step", None)
+    if step is None:
+        return False
+    closure = inspect.signature(step).parameters.get("closure")
+    return closure is not None and closure.default is closure.empty
+
+
+def _has_methods(optimizer: Any, *names: str) -> bool:
+    return all(callable(getattr(optimizer, name, None)) for name in names)
+
+
+def way_out(name: str, error: BaseException, is_built: bool) -> str:
+    """How to use an optimizer that raised an error in another way, in lines to be pasted.
+
+    Args:
+        name: of the optimizer.
+        error: what it raised.
+        is_built: whether its constructor had returned before.
+
+    Returns:
+        The settings that may help; empty if none is known.
+    """
+    option = f"--set 'optimizers.{name}.needs"
+    if not is_built:
+        return (
+            f'fairbench passes a list of parameters, then lr and the options by name; {option}=["model"]\' passes '
+            f'the model first, ["named_parameters"] pairs of a name and a parameter, and --set \'optimizers.{name}.'
+            f'groups="file.py:function"\' what a function makes of the model; --set {name}.OPTION=VALUE sets an option'
+        )
+    message = str(error)
+    found = [need for pattern, need in NEED_OF_ERROR.items() if re.search(pattern, message)]
+    return "; ".join(f'{option}=["{need}"]\': {NEEDS[need]}' for need in found)
