@@ -12,7 +12,7 @@ from fairbench.api.source import is_in_main, source_of
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.overrides import named_optimizers
+from fairbench.suites.named_plans import named_optimizers
 
 Given = str | Callable[..., Any]
 """A name, `module:Class` or `path/to/file.py:Class`, or a class or function."""

@@ -1,144 +1,96 @@
 """From the arenas of a suite file to those of the suite.
 
-A user's arena gets the facts and defaults of its class, so that a study can be read without the class. Several
-arenas are made of one by the sizes of a ladder, by schedules, horizons of the reference and shocks. Each is an arena of
-its own, with its own trials; a twin with a shock uses the rates that are selected without it.
+Several arenas are made of one by the sizes of a ladder, by schedules, horizons of the reference and shocks. Each is an
+arena of its own, with its own trials. A twin with a shock uses the rates that are selected without it.
 """
 
-import inspect
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
-from fairbench.arenas.base import Arena, ArenaFacts
-from fairbench.arenas.program import TASK, program_table
-from fairbench.arenas.registry import ARENAS, SIZED, known_arenas, load_arena
+from fairbench.arenas.registry import ARENAS, SIZED, load_arena
 from fairbench.arenas.shocks.registry import SHOCKS
-from fairbench.common.coercion import KeyPath, Wrong, build, is_json
-from fairbench.common.errors import UsageError, unknown
+from fairbench.common.coercion import Wrong
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.schema import ArenaPlan, Cell, Ladder, Suite, SuiteFile
 
-Named = Iterator[tuple[str, ArenaPlan]]
-"""Arenas with their names."""
-
-
-def arena_plan(name: str, table: Any) -> ArenaPlan:
-    """The plan that the table of an arena describes; its `task` may be any class, or it names a program."""
-    path = ("arenas", name)
-    plan: ArenaPlan = build(ArenaPlan, _completed(path, table) if isinstance(table, Mapping) else table, path)
-    return plan
-
-
-def _completed(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena at a path; that of a user's arena or program with its facts and all options."""
-    task = table.get("task") or path[-1]
-    if "facts" in table:
-        raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
-    if "program" in table or task == TASK:
-        return program_table(path, table)
-    if not isinstance(task, str) or task in ARENAS:
-        return table
-    reference = known_arenas().get(task, task)
-    where = (*path, "task") if table.get("task") else path
-    if ":" not in reference:
-        custom = 'a custom one needs task = "path/to/file.py:Class"'
-        raise Wrong(where, f"{unknown('arena', task, known_arenas())}; {custom}")
-    try:
-        arena = load_arena(reference)
-        facts = _facts(arena, reference)
-    except UsageError as error:
-        raise Wrong(where, error) from error
-    full = {"data": {}, "model": {}, **arena.defaults, **table, "task": reference, "facts": asdict(facts)}
-    given = build(dict[str, dict[str, Any]], {key: full[key] for key in ("data", "model")}, path)
-    arguments = {"model": [*inspect.signature(arena.build_model).parameters.values()][1:]}  # after the data
-    if "source" not in given["data"]:
-        if not _has(arena, "load_data"):
-            reason = 'needs a source, as in data = { source = "digits" }, or the arena a method load_data'
-            raise Wrong((*path, "data"), reason)
-        arguments["data"] = [*inspect.signature(arena.load_data).parameters.values()]
-    return full | {key: _all_options(of, given[key], (*path, key)) for key, of in arguments.items()}
-
-
-def _has(arena: Arena, method: str) -> bool:
-    return getattr(type(arena), method) is not getattr(Arena, method)
-
-
-def _facts(arena: Arena, reference: str) -> ArenaFacts:
-    """The facts of a user's arena. Raises `UsageError` if they or a method are missing."""
-    facts = getattr(arena, "facts", None)
-    if not isinstance(facts, ArenaFacts):
-        example = 'facts = ArenaFacts(title="my work", metrics={"loss": "min"})'
-        raise UsageError(f"arena {reference!r} must have facts, as in: {example}; got {facts!r}")
-    for method in ("build_model", "loss", "scores"):
-        if not _has(arena, method):
-            raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.base.Arena")
-    if not facts.metrics:
-        raise UsageError(f'arena {reference!r}: its facts must name at least one metric, as metrics={{"loss": "min"}}')
-    return facts
-
-
-def _all_options(arguments: Sequence[inspect.Parameter], given: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
-    """The given options of a method with these arguments, and the defaults of the others."""
-    options = {x.name: x.default for x in arguments if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
-    takes_any = any(x.kind is x.VAR_KEYWORD for x in arguments)
-    for key in given:
-        if key not in options and not takes_any:
-            raise Wrong((*path, key), unknown("option", key, options))
-    complete = {**options, **given}
-    for key, value in complete.items():
-        if value is inspect.Parameter.empty:
-            raise Wrong((*path, key), "is missing")
-        if not is_json(value):
-            raise Wrong((*path, key), f"must be a finite plain value, got {value!r}")
-    return json.loads(json.dumps(complete))  # type: ignore[no-any-return]
+Arenas = dict[str, ArenaPlan]
+"""Arenas by their names."""
 
 
 def expanded(file: SuiteFile) -> Suite:
-    """The suite of a checked file, with the arenas that `ladder`, `schedules`, `horizons` and `shock` make."""
-    made = {name: dict(_made_of(name, plan, file)) for name, plan in file.arenas.items()}
-    arenas: dict[str, ArenaPlan] = {}
-    for name, of in made.items():
-        if taken := sorted(of.keys() & (arenas.keys() | file.arenas.keys() - {name})):
-            raise Wrong(("arenas", taken[0]), f"has the name of an arena that is made of {name}; rename it")
-        arenas |= of
-    twins = {twin: plan for name, of in arenas.items() for twin, plan in _twins(name, of, file.shock)}
-    if taken := sorted(twins.keys() & arenas.keys()):
-        raise Wrong(("arenas", taken[0]), "has the name of a twin with a shock; rename it")
-    optimizers = {
-        name: replace(plan, arenas={x: own for arena, own in plan.arenas.items() for x in made.get(arena, [arena])})
-        for name, plan in file.optimizers.items()
-        if plan.arenas
-    }
-    values = {x.name: getattr(file, x.name) for x in fields(Suite)}
-    changed = {"arenas": {**arenas, **twins}, "optimizers": {**file.optimizers, **optimizers}}
-    return Suite(**{**values, **changed})
+    """The suite of a checked file, with the arenas that `ladder`, `schedules`, `horizons` and `shock` make.
+
+    Raises:
+        Wrong: two arenas would have the same name.
+    """
+    variants = {name: _variants(name, plan, file) for name, plan in file.arenas.items()}
+    arenas = _joined(variants, file)
+    twins: Arenas = {}
+    for name, plan in arenas.items():
+        twins |= _twins(name, plan, file.shock)
+    for twin in sorted(twins):
+        if twin in arenas:
+            raise Wrong(("arenas", twin), "has the name of a twin with a shock; rename it")
+    values = {field.name: getattr(file, field.name) for field in fields(Suite)}
+    values["arenas"] = arenas | twins
+    values["optimizers"] = {name: _for_variants(plan, variants) for name, plan in file.optimizers.items()}
+    return Suite(**values)
 
 
-def _made_of(family: str, plan: ArenaPlan, file: SuiteFile) -> Named:
+def _joined(variants: Mapping[str, Arenas], file: SuiteFile) -> Arenas:
+    """All variants of the arenas of a file. Raises `Wrong` if two have the same name."""
+    arenas: Arenas = {}
+    for family, members in variants.items():
+        for name in sorted(members):
+            is_of_file = name in file.arenas and name != family
+            if name in arenas or is_of_file:
+                raise Wrong(("arenas", name), f"has the name of an arena that is made of {family}; rename it")
+        arenas |= members
+    return arenas
+
+
+def _for_variants(optimizer: OptimizerPlan, variants: Mapping[str, Arenas]) -> OptimizerPlan:
+    """An optimizer whose options for an arena of the file are options for each of its variants."""
+    if not optimizer.arenas:
+        return optimizer
+    options_by_arena = {}
+    for arena, options in optimizer.arenas.items():
+        for name in variants.get(arena, [arena]):
+            options_by_arena[name] = options
+    return replace(optimizer, arenas=options_by_arena)
+
+
+def _variants(family: str, plan: ArenaPlan, file: SuiteFile) -> Arenas:
     """The arenas that replace one of the file: it alone, if the file makes nothing of it."""
     task = plan.task or family
-    sized = _sized(family, replace(plan, task=task), file.ladder[family]) if family in file.ladder else [(family, plan)]
-    for size, of_size in sized:
-        scheduled = [
-            (f"{size}-{x}", replace(of_size, task=task, schedule=x, cell=of_size.cell or Cell(family)))
-            for x in file.schedules
-        ]
-        for name, of_schedule in scheduled or [(size, of_size)]:
-            yield name, of_schedule
-            for x in file.horizons if not (plan.shock or plan.tuned_on) else ():
-                if x != 1:  # with another horizon, the reference alone is trained
-                    cell = Cell(family, x, curve_of=name)
-                    yield f"{name}-x{x:g}", _longer(replace(of_schedule, task=task, cell=cell), x)
+    sized = {family: plan}
+    if family in file.ladder:
+        sized = _with_sizes(family, replace(plan, task=task), file.ladder[family])
+    scheduled = sized
+    if file.schedules:
+        scheduled = _with_schedules(family, task, sized, file.schedules)
+    is_tuned_by_itself = not plan.shock and not plan.tuned_on
+    variants: Arenas = {}
+    for name, variant in scheduled.items():
+        variants[name] = variant
+        if is_tuned_by_itself:
+            variants |= _with_horizons(name, family, replace(variant, task=task), file.horizons)
+    return variants
 
 
-def _sized(family: str, plan: ArenaPlan, ladder: Ladder) -> Named:
+def _with_sizes(family: str, plan: ArenaPlan, ladder: Ladder) -> Arenas:
     """The cells of a ladder; a model with more parameters is trained for as many more steps."""
     models = [_at_size(family, plan, size) for size in ladder.sizes]
+    _, smallest = models[0]
+    arenas: Arenas = {}
     for size, (model, parameters) in zip(ladder.sizes, models, strict=True):
-        for x in ladder.horizons:
-            cell = replace(plan, model=model, cell=Cell(family, x, size, parameters))
-            yield f"{family}-{size}-x{x:g}", _longer(cell, x * parameters / models[0][1])
+        for horizon in ladder.horizons:
+            cell = Cell(family, horizon=horizon, size=size, parameters=parameters)
+            sized = replace(plan, model=model, cell=cell)
+            arenas[f"{family}-{size}-x{horizon:g}"] = _longer(sized, horizon * parameters / smallest)
+    return arenas
 
 
 def _at_size(family: str, plan: ArenaPlan, size: int) -> tuple[dict[str, Any], int]:
@@ -153,15 +105,41 @@ def _at_size(family: str, plan: ArenaPlan, size: int) -> tuple[dict[str, Any], i
         raise Wrong(path, f"has {size}, which {error}") from error
 
 
+def _with_schedules(family: str, task: str, arenas: Arenas, schedules: list[str]) -> Arenas:
+    """Each of these arenas with each schedule."""
+    scheduled: Arenas = {}
+    for name, plan in arenas.items():
+        cell = plan.cell or Cell(family)
+        for schedule in schedules:
+            scheduled[f"{name}-{schedule}"] = replace(plan, task=task, schedule=schedule, cell=cell)
+    return scheduled
+
+
+def _with_horizons(name: str, family: str, plan: ArenaPlan, horizons: list[float]) -> Arenas:
+    """An arena with each horizon other than its own, in which the reference alone is trained."""
+    arenas: Arenas = {}
+    for horizon in horizons:
+        if horizon != 1:
+            cell = Cell(family, horizon=horizon, curve_of=name)
+            arenas[f"{name}-x{horizon:g}"] = _longer(replace(plan, cell=cell), horizon)
+    return arenas
+
+
 def _longer(plan: ArenaPlan, factor: float) -> ArenaPlan:
-    steps, sweep_steps = (max(round(factor * x), 1) for x in (plan.steps, plan.sweep_steps))
+    steps = max(round(factor * plan.steps), 1)
+    sweep_steps = max(round(factor * plan.sweep_steps), 1)
     return replace(plan, steps=steps, sweep_steps=sweep_steps)
 
 
-def _twins(name: str, plan: ArenaPlan, shocks: Mapping[str, dict[str, Any]]) -> Named:
+def _twins(name: str, plan: ArenaPlan, shocks: Mapping[str, dict[str, Any]]) -> Arenas:
     """An arena with each shock that fits its kind of data; the rate is selected without the shock."""
-    kind = (plan.facts or ARENAS[plan.task or name]).kind
-    for shock, options in shocks.items() if not plan.curve_only else ():
-        if kind in SHOCKS[options["kind"]].kinds:
-            tuned_on = plan.tuned_on or name
-            yield f"{name}-{shock}", replace(plan, task=plan.task or name, tuned_on=tuned_on, shock=options)
+    twins: Arenas = {}
+    if plan.curve_only:
+        return twins
+    task = plan.task or name
+    facts = plan.facts or ARENAS[task]
+    tuned_on = plan.tuned_on or name
+    for shock, options in shocks.items():
+        if facts.kind in SHOCKS[options["kind"]].kinds:
+            twins[f"{name}-{shock}"] = replace(plan, task=task, tuned_on=tuned_on, shock=options)
+    return twins

@@ -1,11 +1,9 @@
-"""Checks of single keys of a suite: ranges, known words, and names."""
+"""Checks of single keys of a suite: known words, and names."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
-from typing import Any
+from collections.abc import Iterable, Sequence
 
+from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong
@@ -15,77 +13,23 @@ from fairbench.optimizers.needs import METHODS, NEEDS, names_methods
 from fairbench.optimizers.registry import OPTIMIZERS, known_optimizers
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.optimizers.treatments import SCHEDULES
+from fairbench.suites.ranges import MOST, check_ranges
 from fairbench.suites.schema import ALL, ALL_ARENAS, RULES, ArenaPlan, Suite
 from fairbench.suites.stages import SPENDING, TESTS
 
-MOST = 10**9
-"""Upper bound of steps, examples and sizes; anything larger is a typo."""
-REHEARSED = 3
-"""Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
+PRECISIONS = ("float32", "bfloat16")
 MISSING = {"na", "n/a", "#na", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "null", "none"}
-MISSING |= {f"{sign}1.#{word}" for sign in ("", "-") for word in ("ind", "qnan")}
+MISSING |= {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
 """What pandas or R read as a missing value, in lower case."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers that a key may have, and which they are in words, after "must"."""
-
-    holds: Callable[[float], bool]
-    words: str
-
-    def check(self, path: KeyPath, value: float | None) -> None:
-        """Raise `Wrong` unless the value of a key is one of them, or is left out."""
-        if value is not None and not self.holds(value):
-            raise Wrong(path, f"must {self.words}, got {value}")
-
-
-def _within(least: int, most: int, remark: str = "") -> Range:
-    return Range(lambda x: least <= x <= most, f"lie in [{least}, {most}]{remark}")
-
-
-POSITIVE = Range(lambda x: 0 < x < inf, "be positive and finite")
-SECONDS = Range(lambda x: 0 <= x < inf, "be a number of seconds, or 0")
-SHARE = Range(lambda x: 0 <= x < 1, "be a share of the peak in [0, 1)")
-RANGES: Mapping[str, Range] = {
-    "alpha": Range(lambda x: 0 < x < 1, "lie between 0 and 1"),
-    "trend_margin": POSITIVE,
-    "trial_timeout": SECONDS,
-    "checkpoint_every": SECONDS,
-    "sweep.lr_min": POSITIVE,
-    "sweep.lr_max": POSITIVE,
-    "sweep.points": _within(2, 100),
-    "sweep.budget": _within(0, 1000),
-    "sweep.evaluations": _within(1, 10_000),
-    "final.evaluations": _within(1, 10_000),
-    "final.settings": Range(lambda x: x in range(1, 22, 2), "be an odd number from 1 to 21"),
-    "final.halve_after": _within(1, 1000),
-    "training.warmup_steps": _within(0, MOST),
-    "training.log_every": _within(1, MOST),
-    "training.clip_norm": _within(0, MOST),
-    "training.evaluation_batch_size": _within(1, MOST),
-    "training.min_lr": SHARE,
-    "arenas.*.sweep_steps": _within(1, MOST),
-    "arenas.*.steps": _within(REHEARSED, MOST, f" ({REHEARSED} are taken before any trial)"),
-    "arenas.*.batch_size": _within(0, MOST),
-    "arenas.*.margin": POSITIVE,
-    "optimizers.*.clip_norm": _within(0, MOST),
-    "optimizers.*.min_lr": SHARE,
-    "optimizers.*.lr": POSITIVE,
-    "optimizers.*.lr_scale": POSITIVE,
-}
-"""The range of each key; "*" stands for every name."""
 
 
 def check_values(suite: Suite) -> None:
     """Raise `Wrong` for the first value that is out of its range or unknown, or name that some file would change."""
-    for key, allowed in RANGES.items():
-        for path, value in _values(suite, key):
-            allowed.check(path, value)
+    check_ranges(suite)
     check_known(("breaks",), "rule", suite.breaks, RULES)
     check_known(("final", "spending"), "spending", [suite.final.spending], SPENDING)
     check_known(("final", "test"), "test", [suite.final.test], TESTS)
-    check_known(("training", "precision"), "precision", [suite.training.precision], ("float32", "bfloat16"))
+    check_known(("training", "precision"), "precision", [suite.training.precision], PRECISIONS)
     check_known(("training", "schedule"), "schedule", [suite.training.schedule], SCHEDULES)
     for name, arena in suite.arenas.items():
         _check_arena(suite, name, arena)
@@ -93,39 +37,46 @@ def check_values(suite: Suite) -> None:
         _check_optimizer(name, optimizer)
 
 
-def _values(suite: Suite, key: str) -> list[tuple[KeyPath, Any]]:
-    found: list[tuple[KeyPath, Any]] = [((), suite)]
-    for name in key.split("."):
-        if name == "*":
-            found = [((*path, each), value) for path, part in found for each, value in part.items()]
-        else:
-            found = [((*path, name), getattr(part, name)) for path, part in found]
-    return found
-
-
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     path = ("arenas", name)
+    _check_arena_name(path, name)
+    if arena.facts is None:
+        task_path = (*path, "task") if arena.task else path
+        check_known(task_path, "arena", [suite.task(name)], ARENAS)
+    facts = suite.facts(name)
+    for metric in facts.metrics:
+        _check_name((*path, "metric"), metric)
+    check_known((*path, "metric"), "metric", [arena.metric], facts.metrics)
+    if arena.schedule:
+        check_known((*path, "schedule"), "schedule", [arena.schedule], SCHEDULES)
+    if arena.tuned_on:
+        check_known((*path, "tuned_on"), "arena", [arena.tuned_on], suite.arenas)
+    if "source" in arena.data or arena.facts is None:
+        _check_source((*path, "data", "source"), str(arena.data.get("source")), facts)
+    if arena.shock:
+        kind = str(arena.shock.get("kind"))
+        fitting = [key for key, shock in SHOCKS.items() if facts.kind in shock.kinds]
+        check_known((*path, "shock", "kind"), "shock for this arena", [kind], fitting)
+
+
+def _check_arena_name(path: KeyPath, name: str) -> None:
     if not re.fullmatch(r"[\w.\- ]+", name):  # as a command can have it
         raise Wrong(path, f"must be made of letters, digits, spaces, '_', '-' and '.', got {name!r}")
     if name == ALL_ARENAS:
         raise Wrong(path, f"must not be {ALL_ARENAS!r}, which stands for all of them in tables; rename it")
     _check_name(path, name)
-    if arena.facts is None:
-        check_known((*path, "task") if arena.task else path, "arena", [suite.task(name)], ARENAS)
-    facts = suite.facts(name)
-    for metric in facts.metrics:
-        _check_name((*path, "metric"), metric)
-    check_known((*path, "metric"), "metric", [arena.metric], facts.metrics)
-    check_known((*path, "schedule"), "schedule", filter(None, [arena.schedule]), SCHEDULES)
-    check_known((*path, "tuned_on"), "arena", filter(None, [arena.tuned_on]), suite.arenas)
-    if "source" in arena.data or arena.facts is None:
-        fitting = [key for key, x in DATASETS.items() if x.kind == facts.kind and x.labelled >= facts.labelled]
-        remark = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
-        source = str(arena.data.get("source"))
-        check_known((*path, "data", "source"), "source for this arena", [source], fitting, remark)
-    if arena.shock:
-        shocks = [key for key, x in SHOCKS.items() if facts.kind in x.kinds]
-        check_known((*path, "shock", "kind"), "shock for this arena", [str(arena.shock.get("kind"))], shocks)
+
+
+def _check_source(path: KeyPath, source: str, facts: ArenaFacts) -> None:
+    """Raise `Wrong` unless a source has data of the kind that an arena reads, with labels if it needs them."""
+    fitting = []
+    for name, dataset in DATASETS.items():
+        if dataset.kind == facts.kind and dataset.labelled >= facts.labelled:
+            fitting.append(name)
+    remark = ""
+    if facts.kind == "own":
+        remark = "; the arena's facts have no kind = 'images' or 'text'"
+    check_known(path, "source for this arena", [source], fitting, remark)
 
 
 def _check_optimizer(name: str, plan: OptimizerPlan) -> None:
@@ -134,10 +85,13 @@ def _check_optimizer(name: str, plan: OptimizerPlan) -> None:
     if name == ALL:
         raise Wrong(path, f"must not be {ALL!r}, which stands for every optimizer in compare.baselines; rename it")
     if not plan.factory and name not in OPTIMIZERS:
-        check_known(path, "optimizer", [name], known_optimizers(), '; a custom one needs factory = "module:Class"')
-    check_known((*path, "schedule"), "schedule", [] if plan.schedule is None else [plan.schedule], SCHEDULES)
-    words = [need for need in plan.needs or () if not names_methods(need)]
-    check_known((*path, "needs"), "need of the training loop", words, [*NEEDS, *METHODS])
+        custom = '; a custom one needs factory = "module:Class"'
+        check_known(path, "optimizer", [name], known_optimizers(), custom)
+    if plan.schedule is not None:
+        check_known((*path, "schedule"), "schedule", [plan.schedule], SCHEDULES)
+    if plan.needs:
+        words = [need for need in plan.needs if not names_methods(need)]
+        check_known((*path, "needs"), "need of the training loop", words, [*NEEDS, *METHODS])
 
 
 def check_references(suite: Suite) -> None:
@@ -149,13 +103,17 @@ def check_references(suite: Suite) -> None:
     for key, names in vars(suite.compare).items():
         if names != [ALL] or key == "optimizers":
             check_known(("compare", key), "optimizer", names, suite.optimizers)
-        if len(set(names)) < len(names):
+        if _has_duplicates(names):
             raise Wrong(("compare", key), f"must name each optimizer once, got {names}")
     if len(suite.optimizers) > 1 and not suite.pairs:
         raise Wrong(("compare",), "has no pair of two; name an optimizer and another one as its baseline")
     check_known(("controls",), "optimizer", suite.controls, suite.optimizers)
-    if suite.controls and len(set(suite.controls)) < max(len(suite.controls), 2):
+    if len(suite.controls) == 1 or _has_duplicates(suite.controls):
         raise Wrong(("controls",), f"must have two or more optimizers, each once, got {suite.controls}")
+
+
+def _has_duplicates(names: Sequence[str]) -> bool:
+    return len(set(names)) < len(names)
 
 
 def check_known(path: KeyPath, kind: str, words: Iterable[str], known: Iterable[str], remark: str = "") -> None:
@@ -167,13 +125,16 @@ def check_known(path: KeyPath, kind: str, words: Iterable[str], known: Iterable[
 
 def check_rising(path: KeyPath, values: Sequence[float]) -> None:
     """Raise `Wrong` unless the values of a key are positive and rise."""
-    if not values or [*values] != sorted(set(values)) or not all(0 < x <= MOST for x in values):
+    in_range = all(0 < value <= MOST for value in values)
+    rising = list(values) == sorted(set(values))
+    if not values or not rising or not in_range:
         raise Wrong(path, f"must be positive numbers that rise, got {values}")
 
 
 def _check_name(path: KeyPath, name: str) -> None:
     """Raise `Wrong` unless the name of an arena, an optimizer or a metric stays what it is in every file."""
-    if not name.isprintable() or " ".join(name.split()) != name or not name:
+    single_spaced = " ".join(name.split())
+    if not name.isprintable() or single_spaced != name or not name:
         raise Wrong(path, f"must be printable and not blank, without spaces at its ends or in a row, got {name!r}")
     if name[0] in "=@":
         raise Wrong(path, f"must not begin with '=' or '@', which spreadsheets compute; rename {name!r}")

@@ -9,8 +9,9 @@ from typing import Any
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.toml import tomllib
+from fairbench.suites.arena_tables import arena_plan
 from fairbench.suites.checks import NAME, check_file, check_suite
-from fairbench.suites.expansion import arena_plan, expanded
+from fairbench.suites.expansion import expanded
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite, SuiteFile
 

@@ -4,14 +4,13 @@ What is tried next is a function of the scores so far alone: it is the same on e
 drivers, and after every interruption.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, isfinite, log, prod
 from typing import Any
 
 from fairbench.common.coercion import KeyPath, Wrong
-from fairbench.common.grouping import grouped
 from fairbench.optimizers.spec import WARMUP
 from fairbench.suites.stages import Final, Sweep
 
@@ -33,14 +32,16 @@ class Setting:
     @classmethod
     def of(cls, hyperparameters: Mapping[str, Any], searched: Iterable[str]) -> "Setting":
         """The setting of a trial, where these hyperparameters are searched with the rate if it has them."""
-        extra = ((name, hyperparameters[name]) for name in searched if name in hyperparameters)
-        return cls(hyperparameters["lr"], tuple(extra))
+        extra = tuple((name, hyperparameters[name]) for name in searched if name in hyperparameters)
+        return cls(hyperparameters["lr"], extra)
 
     def with_value(self, name: str, value: Any) -> "Setting":
         """The same setting but for the value of one hyperparameter, which may be "lr"."""
         if name == "lr":
             return Setting(value, self.extra)
-        return Setting(self.lr, tuple((key, value if key == name else old) for key, old in self.extra))
+        extra = dict(self.extra)
+        extra[name] = value
+        return Setting(self.lr, tuple(extra.items()))
 
 
 Scores = Mapping[Setting, Score]
@@ -72,23 +73,35 @@ class Search:
     def next(self, scores: Scores) -> list[Setting]:
         """The settings to try next, by rising rate: the grid, then one rate at a time; empty at the end."""
         if not scores:
-            return [Setting(self.rate(index), x) for index in range(self.sweep.points) for x in self.extras]
-        return [Setting(self._beyond(scores), x) for x in self.extras][: self.size - len(scores)]
+            settings = []
+            for index in range(self.sweep.points):
+                settings += self._at_rate(self.rate(index))
+            return settings
+        remaining = self.size - len(scores)
+        return self._at_rate(self._beyond(scores))[:remaining]
+
+    def _at_rate(self, lr: float) -> list[Setting]:
+        """A rate with every combination of the other values."""
+        return [Setting(lr, extra) for extra in self.extras]
 
     @property
     def size(self) -> int:
         """The number of settings that every optimizer tries, also one that lacks a searched hyperparameter."""
-        return (self.sweep.budget or self.sweep.points) * prod(map(len, self.sweep.extra.values()))
+        rates = self.sweep.budget or self.sweep.points
+        return rates * prod(len(values) for values in self.sweep.extra.values())
 
     def first(self) -> list[Setting]:
         return self.next({})
 
     def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
         """The largest number of final trials with a number of seeds, with or without settings that may be added."""
-        settings = 1 + (final.settings - 1) * (1 + len(self.values))
-        settings = max(settings, self.size) if added and settings > 1 else settings
-        first = min(final.halve_after, seeds)
-        return settings * first + min(settings, KEPT) * (seeds - first)
+        hyperparameters = 1 + len(self.values)
+        settings = 1 + (final.settings - 1) * hyperparameters
+        if added and settings > 1:
+            settings = max(settings, self.size)
+        seeds_of_all = min(final.halve_after, seeds)
+        seeds_of_best = seeds - seeds_of_all
+        return settings * seeds_of_all + min(settings, KEPT) * seeds_of_best
 
     def finals(self, final: Final, short: Scores, full: Scores) -> list[Setting]:
         """The settings to train next at the reported length: the best so far and its neighbors.
@@ -97,29 +110,43 @@ class Search:
         of that search are `short`, those at the reported length `full`.
         """
         best = ranked(full or short)[0]
-        new = [x for x in (best, *self._neighbors(best, final.settings // 2)) if x not in full]
-        return new[: len(short) - len(full)] if full else new
+        around = [best, *self._neighbors(best, final.settings // 2)]
+        new = [setting for setting in around if setting not in full]
+        if not full:
+            return new
+        return new[: len(short) - len(full)]
 
     def _neighbors(self, setting: Setting, most: int) -> list[Setting]:
         """The settings that differ in one hyperparameter by at most this number of places, on each side."""
-        near = []
+        near: dict[Setting, None] = {}  # in this order, each once
         for places in range(-most, most + 1):
-            near.append(setting.with_value("lr", self.rate(self.index(setting.lr) + places)))
+            lr = self.rate(self.index(setting.lr) + places)
+            near[setting.with_value("lr", lr)] = None
             for name, value in setting.extra:
                 values = self.values[name]
-                ordered = sorted(values) if are_numbers(values) else values
-                if 0 <= (at := ordered.index(value) + places) < len(ordered):
-                    near.append(setting.with_value(name, ordered[at]))
-        return [x for x in dict.fromkeys(near) if x != setting]
+                if are_numbers(values):
+                    values = sorted(values)
+                position = values.index(value) + places
+                if 0 <= position < len(values):
+                    near[setting.with_value(name, values[position])] = None
+        near.pop(setting, None)
+        return list(near)
 
     @property
     def values(self) -> dict[str, list[Any]]:
-        return {name: canonical(values) for name, values in self.sweep.extra.items() if name not in self.lacks}
+        """The values of each searched hyperparameter that the optimizer has."""
+        values_by_name = {}
+        for name, values in self.sweep.extra.items():
+            if name not in self.lacks:
+                values_by_name[name] = canonical(values)
+        return values_by_name
 
     @property
     def extras(self) -> list[Extra]:
         """All combinations of these values; one that is empty if there are none."""
-        return [tuple(zip(self.values, chosen, strict=True)) for chosen in product(*self.values.values())]
+        names = self.values.keys()
+        combinations = product(*self.values.values())
+        return [tuple(zip(names, combination, strict=True)) for combination in combinations]
 
     @property
     def _ratio(self) -> float:
@@ -134,12 +161,14 @@ class Search:
 
     def check_rates(self, path: KeyPath) -> None:
         """Raise `Wrong` for a key unless all rates that may be tried are distinct, positive and finite."""
-        beyond = self.sweep.points + 2 * max(self.sweep.budget - self.sweep.points, 0)
+        points = self.sweep.points
+        beyond = points + 2 * max(self.sweep.budget - points, 0)
         try:
-            rates = [self.rate(index) for index in range(-beyond, self.sweep.points + beyond)]
+            rates = [self.rate(index) for index in range(-beyond, points + beyond)]
         except OverflowError:
             raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
-        if not (rates[0] > 0 and rates[-1] < inf and len(set(rates)) == len(rates)):
+        are_distinct = len(set(rates)) == len(rates)
+        if not (rates[0] > 0 and rates[-1] < inf and are_distinct):
             raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
 
     def index(self, lr: float) -> float:
@@ -148,10 +177,19 @@ class Search:
 
     def _beyond(self, scores: Scores) -> float:
         """The next rate beyond the end nearer to the best; of equally near ends the one with the better score."""
-        best_at = {lr: min(of) for lr, of in grouped((x.lr, score) for x, score in scores.items()).items()}
-        here, lowest, highest = self.index(ranked(scores)[0].lr), min(best_at), max(best_at)
-        end = min((highest, lowest), key=lambda rate: (abs(self.index(rate) - here), best_at[rate]))
-        return self.rate(self.index(end) + (1 if end == highest else -1))
+        best_at: dict[float, Score] = {}
+        for setting, score in scores.items():
+            best_at[setting.lr] = min(score, best_at.get(setting.lr, score))
+        lowest = min(best_at)
+        highest = max(best_at)
+        best = self.index(ranked(scores)[0].lr)
+
+        def distance(end: float) -> tuple[float, Score]:
+            return abs(self.index(end) - best), best_at[end]
+
+        if distance(highest) <= distance(lowest):
+            return self.rate(self.index(highest) + 1)
+        return self.rate(self.index(lowest) - 1)
 
 
 class Untuned(Search):
@@ -161,7 +199,9 @@ class Untuned(Search):
         return seeds
 
     def next(self, scores: Scores) -> list[Setting]:
-        return [] if scores else [Setting(self.scale)]
+        if scores:
+            return []
+        return [Setting(self.scale)]
 
     @property
     def size(self) -> int:
@@ -170,7 +210,9 @@ class Untuned(Search):
 
 def search_for(sweep: Sweep, lr_scale: float, lr: float | None, lacks: Iterable[str] = ()) -> Search:
     """The search for an optimizer: the suite's, with rates times `lr_scale`, or none if it has a fixed `lr`."""
-    return Untuned(sweep, lr) if lr is not None else Search(sweep, lr_scale, frozenset(lacks))
+    if lr is not None:
+        return Untuned(sweep, lr)
+    return Search(sweep, lr_scale, frozenset(lacks))
 
 
 def check_sweep(sweep: Sweep) -> None:
@@ -180,27 +222,41 @@ def check_sweep(sweep: Sweep) -> None:
     if 0 < sweep.budget < sweep.points:
         raise Wrong(("sweep", "budget"), f"must be at least points = {sweep.points}, got {sweep.budget}")
     for name, values in sweep.extra.items():
-        path = ("sweep", "extra", name)
-        if name == "lr":
-            raise Wrong(path, "is always searched, from lr_min to lr_max; leave it out")
-        least = 0.0 if name in ("weight_decay", WARMUP) else -inf
-        if name == WARMUP and not all(type(value) is int for value in values):
-            raise Wrong(path, f"must be whole numbers of steps, got {values}")
-        for value in values:
-            for each in value if isinstance(value, list) else [value]:
-                if not isinstance(each, bool | int | float | str):
-                    raise Wrong(path, f"must be numbers, strings, true or false, or lists of them, got {value!r}")
-                if not isinstance(each, str) and not (isfinite(each) and each >= least):
-                    raise Wrong(path, f"must be finite{' and not negative' * (least == 0)}, got {value!r}")
-        if len(values) < 2 or len(set(canonical(values))) < len(values):
-            raise Wrong(path, f"must be two or more values, each once, got {values}")
+        _check_extra(name, values)
     Search(sweep).check_rates(("sweep", "points"))
+
+
+def _check_extra(name: str, values: Sequence[Any]) -> None:
+    """Raise `Wrong` for the first error in the values of a hyperparameter that is searched with the rate."""
+    path = ("sweep", "extra", name)
+    if name == "lr":
+        raise Wrong(path, "is always searched, from lr_min to lr_max; leave it out")
+    if name == WARMUP and not all(type(value) is int for value in values):
+        raise Wrong(path, f"must be whole numbers of steps, got {values}")
+    least = -inf
+    need = "must be finite"
+    if name in ("weight_decay", WARMUP):
+        least = 0.0
+        need = "must be finite and not negative"
+    for value in values:
+        parts = value if isinstance(value, list) else [value]
+        for part in parts:
+            if not isinstance(part, bool | int | float | str):
+                raise Wrong(path, f"must be numbers, strings, true or false, or lists of them, got {value!r}")
+            if isinstance(part, str):
+                continue
+            if not isfinite(part) or part < least:
+                raise Wrong(path, f"{need}, got {value!r}")
+    if len(values) < 2 or len(set(canonical(values))) < len(values):
+        raise Wrong(path, f"must be two or more values, each once, got {values}")
 
 
 def canonical(values: Iterable[Any]) -> list[Any]:
     """The values of a hyperparameter: an integer among floats becomes a float, a list a tuple."""
-    given = [tuple(x) if isinstance(x, list) else x for x in values]
-    return [float(x) if float in map(type, given) and type(x) is int else x for x in given]
+    hashable = [tuple(value) if isinstance(value, list) else value for value in values]
+    if not any(type(value) is float for value in hashable):
+        return hashable
+    return [float(value) if type(value) is int else value for value in hashable]
 
 
 def are_numbers(values: Iterable[Any]) -> bool:

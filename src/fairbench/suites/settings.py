@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.common.coercion import KeyPath, build
 from fairbench.common.errors import UsageError, pick, unknown
 from fairbench.common.toml import tomllib
-from fairbench.suites.expansion import arena_plan
+from fairbench.suites.arena_tables import arena_plan
 from fairbench.suites.schema import Suite
 
 FORM = "AdamW.weight_decay=0.1, training.clip_norm=0 or arenas.vit.steps=100"

@@ -11,8 +11,9 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.checks import check_suite
+from fairbench.suites.lengths import with_seeds, with_steps
 from fairbench.suites.loader import load_suite, suite_names
-from fairbench.suites.overrides import Overrides, with_seeds, with_steps
+from fairbench.suites.overrides import Overrides
 from fairbench.suites.search import Search
 from fairbench.suites.stages import Final
 

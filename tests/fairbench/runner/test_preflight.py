@@ -20,7 +20,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.study.measured import check_gpu_memory
 from fairbench.study.plan import trial_spec
 from fairbench.study.target import target_in
-from fairbench.suites.overrides import named_arenas
+from fairbench.suites.named_plans import named_arenas
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 

@@ -1,0 +1,117 @@
+"""From the table of an arena in a suite file to its plan.
+
+A user's arena gets the facts and defaults of its class, so that a study can be read without the class.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from fairbench.arenas.base import Arena, ArenaFacts
+from fairbench.arenas.program import TASK, program_table
+from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
+from fairbench.common.coercion import KeyPath, Wrong, build, is_json
+from fairbench.common.errors import UsageError, unknown
+from fairbench.suites.schema import ArenaPlan
+
+
+def arena_plan(name: str, table: Any) -> ArenaPlan:
+    """The plan that the table of an arena describes.
+
+    Args:
+        name: of the arena.
+        table: its table in a suite file, whose `task` may be any class, or which names a program.
+
+    Raises:
+        Wrong: a value does not fit.
+    """
+    path = ("arenas", name)
+    if isinstance(table, Mapping):
+        table = _completed(path, table)
+    plan: ArenaPlan = build(ArenaPlan, table, path)
+    return plan
+
+
+def _completed(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table of the arena at a path. A user's arena or a program has its facts and all options in it."""
+    if "facts" in table:
+        raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
+    task = table.get("task") or path[-1]
+    if "program" in table or task == TASK:
+        return program_table(path, table)
+    if not isinstance(task, str) or task in ARENAS:
+        return table
+    reference = known_arenas().get(task, task)
+    task_path = (*path, "task") if table.get("task") else path
+    if ":" not in reference:
+        custom = 'a custom one needs task = "path/to/file.py:Class"'
+        raise Wrong(task_path, f"{unknown('arena', task, known_arenas())}; {custom}")
+    try:
+        arena = load_arena(reference)
+        facts = _facts(arena, reference)
+    except UsageError as error:
+        raise Wrong(task_path, error) from error
+    completed = {"data": {}, "model": {}, **arena.defaults, **table}
+    completed["task"] = reference
+    completed["facts"] = asdict(facts)
+    return _with_options(path, completed, arena)
+
+
+def _with_options(path: KeyPath, table: dict[str, Any], arena: Arena) -> dict[str, Any]:
+    """The table of a user's arena with all options of its model and, where it loads them itself, of its data."""
+    data: dict[str, Any] = build(dict[str, Any], table["data"], (*path, "data"))
+    model: dict[str, Any] = build(dict[str, Any], table["model"], (*path, "model"))
+    if "source" not in data and not _has(arena, "load_data"):
+        reason = 'needs a source, as in data = { source = "digits" }, or the arena a method load_data'
+        raise Wrong((*path, "data"), reason)
+    model_arguments = _arguments(arena.build_model)[1:]  # without the data
+    completed = dict(table)
+    completed["model"] = _all_options(model_arguments, model, (*path, "model"))
+    if "source" not in data:
+        completed["data"] = _all_options(_arguments(arena.load_data), data, (*path, "data"))
+    return completed
+
+
+def _has(arena: Arena, method: str) -> bool:
+    return getattr(type(arena), method) is not getattr(Arena, method)
+
+
+def _facts(arena: Arena, reference: str) -> ArenaFacts:
+    """The facts of a user's arena. Raises `UsageError` if they or a method are missing."""
+    facts = getattr(arena, "facts", None)
+    if not isinstance(facts, ArenaFacts):
+        example = 'facts = ArenaFacts(title="my work", metrics={"loss": "min"})'
+        raise UsageError(f"arena {reference!r} must have facts, as in: {example}; got {facts!r}")
+    for method in ("build_model", "loss", "scores"):
+        if not _has(arena, method):
+            raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.base.Arena")
+    if not facts.metrics:
+        raise UsageError(f'arena {reference!r}: its facts must name at least one metric, as metrics={{"loss": "min"}}')
+    return facts
+
+
+def _arguments(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(method).parameters.values())
+
+
+def _all_options(arguments: list[inspect.Parameter], given: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+    """The given options of a method with these arguments, and the defaults of the others."""
+    options: dict[str, Any] = {}
+    takes_any = False
+    for argument in arguments:
+        if argument.kind is inspect.Parameter.VAR_KEYWORD:
+            takes_any = True
+        elif argument.kind is not inspect.Parameter.VAR_POSITIONAL:
+            options[argument.name] = argument.default
+    for key in given:
+        if key not in options and not takes_any:
+            raise Wrong((*path, key), unknown("option", key, options))
+    options.update(given)
+    for key, value in options.items():
+        if value is inspect.Parameter.empty:
+            raise Wrong((*path, key), "is missing")
+        if not is_json(value):
+            raise Wrong((*path, key), f"must be a finite plain value, got {value!r}")
+    return json.loads(json.dumps(options))  # type: ignore[no-any-return]

@@ -1,0 +1,82 @@
+"""Arenas and optimizers by the names that a command or a call gives: a suite's, fairbench's or a user's own."""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TypeVar
+
+from fairbench.arenas.registry import ARENAS, known_arenas
+from fairbench.common.coercion import Wrong
+from fairbench.common.errors import UsageError, unknown
+from fairbench.common.imports import module_and_name
+from fairbench.optimizers.registry import known_optimizers
+from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan
+from fairbench.suites.arena_tables import arena_plan
+from fairbench.suites.schema import ArenaPlan
+
+PlanT = TypeVar("PlanT")
+OWN_FORM = "path/to/file.py:Class or module:Class"
+
+
+def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[str, ArenaPlan]:
+    """Arenas of a suite by their names; users' arenas have the defaults of their classes.
+
+    Raises:
+        UsageError: a name is unknown, or two arenas have the same.
+    """
+    registered = known_arenas().keys() - ARENAS.keys()
+    remark = "these are the suite's, "
+    return _named("arena", names, known, _user_arena, remark=remark, registered=registered)
+
+
+def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
+    """Optimizers by their names in a suite or in fairbench, as `module:Class`, `file.py:Class` or `program:Name`.
+
+    Raises:
+        UsageError: a name is unknown, or two optimizers have the same.
+    """
+    by_name = {name: OptimizerPlan() for name in known_optimizers()}
+    by_name.update(known)
+    return _named("optimizer", names, by_name, _user_optimizer)
+
+
+def _named(
+    kind: str,
+    words: Iterable[str],
+    known: Mapping[str, PlanT],
+    of_user: Callable[[str, str], PlanT],
+    remark: str = "",
+    registered: Container[str] = (),
+) -> dict[str, PlanT]:
+    """The plans that words name: those known by them, or a user's, made of its name and its class."""
+    plans: dict[str, PlanT] = {}
+    for word in words:
+        name = word
+        if word not in known and ":" in word:
+            _, name = module_and_name(word, kind)
+        if name in plans:
+            raise UsageError(f"two {kind}s are called {name!r}; rename one in a suite file")
+        if word in known:
+            plans[name] = known[word]
+        elif ":" in word or word in registered:
+            plans[name] = of_user(name, word)
+        elif word.endswith(".py"):
+            raise UsageError(f"{kind} {word!r} names a file; name its class too, as {word}:My{kind.title()}")
+        else:
+            raise UsageError(f"{unknown(kind, word, known)}; {remark}your own is given as {OWN_FORM}")
+    return plans
+
+
+def _user_optimizer(name: str, factory: str) -> OptimizerPlan:
+    if factory == f"{BY_PROGRAM}:{name}":
+        return OptimizerPlan(BY_PROGRAM)
+    return OptimizerPlan(factory)
+
+
+def _user_arena(name: str, task: str) -> ArenaPlan:
+    try:
+        return arena_plan(name, {"task": task})
+    except Wrong as wrong:
+        key = ".".join(wrong.path[2:])
+        remedy = ""
+        if key not in ("", "task"):
+            remedy = f"; define it in the arena's defaults or in a suite file's [arenas.{name}]"
+        raise UsageError(f"--arenas {task}: {key}: {wrong.reason}{remedy}") from None
