@@ -118,19 +118,19 @@ class Search:
 
     def _neighbors(self, setting: Setting, most: int) -> list[Setting]:
         """The settings that differ in one hyperparameter by at most this number of places, on each side."""
-        near: dict[Setting, None] = {}  # in this order, each once
+        near = []
         for places in range(-most, most + 1):
             lr = self.rate(self.index(setting.lr) + places)
-            near[setting.with_value("lr", lr)] = None
+            near.append(setting.with_value("lr", lr))
             for name, value in setting.extra:
                 values = self.values[name]
                 if are_numbers(values):
                     values = sorted(values)
                 position = values.index(value) + places
                 if 0 <= position < len(values):
-                    near[setting.with_value(name, values[position])] = None
-        near.pop(setting, None)
-        return list(near)
+                    near.append(setting.with_value(name, values[position]))
+        distinct = dict.fromkeys(near)
+        return [neighbor for neighbor in distinct if neighbor != setting]
 
     @property
     def values(self) -> dict[str, list[Any]]:
@@ -179,7 +179,8 @@ class Search:
         """The next rate beyond the end nearer to the best; of equally near ends the one with the better score."""
         best_at: dict[float, Score] = {}
         for setting, score in scores.items():
-            best_at[setting.lr] = min(score, best_at.get(setting.lr, score))
+            best_so_far = best_at.get(setting.lr, score)
+            best_at[setting.lr] = min(best_so_far, score)
         lowest = min(best_at)
         highest = max(best_at)
         best = self.index(ranked(scores)[0].lr)
