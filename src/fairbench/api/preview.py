@@ -22,7 +22,8 @@ from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.report.table import Table, names_of
 from fairbench.runner.devices import places_on
-from fairbench.runner.executors.local import PausedTrial, ProcessExecutor
+from fairbench.runner.executors.executor import PausedTrial
+from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import preload
 from fairbench.study.measured import time_limits

@@ -162,7 +162,6 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     add("--checkpoint-every", type=seconds, metavar="S", help=checkpoints)
     add("--fail-fast", action="store_true", help="stop at the first failed trial; the same command continues later")
     add("--timing", action="store_true", help="at the end, time the steps of all optimizers, interleaved")
-    add("--tensorboard", action="store_true", help="write event files into DIR/tensorboard during the run")
     add("--offline", action="store_true", help="never use the network")
     mixed = "run even if machine or versions differ from those of earlier records"
     add("--allow-mixed", action="store_true", help=mixed)

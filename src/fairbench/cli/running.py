@@ -17,7 +17,6 @@ from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig, check_prepared, configs_of
 from fairbench.runner.devices import RunOptions, device_kind, gpus_here, places_on
-from fairbench.study.folder import TENSORBOARD
 from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -92,15 +91,13 @@ def run(options: argparse.Namespace) -> fb.Page:
 
     from fairbench.common.console import Terminal
     from fairbench.runner.progress.live import LiveProgress
-    from fairbench.runner.progress.tensorboard import TensorBoard
     from fairbench.runner.run_study import run_study
 
     console = Terminal(quiet=options.quiet)
     if device:
         console.print(device, style="dim", highlight=False)
-    boards = [TensorBoard(target.directory / TENSORBOARD, target.suite.sweep.extra)] if options.tensorboard else []
-    observers = [LiveProgress(console, verbose=options.verbose), *boards]
-    run_study(target, replace(run_options, places=places), observers)
+    progress = LiveProgress(console, verbose=options.verbose)
+    run_study(target, replace(run_options, places=places), [progress])
     page = fb.open(target.directory).report()
     page.document.brief = options.quiet
     return page

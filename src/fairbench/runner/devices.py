@@ -38,6 +38,11 @@ class RunOptions:
     fail_fast: bool = False
     ray: str | None = None
 
+    @property
+    def executor(self) -> str:
+        """The name of the executor that runs the trials, see `executors/registry.py`."""
+        return "processes" if self.ray is None else "ray"
+
 
 def gpus_here() -> int:
     """The number of GPUs that torch finds; the process that counts them can still be forked."""
@@ -50,8 +55,11 @@ def gpus_here() -> int:
 
 def device_kind(device: str, history: History) -> str:
     """The kind of device for "auto": that of the study so far, otherwise "cuda" if there is a GPU."""
-    study = history.study.device if history.plans else ""
-    return (study or ("cuda" if gpus_here() else "cpu")) if device == "auto" else device
+    if device != "auto":
+        return device
+    if history.plans and history.study.device:
+        return history.study.device
+    return "cuda" if gpus_here() else "cpu"
 
 
 def places_on(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[Place]:
@@ -60,14 +68,20 @@ def places_on(device: str, workers: int | None, data_root: str, gpus: Sequence[i
     Without `workers` there is one on each core of the CPU, or one on a GPU. `gpus` are numbers if the device has none.
     """
     kind, _, number = device.partition(":")
-    if kind not in ("cpu", "cuda") or (number and (kind == "cpu" or not number.isdecimal())):
+    is_known = kind in ("cpu", "cuda")
+    if number:
+        is_known = kind == "cuda" and number.isdecimal()
+    if not is_known:
         raise UsageError(f"device must be 'auto', 'cpu', 'cuda' or a GPU as 'cuda:1'; got {device!r}")
-    count = workers if workers is not None else cores() if kind == "cpu" else 1
+    count = workers
+    if count is None:
+        count = cores() if kind == "cpu" else 1
     if count < 1:
         raise UsageError(f"--workers must be at least 1, got {count}")
     if kind == "cpu":
         return [Place("cpu", data_root, alone=count <= cores())] * count
-    return [Place(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in gpus or [int(number or 0)]] * count
+    numbers = gpus or [int(number or 0)]
+    return [Place(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in numbers] * count
 
 
 def places_of_trials(suite: Suite, given: Sequence[Place], elsewhere: bool = False) -> list[Place]:
@@ -75,20 +89,35 @@ def places_of_trials(suite: Suite, given: Sequence[Place], elsewhere: bool = Fal
 
     One is given for each core, or for each trial at a time on each GPU. If `elsewhere`, a cluster has the GPUs.
     """
-    asked = {name: cores_and_gpus(suite.task(name), plan.model) for name, plan in suite.arenas.items()}
-    largest = max(asked, key=lambda name: asked[name][1])
-    cores_each, gpus_each = max(x for x, _ in asked.values()), asked[largest][1]
-    if given[0].kind == "cpu":
-        if gpus_each:
-            raise UsageError(f"arenas.{largest}.gpus is {gpus_each}, and the device is the CPU; give --device cuda")
-        return [replace(given[0], cores=cores_each)] * max(len(given) // cores_each, 1)
-    numbers = [*dict.fromkeys(place.device.partition(":")[2] for place in given)]
-    gpus_each = max(gpus_each, 1)
+    cores_asked = {}
+    gpus_asked = {}
+    for name, plan in suite.arenas.items():
+        cores_asked[name], gpus_asked[name] = cores_and_gpus(suite.task(name), plan.model)
+    cores_each = max(cores_asked.values())
+    largest = max(gpus_asked, key=lambda name: gpus_asked[name])
+    first = given[0]
+    if first.kind == "cpu":
+        if gpus_asked[largest]:
+            asked = f"arenas.{largest}.gpus is {gpus_asked[largest]}"
+            raise UsageError(f"{asked}, and the device is the CPU; give --device cuda")
+        count = max(len(given) // cores_each, 1)
+        return [replace(first, cores=cores_each)] * count
+    gpus_each = max(gpus_asked[largest], 1)
+    numbers = _numbers_of_gpus(given)
     if elsewhere:
         numbers = [str(number) for number in range(gpus_each)]
     if len(numbers) < gpus_each:
         found = f"arenas.{largest}.gpus is {gpus_each}, and the study has {len(numbers)}"
         raise UsageError(f"{found}: name more, as --gpus all, or lower the number")
-    groups = [numbers[i : i + gpus_each] for i in range(0, len(numbers) - gpus_each + 1, gpus_each)]
-    chosen = [replace(given[0], device=f"cuda:{x[0]}", gpus=",".join(x), cores=cores_each) for x in groups]
-    return chosen * list(given).count(given[0])
+    places = []
+    for start in range(0, len(numbers) - gpus_each + 1, gpus_each):
+        group = numbers[start : start + gpus_each]
+        places.append(replace(first, device=f"cuda:{group[0]}", gpus=",".join(group), cores=cores_each))
+    trials_on_each = list(given).count(first)
+    return places * trials_on_each
+
+
+def _numbers_of_gpus(places: Sequence[Place]) -> list[str]:
+    """The numbers of the GPUs of places, each once."""
+    numbers = [place.device.partition(":")[2] for place in places]
+    return list(dict.fromkeys(numbers))

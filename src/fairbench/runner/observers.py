@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partialmethod
 
 from fairbench.study.record import WholeRecord
 from fairbench.study.schedule import Outlook
@@ -24,9 +23,6 @@ class Observer:
 
     def planned(self, outlook: Outlook) -> None:
         """The progress of the study has changed."""
-
-    def recorded(self, spec: TrialSpec, read: Callable[[], WholeRecord | None]) -> None:
-        """A trial has a record already; `read` reads it."""
 
     def started(self, spec: TrialSpec, label: str) -> None:
         """A trial starts or resumes; `label` names it in messages."""
@@ -50,13 +46,33 @@ class Observers(Observer):
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
-    def _notify(self, event: str, *arguments: object) -> None:
+    def say(self, text: str) -> None:
         for observer in self._observers:
-            getattr(observer, event)(*arguments)
+            observer.say(text)
 
+    def planned(self, outlook: Outlook) -> None:
+        for observer in self._observers:
+            observer.planned(outlook)
 
-for _event in [name for name in vars(Observer) if not name.startswith("_")]:
-    setattr(Observers, _event, partialmethod(Observers._notify, _event))
+    def started(self, spec: TrialSpec, label: str) -> None:
+        for observer in self._observers:
+            observer.started(spec, label)
+
+    def running(self, spec: TrialSpec, step: int, loss: float) -> None:
+        for observer in self._observers:
+            observer.running(spec, step, loss)
+
+    def paused(self, spec: TrialSpec) -> None:
+        for observer in self._observers:
+            observer.paused(spec)
+
+    def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
+        for observer in self._observers:
+            observer.ended(spec, record)
+
+    def beat(self) -> None:
+        for observer in self._observers:
+            observer.beat()
 
 
 @dataclass
@@ -75,8 +91,9 @@ class RunningTrial:
         """Seconds that remain at the pace so far; None while that is unknown."""
         if not self.step:
             return None
-        pace = (self.updated - self.started) / self.step
-        return max(pace * (self.steps - self.step) - (now - self.updated), 0.0)
+        seconds_of_step = (self.updated - self.started) / self.step
+        left_at_update = seconds_of_step * (self.steps - self.step)
+        return max(left_at_update - (now - self.updated), 0.0)
 
 
 class Follower(Observer):
@@ -88,12 +105,14 @@ class Follower(Observer):
 
     def started(self, spec: TrialSpec, label: str) -> None:
         now = self.clock()
-        self.trials[spec.id] = RunningTrial(label, spec.training.steps, now, now)
+        self.trials[spec.id] = RunningTrial(label=label, steps=spec.training.steps, started=now, updated=now)
         self.changed()
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         trial = self.trials[spec.id]
-        trial.step, trial.loss, trial.updated = step, loss, self.clock()
+        trial.step = step
+        trial.loss = loss
+        trial.updated = self.clock()
         self.changed()
 
     def paused(self, spec: TrialSpec) -> None:

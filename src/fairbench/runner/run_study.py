@@ -1,12 +1,10 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
-import os
-import secrets
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
@@ -18,7 +16,9 @@ from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
 from fairbench.runner.devices import RunOptions, places_of_trials
-from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
+from fairbench.runner.executors.executor import CALL_LIMIT, Executor
+from fairbench.runner.executors.local import ProcessExecutor
+from fairbench.runner.executors.registry import make_executor
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.trial_loop import TrialLoop
@@ -30,17 +30,8 @@ from fairbench.study.target import Target
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
-if TYPE_CHECKING:
-    from fairbench.runner.trial_loop import Executor
-
 PRELOAD = ("fairbench.runner.trainings.own", "fairbench.runner.trainings.program")
 """The modules that processes of trials load, with all that they import."""
-
-PRIVATE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
-"""Variables with which Ray's own cluster of a study admits no other machine and, from Ray 2.52 on, no other user.
-
-With the first one, also on Linux, this machine is 127.0.0.1, and the cluster listens there alone.
-"""
 
 
 def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]) -> None:
@@ -55,7 +46,8 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
     """
     suite = target.suite
     directory = target.directory
-    options = replace(options, places=places_of_trials(suite, options.places, options.ray is not None))
+    places = places_of_trials(suite, options.places, elsewhere=options.ray is not None)
+    options = replace(options, places=places)
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
@@ -65,15 +57,15 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         for each in every:
             running.enter_context(each)
         claims = running.enter_context(open_claims(store, heartbeat, observer.say))
-        executor = _executor(suite, options, store, observer)
-        running.enter_context(executor)
+        executor = running.enter_context(_executor(suite, options, store, observer))
 
         def call(*function_and_arguments: Any) -> Any:
             observer.beat()
             return executor.call(*function_and_arguments)
 
-        preflight = run_preflight(suite, options.places[0], call, observer.say)
-        check_gpu_memory(preflight, max(Counter(place.device for place in options.places).values()))
+        preflight = run_preflight(suite, places[0], call, observer.say)
+        trials_on_device = Counter(place.device for place in places)
+        check_gpu_memory(preflight, max(trials_on_device.values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
         restart_notice = preflight.restart_notice()
         for message in damaged_statuses(directory):
@@ -86,19 +78,15 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
     store.clear()
 
 
-def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> "Executor":
-    modules = preload(suite)
-    every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
-    kept = [replace(x, checkpoints=str(store.checkpoints), checkpoint_every=every) for x in options.places]
-    options = replace(options, places=kept)
+def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
+    """The executor that the options name, with places that have checkpoints in the store."""
+    every = options.checkpoint_every
+    if every is None:
+        every = suite.checkpoint_every
+    folder = str(store.checkpoints)
+    places = [replace(place, checkpoints=folder, checkpoint_every=every) for place in options.places]
     call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
-    if options.ray is None:
-        return ProcessExecutor(options.places, observer.running, modules, call_limit)
-    if options.ray == "local":
-        os.environ |= PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}  # Ray reads them when it is imported
-    from fairbench.runner.executors.ray.executor import RayExecutor
-
-    return RayExecutor(options, observer, modules, call_limit)
+    return make_executor(options.executor, replace(options, places=places), observer, preload(suite), call_limit)
 
 
 def plan_study(
@@ -126,9 +114,16 @@ def plan_study(
 def preload(suite: Suite) -> list[str]:
     """The modules that the trials of a suite need, except user-defined ones, which each process loads itself."""
     modules = known_modules(suite.optimizers)
-    for task in map(suite.task, suite.arenas):
-        modules |= {ARENAS[task].factory.partition(":")[0]} if task in ARENAS else arena_libraries(load_arena(task))
+    for name in suite.arenas:
+        modules |= _modules_of(suite.task(name))
     return [*PRELOAD, *sorted(modules)]
+
+
+def _modules_of(task: str) -> set[str]:
+    if task not in ARENAS:
+        return arena_libraries(load_arena(task))
+    module, _, _ = ARENAS[task].factory.partition(":")
+    return {module}
 
 
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
@@ -137,27 +132,37 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
     Returns what is different from the plan before, and from the environment of other trials; otherwise an empty text.
     """
     with claims.holding("plan", heartbeat.beat):
-        others, final_trials = heartbeat.other_drivers(), store.final_trials()
+        others = heartbeat.other_drivers()
+        final_trials = store.final_trials()
         before = read_history(store.directory)
         history = declare(loop.study, store.directory, final_trials, names(others), EXPIRY)
-        warning = "" if loop.complete else _environment_warning(loop, others, allow_mixed)
+        warnings = [_plan_warning(before, loop)]
+        if not loop.complete:
+            warnings.append(_environment_warning(loop, others, allow_mixed))
         write_history(store.directory, history)
         heartbeat.announce(loop.study.environment)
-    differing = changes(promise(before.study), promise(loop.study)) if before.plans else []
-    kept = "trials that this changes run again; their earlier records are kept"
-    changed = f"the plan was changed: {some([str(x) for x in differing], '; ')}; {kept}" if differing else ""
-    return "\n".join(filter(None, (changed, warning)))
+    return "\n".join(warning for warning in warnings if warning)
+
+
+def _plan_warning(before: History, loop: TrialLoop) -> str:
+    """What the study changes of the plan before; empty if nothing, or if there was none."""
+    if not before.plans:
+        return ""
+    differing = changes(promise(before.study), promise(loop.study))
+    if not differing:
+        return ""
+    listed = some([str(change) for change in differing], "; ")
+    return f"the plan was changed: {listed}; trials that this changes run again; their earlier records are kept"
 
 
 def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_mixed: bool) -> str:
     """How the environment here differs from that of finished trials and of other drivers; empty if it does not."""
-    environments = [
-        *(x.environment for x in loop.records.successful() if x.environment),
-        *(x.environment for x in others),
-    ]
-    if not (differing := environment_differences(environments, loop.study.environment)):
+    differing = environment_differences(_environments(loop, others), loop.study.environment)
+    if not differing:
         return ""
-    finished = f"the finished ones{f' and those of {names(others)}' if others else ''}"
+    finished = "the finished ones"
+    if others:
+        finished += f" and those of {names(others)}"
     if not allow_mixed:
         raise UsageError(
             f"the remaining trials would run in a different environment from {finished}:\n{differing}\n"
@@ -165,3 +170,13 @@ def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_
         )
     warning = f"warning: the following trials run in a different environment from {finished}"
     return f"{warning}; the report will say so\n{differing}"
+
+
+def _environments(loop: TrialLoop, others: Sequence[DriverStatus]) -> Iterator[Any]:
+    """The environments of the finished trials, then those of the other drivers."""
+    for record in loop.records.successful():
+        if record.environment:
+            yield record.environment
+    for status in others:
+        if status.environment:
+            yield status.environment

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,7 +13,7 @@ from fairbench.common.files import Stamp
 from fairbench.common.formatting import plural
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
-from fairbench.runner.executors.local import Ended, PausedTrial, ProcessExecutor
+from fairbench.runner.executors.executor import Ended, Executor, PausedTrial
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
 from fairbench.study.plan import ResolvedSuite
@@ -22,11 +21,6 @@ from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
-
-if TYPE_CHECKING:
-    from fairbench.runner.executors.ray.executor import RayExecutor
-
-    Executor = ProcessExecutor | RayExecutor
 
 COLLECT_SECONDS = 2.0
 """Longest wait for the end of trials between two heartbeats."""
@@ -39,35 +33,48 @@ class KnownRecords:
     """
 
     def __init__(self, study: ResolvedSuite, store: Store, observer: Observer) -> None:
-        self._store, self._observer, self._metrics = store, observer, study.suite.metrics
+        self._store = store
+        self._observer = observer
+        self._metrics = study.suite.metrics
         self._known: dict[str, Record | None] = {}
         self._earlier_failures: dict[str, Stamp] = {}
 
     def __call__(self, spec: TrialSpec) -> Record | None:
         """The record of a trial, read once; None if the trial has to run."""
         if spec.id not in self._known:
-            stamp, record = self._store.stamp(spec.id), self.new(spec)
-            if record and record.status == "failed" and not record.is_damaged:
-                self._earlier_failures[spec.id], record = stamp, None
-            elif record and record.status != "failed":
-                self._observer.recorded(spec, partial(self.whole, spec))
-            self._known[spec.id] = record
+            self._known[spec.id] = self._first_read(spec)
         return self._known[spec.id]
+
+    def _first_read(self, spec: TrialSpec) -> Record | None:
+        stamp = self._store.stamp(spec.id)
+        record = self.new(spec)
+        if record and record.status == "failed" and not record.is_damaged:
+            self._earlier_failures[spec.id] = stamp
+            return None
+        return record
 
     def new(self, spec: TrialSpec) -> Record | None:
         """The record on disk, unless it is the failure of an earlier run; says so if it is damaged."""
-        stamp, record = self._store.stamp(spec.id), self._store.read(spec, Record, self._metrics[spec.arena.name])
+        stamp = self._store.stamp(spec.id)
+        record = self._store.read(spec, Record, self._metrics[spec.arena.name])
         if record and record.error and record.is_damaged:
             self._observer.say(record.error.message)
-        return None if self._earlier_failures.get(spec.id) == stamp else record
+        if self._earlier_failures.get(spec.id) == stamp:
+            return None
+        return record
 
     def whole(self, spec: TrialSpec) -> WholeRecord | None:
+        """The record on disk with its long parts."""
         return self._store.read(spec, WholeRecord, self._metrics[spec.arena.name])
 
     def add(self, record: Record) -> None:
-        self._known[record.id] = replace(record, details=None) if isinstance(record, WholeRecord) else record
+        """Keep a record without its long parts, which planning does not read."""
+        if isinstance(record, WholeRecord):
+            record = replace(record, details=None)
+        self._known[record.id] = record
 
     def successful(self) -> list[Record]:
+        """The known records of trials that did not fail."""
         return [record for record in self._known.values() if record and record.status != "failed"]
 
 
@@ -81,7 +88,8 @@ class TrialLoop:
         self, study: ResolvedSuite, store: Store, observer: Observer, timing: bool = False, fail_fast: bool = False
     ) -> None:
         self.study = study
-        self._store, self._observer = store, observer
+        self._store = store
+        self._observer = observer
         self.records = KnownRecords(study, store, observer)
         self._running: dict[str, TrialSpec] = {}
         self._elsewhere: dict[str, TrialSpec] = {}  # trials that this driver could not claim
@@ -89,25 +97,24 @@ class TrialLoop:
         self._last_look = float("-inf")
         self._collected: list[Ended] = []
         self._is_waiting = False
-        self._fail_fast, self._failed = fail_fast, ""
+        self._fail_fast = fail_fast
+        self._failed = ""  # label of the first failed trial
         self._plan = plan_digest(study)
         self._schedule = Schedule(study, self.records, timing, partial(seeds_needed, study, self.records))
 
     @property
     def complete(self) -> bool:
+        """Whether no training step is left."""
         return not any(self._schedule.outlook().steps_left.values())
 
     def run(
-        self, claims: Claims, executor: "Executor", limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
+        self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
     ) -> None:
         """Run trials; each record is on disk before the next trial is planned, also if a user or a signal stops it."""
         try:
             while True:
                 self._observer.planned(self._schedule.outlook())
-                while executor.has_free_slot() and (spec := self._claim(claims)):
-                    self._running[spec.id] = spec
-                    self._observer.started(spec, self._label(spec))
-                    executor.submit(spec, limits[spec.arena.name], resumes(spec))
+                self._start(claims, executor, limits, resumes)
                 if not self._running and not self._elsewhere:
                     return
                 self._wait(executor)
@@ -120,30 +127,53 @@ class TrialLoop:
             self._pause(executor)
             raise
 
+    def _start(
+        self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
+    ) -> None:
+        """Start trials while the executor has a free slot and this driver can claim one."""
+        while executor.has_free_slot():
+            spec = self._claim(claims)
+            if spec is None:
+                return
+            self._running[spec.id] = spec
+            self._observer.started(spec, self._label(spec))
+            executor.submit(spec, limits[spec.arena.name], resumes(spec))
+
     def _label(self, spec: TrialSpec) -> str:
         return spec.label(self.study.suite.sweep.extra)
 
     def _claim(self, claims: Claims) -> TrialSpec | None:
         """A trial to run, which this driver has claimed and which still has no record; None if there is none now."""
-        while spec := self._schedule.next() or self._next_elsewhere():
+        while spec := self._next():
             # One driver runs all timing trials, so that they never overlap.
-            if not claims.take("timing" if spec.stage == "timing" else spec.id):
+            claim = "timing" if spec.stage == "timing" else spec.id
+            if not claims.take(claim):
                 self._elsewhere[spec.id] = spec
                 continue
             self._elsewhere.pop(spec.id, None)
-            if not (record := self.records.new(spec)):
+            record = self.records.new(spec)
+            if record is None:
                 return spec
             self._end(claims, spec, record)
         return None
 
+    def _next(self) -> TrialSpec | None:
+        spec = self._schedule.next()
+        if spec is None:
+            spec = self._next_elsewhere()
+        return spec
+
     def _next_elsewhere(self) -> TrialSpec | None:
         """A trial to claim again, since its driver may have died; None until the next look is due."""
-        if not self._due and time.monotonic() - self._last_look >= max(LOOK, LOOK_EACH * len(self._elsewhere)):
+        if not self._due:
+            pause = max(LOOK, LOOK_EACH * len(self._elsewhere))
+            if time.monotonic() - self._last_look < pause:
+                return None
             self._last_look = time.monotonic()
             self._due = list(self._elsewhere.values())
         return self._due.pop() if self._due else None
 
-    def _wait(self, executor: "Executor") -> None:
+    def _wait(self, executor: Executor) -> None:
         """Wait until trials end, at most COLLECT_SECONDS; observers run before the records are written."""
         if self._running:
             self._is_waiting = False
@@ -156,22 +186,28 @@ class TrialLoop:
         self._observer.beat()
 
     def _keep(self, claims: Claims) -> None:
+        """Write the records of the collected trials, and give up the claims on paused ones."""
         while self._collected:
-            record = self._collected[0]
-            spec = self._running[record.id]
-            if isinstance(record, PausedTrial):
+            ended = self._collected[0]
+            spec = self._running[ended.id]
+            if isinstance(ended, PausedTrial):
                 self._elsewhere[spec.id] = spec
                 if spec.stage != "timing":
                     claims.release(spec.id)
                 self._observer.paused(spec)
             else:
-                if not self._write(spec, record):
-                    record = self.records.whole(spec) or record
-                self._end(claims, spec, record)
-                self._observer.ended(spec, record)
-                self._failed = self._failed or (self._label(spec) if record.status == "failed" else "")
+                self._keep_record(claims, spec, ended)
             self._collected.pop(0)
             del self._running[spec.id]
+
+    def _keep_record(self, claims: Claims, spec: TrialSpec, record: WholeRecord) -> None:
+        is_first = self._write(spec, record)
+        if not is_first:
+            record = self.records.whole(spec) or record
+        self._end(claims, spec, record)
+        self._observer.ended(spec, record)
+        if record.status == "failed" and not self._failed:
+            self._failed = self._label(spec)
 
     def _write(self, spec: TrialSpec, record: WholeRecord) -> bool:
         """Write a record with the plan in force and the time, which show later whether the history is the true one."""
@@ -185,18 +221,20 @@ class TrialLoop:
         self.records.add(record)
         self._schedule.ended(spec)
 
-    def _pause(self, executor: "Executor") -> None:
+    def _pause(self, executor: Executor) -> None:
         """Pause running trials and write the records of ended ones; claims are released by their `with` block."""
         self._collected += executor.pause()
-        for record in self._collected:
-            spec = self._running[record.id]
-            if isinstance(record, WholeRecord):
-                self._write(spec, record)
-            elif record.unsaved:
-                self._observer.say(f"{self._label(spec)} could not be saved: {record.unsaved}")
-        if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):
+        for ended in self._collected:
+            spec = self._running[ended.id]
+            if isinstance(ended, WholeRecord):
+                self._write(spec, ended)
+            elif ended.unsaved:
+                self._observer.say(f"{self._label(spec)} could not be saved: {ended.unsaved}")
+        saved = sum(self._store.checkpoint(trial).exists() for trial in self._running)
+        if saved:
             self._observer.say(f"{plural(saved, 'running trial')} stopped with a checkpoint")
-        if begun := sum(self._store.program_folder(trial).exists() for trial in self._running):
+        begun = sum(self._store.program_folder(trial).exists() for trial in self._running)
+        if begun:
             self._observer.say(
                 f"{plural(begun, 'program')} stopped; one with a checkpoint of its own continues from it"
             )

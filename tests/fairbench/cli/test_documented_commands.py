@@ -80,7 +80,6 @@ FOLLOWED = {
     r"run .*--ray": (run_options, "start a cluster, or need one; test_ray.py does"),
     r"run smoke": (run_options, "is nearly the smaller suite"),
     r"run --program": (run_options, "starts torch for each trial; test_programs.py runs such a study"),
-    r"run --tensorboard": (run_options, "is one more option; test_tensorboard.py runs it"),
     r"plan --freeze": (run_options, "comes before the first trial; test_main.py does it"),
     r"slurm": (run_options, "wants the paper's data; test_slurm.py runs it"),
     r"check (MyRule-slow|attempt_1)": (lambda options: options, "take as long as the first check"),

@@ -85,11 +85,11 @@ def passed(folder, text, **environment):
 
 def test_options_of_run_are_passed_on_unchanged(folder, capsys):
     words = ["--optimizers", "AdamW,PsiLogic", "--set", "AdamW.weight_decay=0.1", "--set", "PsiLogic.weight_decay=0.2"]
-    text = script(capsys, "tiny.toml", *words, "--output-dir", 'out put "ö"', "--trial-timeout", "60", "--tensorboard")
+    text = script(capsys, "tiny.toml", *words, "--output-dir", 'out put "ö"', "--trial-timeout", "60", "--timing")
     assert passed(folder, text, SLURM_CPUS_PER_TASK="3") == [
         str(folder), "-m", "fairbench", "run", "--workers", "3", "--suite=tiny.toml",
         "--optimizers=AdamW,PsiLogic", "--set=AdamW.weight_decay=0.1", "--set=PsiLogic.weight_decay=0.2",
-        '--output-dir=out put "ö"', "--device=cpu", "--trial-timeout=60.0", "--tensorboard", "--offline",
+        '--output-dir=out put "ö"', "--device=cpu", "--trial-timeout=60.0", "--timing", "--offline",
     ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
-from fairbench.runner.executors.local import PausedTrial
+from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.run_study import admit
 from fairbench.runner.trial_loop import TrialLoop

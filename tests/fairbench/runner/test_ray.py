@@ -18,7 +18,7 @@ from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.local import PausedTrial
+from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.run_study import PRELOAD
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import plain_values
@@ -171,15 +171,14 @@ import json
 from pathlib import Path
 from unittest.mock import Mock
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.run_study import _executor
+from fairbench.runner.executors.registry import make_executor
+from fairbench.runner.run_study import PRELOAD
 from fairbench.study.record import plain_values
-from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 
-options = RunOptions([Place()], allow_mixed=True, ray="local")
-with _executor(load_suite("tiny.toml"), options, Store(Path("private")), Mock()) as executor:
+options = RunOptions([Place(checkpoints="private")], allow_mixed=True, ray="local")
+with make_executor(options.executor, options, Mock(), PRELOAD, limit=600.0) as executor:
     import psutil, ray
     from ray._raylet import AuthenticationMode, get_authentication_mode
 

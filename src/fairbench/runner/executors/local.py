@@ -8,17 +8,20 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from fairbench.common.errors import CallFailed, UsageError
 from fairbench.common.processes import cores
+from fairbench.runner.devices import RunOptions
+from fairbench.runner.executors.executor import CALL_LIMIT, PAUSE_LIMIT, Ended, PausedTrial
 from fairbench.runner.executors.worker_handle import GRACE, Process
+from fairbench.runner.observers import Observer
 from fairbench.runner.trainings import run_trial
 from fairbench.study.record import WholeRecord, failed
 from fairbench.study.trial_spec import TrialSpec
@@ -26,22 +29,14 @@ from fairbench.training.place import Place
 
 ReportProgress = Callable[[TrialSpec, int, float], None]
 """Called with the progress of a running trial: steps done, training loss."""
-CALL_LIMIT = 600.0
-"""Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
-PAUSE_LIMIT = 120.0
-"""Seconds that paused trials have to complete their current step and write a checkpoint."""
 
 
-@dataclass(frozen=True)
-class PausedTrial:
-    """A trial that will be resumed; `unsaved` says why it has no new checkpoint."""
+class _Running(NamedTuple):
+    """A trial that runs: the place that it occupies, and its process."""
 
-    id: str
-    unsaved: str = ""
-
-
-Ended = WholeRecord | PausedTrial
-"""What is left of a trial that runs no longer."""
+    spec: TrialSpec
+    place: Place
+    process: Process
 
 
 class ProcessExecutor:
@@ -57,9 +52,12 @@ class ProcessExecutor:
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
     ) -> None:
-        self._places, self._free = places, list(reversed(places))
-        self._report, self._preload, self._call_limit = report, preload, call_limit
-        self._running: dict[str, tuple[TrialSpec, Place, Process]] = {}
+        self._places = places
+        self._free = list(reversed(places))
+        self._report = report
+        self._preload = preload
+        self._call_limit = call_limit
+        self._running: dict[str, _Running] = {}
         self._processes: list[Process] = []
         self._started = 0
 
@@ -88,7 +86,12 @@ class ProcessExecutor:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a module's function, called in a separate process where trials run."""
         process = self.process(_call, (function, *arguments), self._call_limit)
-        names = [str(getattr(x, "name", x)) for x in arguments if isinstance(x, str) or hasattr(x, "name")]
+        names = []
+        for argument in arguments:
+            if isinstance(argument, str):
+                names.append(argument)
+            elif hasattr(argument, "name"):
+                names.append(str(argument.name))
         return _result(process, process.limit, f"{function.__name__} of {', '.join(names)}")
 
     def has_free_slot(self) -> bool:
@@ -97,19 +100,27 @@ class ProcessExecutor:
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
-        slot = self._free.pop()
-        place = replace(self._places[0], alone=True) if spec.stage == "timing" else slot
-        place = place if resumes else replace(place, checkpoints="")
-        self._running[spec.id] = spec, slot, self.process(run_trial, (spec, place), limit)
+        occupied = self._free.pop()
+        place = occupied
+        if spec.stage == "timing":
+            place = replace(self._places[0], alone=True)
+        if not resumes:
+            place = replace(place, checkpoints="")
+        process = self.process(run_trial, (spec, place), limit)
+        self._running[spec.id] = _Running(spec, occupied, process)
 
     def collect(self, patience: float = inf) -> list[Ended]:
         """The trials that have ended or paused, after waiting at most `patience` seconds."""
         records: list[Ended] = []
         until = time.monotonic() + patience
-        while not records and self._running and (now := time.monotonic()) < until:
+        while not records and self._running:
+            now = time.monotonic()
+            if now >= until:
+                break
             running = list(self._running.values())
-            next_deadline = min(process.deadline for _, _, process in running)
-            ready = wait([process.pipe for _, _, process in running], max(min(next_deadline, until) - now, 0.0))
+            pipes = [trial.process.pipe for trial in running]
+            next_deadline = min(trial.process.deadline for trial in running)
+            ready = wait(pipes, max(min(next_deadline, until) - now, 0.0))
             for spec, _, process in running:
                 if process.pipe in ready:
                     records += self._receive(spec, process)
@@ -119,9 +130,9 @@ class ProcessExecutor:
 
     def pause(self) -> list[Ended]:
         """Stop every trial with a checkpoint; a trial may end before."""
+        for trial in self._running.values():
+            trial.process.pause()
         records: list[Ended] = []
-        for _, _, process in self._running.values():
-            process.pause()
         until = time.monotonic() + PAUSE_LIMIT
         while self._running and time.monotonic() < until:
             records += self.collect(until - time.monotonic())
@@ -147,17 +158,24 @@ class ProcessExecutor:
             record = failed(spec, *message[1:])
         else:
             record = msgspec.convert(message[1], WholeRecord)
-        return [msgspec.structs.replace(record, output=process.end(GRACE))]
+        output = process.end(GRACE)
+        return [msgspec.structs.replace(record, output=output)]
 
     def _free_slot(self, spec: TrialSpec) -> None:
-        _, slot, _ = self._running.pop(spec.id)
-        self._free.append(slot)
+        ended = self._running.pop(spec.id)
+        self._free.append(ended.place)
 
     def _time_out(self, spec: TrialSpec, process: Process) -> WholeRecord:
         self._free_slot(spec)
         trace = process.stuck_at()
         message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
-        return msgspec.structs.replace(failed(spec, "TimedOut", message, trace), output=trace)
+        record = failed(spec, "TimedOut", message, trace)
+        return msgspec.structs.replace(record, output=trace)
+
+
+def executor_of_study(options: RunOptions, observer: Observer, preload: Sequence[str], limit: float) -> ProcessExecutor:
+    """The executor on this machine; `limit` is that of a call, in seconds."""
+    return ProcessExecutor(options.places, observer.running, preload, limit)
 
 
 def call_each(
@@ -173,22 +191,31 @@ def call_each(
     Yields the argument, with the result or the `UsageError` of `ProcessExecutor.call`. If `alone`, one call waits for
     the other; otherwise there is one on each core.
     """
-    waiting, running = [*each], dict[Process, str]()
+    most = 1 if alone else cores()
+    waiting = list(each)
+    running: dict[Process, str] = {}
     with ProcessExecutor((), preload=preload, call_limit=limit) as executor:
         while waiting or running:
-            while waiting and len(running) < (1 if alone else cores()):
-                process = executor.process(_call, (function, waiting[0], *arguments), limit)
-                running[process] = waiting.pop(0)
-            patience = min(process.deadline for process in running) - time.monotonic()
-            ready = wait([process.pipe for process in running], max(patience, 0.0))
-            late = [process for process in running if process.deadline <= time.monotonic()]
-            for process in [process for process in running if process.pipe in ready] or late:
+            while waiting and len(running) < most:
+                argument = waiting.pop(0)
+                process = executor.process(_call, (function, argument, *arguments), limit)
+                running[process] = argument
+            for process in _ended(list(running)):
                 argument = running.pop(process)
                 try:
                     result = _result(process, 0.0, f"{function.__name__} of {argument}")
                 except UsageError as error:
                     result = error
                 yield argument, result
+
+
+def _ended(processes: Sequence[Process]) -> list[Process]:
+    """The processes that have sent a message, after waiting for one; otherwise those that are late."""
+    patience = min(process.deadline for process in processes) - time.monotonic()
+    ready = wait([process.pipe for process in processes], max(patience, 0.0))
+    if ready:
+        return [process for process in processes if process.pipe in ready]
+    return [process for process in processes if process.deadline <= time.monotonic()]
 
 
 def _call(send: Callable[..., None], function: Callable[..., Any], *arguments: Any) -> Any:
@@ -210,5 +237,7 @@ def _result(process: Process, patience: float, call: str) -> Any:
         raise CallFailed(call, "its process was stopped from outside (SIGTERM)", "")
     if message[0] == "raised":
         _, kind, text, trace = message
-        raise UsageError(text) if kind == UsageError.__name__ else CallFailed(call, f"it raises {kind}: {text}", trace)
+        if kind == UsageError.__name__:
+            raise UsageError(text)
+        raise CallFailed(call, f"it raises {kind}: {text}", trace)
     return message[1]

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.local import CALL_LIMIT, PAUSE_LIMIT, Ended, PausedTrial
+from fairbench.runner.executors.executor import CALL_LIMIT, PAUSE_LIMIT, Ended, PausedTrial
 from fairbench.runner.executors.ray.cluster import await_head, connected, ray
 from fairbench.runner.executors.ray.node import (
     EXCHANGE,

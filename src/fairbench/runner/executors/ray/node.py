@@ -13,7 +13,8 @@ import ray
 
 from fairbench.common.errors import UsageError
 from fairbench.common.processes import cores
-from fairbench.runner.executors.local import CALL_LIMIT, Ended, PausedTrial, ProcessExecutor, ReportProgress
+from fairbench.runner.executors.executor import CALL_LIMIT, Ended, PausedTrial
+from fairbench.runner.executors.local import ProcessExecutor, ReportProgress
 from fairbench.study.environments import environment_differences
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Place

@@ -1,0 +1,51 @@
+"""What a trial loop asks of an executor: to run trials, each in a process of its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Protocol
+
+from fairbench.study.record import WholeRecord
+from fairbench.study.trial_spec import TrialSpec
+
+CALL_LIMIT = 600.0
+"""Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
+PAUSE_LIMIT = 120.0
+"""Seconds that paused trials have to complete their current step and write a checkpoint."""
+
+
+@dataclass(frozen=True)
+class PausedTrial:
+    """A trial that will be resumed; `unsaved` says why it has no new checkpoint."""
+
+    id: str
+    unsaved: str = ""
+
+
+Ended = WholeRecord | PausedTrial
+"""What is left of a trial that runs no longer."""
+
+
+class Executor(Protocol):
+    """Runs trials, and the calls of the preflight, in a `with` block; what still runs ends with the block."""
+
+    def __enter__(self) -> "Executor":
+        """Get ready to run trials."""
+
+    def __exit__(self, *error: object) -> None:
+        """End everything that still runs."""
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a module's function, called in a separate process where trials run."""
+
+    def has_free_slot(self) -> bool:
+        """Whether a trial would start at once."""
+
+    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
+        """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
+
+    def collect(self, patience: float = inf) -> list[Ended]:
+        """The trials that have ended or paused, after waiting at most `patience` seconds."""
+
+    def pause(self) -> list[Ended]:
+        """Stop every trial with a checkpoint; a trial may end before."""
