@@ -24,7 +24,7 @@ from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.checkpoint import read_state, write_state
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trainer import Trainer
 
 State = dict[str, Any]
@@ -33,7 +33,7 @@ State = dict[str, Any]
 def mini_gpt() -> State:
     """A trial of the embedded suite, in its middle."""
     study = study_of(load_suite("mini", Overrides(arenas=["gpt"], optimizers=["AdamW"])))
-    trainer = Trainer(trial_spec(study, "gpt", "AdamW", "final", 1e-3, 1), Place())
+    trainer = Trainer(trial_spec(study, "gpt", "AdamW", "final", 1e-3, 1), DeviceSlot())
     for _ in range(5):
         trainer.done += 1
         trainer.train_one_step(trainer.done)

@@ -17,7 +17,7 @@ from csv_files import write_csv
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.run_study import preload
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 ROUNDS = 60
 ARENAS = ("vit", "gpt,vit,resnet,ddpm")
@@ -27,7 +27,7 @@ def measure(arenas: str) -> float:
     suite = load_suite("mini")
     suite = replace(suite, arenas={name: suite.arenas[name] for name in arenas.split(",")})
     seconds = []
-    with ProcessExecutor([Place()], preload=preload(suite)) as executor:
+    with ProcessExecutor([DeviceSlot()], preload=preload(suite)) as executor:
         for _ in range(ROUNDS):
             began = time.perf_counter()
             executor.call(os.getpid)  # next to no work

@@ -25,7 +25,7 @@ from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trainer import lr_factor
 from fairbench.training.trial import trial
 
@@ -35,7 +35,9 @@ STEPS = 120
 def specs() -> list[TrialSpec]:
     """One trial of AdamW for each arena of `mini`."""
     suite = load_suite("mini", Overrides(optimizers=["AdamW"]))
-    planned = arms(run_preflight(suite, Place(), lambda function, *given: function(*given)).study, lambda spec: None)
+    planned = arms(
+        run_preflight(suite, DeviceSlot(), lambda function, *given: function(*given)).study, lambda spec: None
+    )
     return [replace(arm.sweep[2], training=replace(arm.sweep[2].training, steps=STEPS)) for arm in planned]
 
 

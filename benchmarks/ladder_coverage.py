@@ -25,7 +25,7 @@ import numpy as np
 from csv_files import write_csv
 from numpy.typing import NDArray
 
-from fairbench.analysis.statistics.scaling_law import Cells, Law, SpeedUp
+from fairbench.analysis.statistics.scaling_law import Law, Observations, SpeedUp
 from fairbench.analysis.statistics.significance import TTest
 from fairbench.analysis.statistics.trend import detectable_trend, judge_trends
 
@@ -81,7 +81,7 @@ def covariance(shared: str) -> Array:
 
 def bootstrap(losses: Array, true: Law) -> list[bool]:
     """Whether the percentiles of the tested optimizer's log speed-up and trend cover the true values."""
-    cells = Cells.of(DESIGN[0] / CENTER, DESIGN[1] / 1e4, DESIGN[2], OPTIMIZERS[1:])
+    cells = Observations.of(DESIGN[0] / CENTER, DESIGN[1] / 1e4, DESIGN[2], OPTIMIZERS[1:])
     best = cells.best(losses.mean(axis=1))
     fits = np.array([cells.solve(losses[:, x].mean(axis=1), best)[0] for x in MULTISETS])[:, [-4, -2]]
     below = [WEIGHTS[fits[:, i] < x].sum() / WEIGHTS.sum() for i, x in enumerate(truth(true))]

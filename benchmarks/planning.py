@@ -17,8 +17,8 @@ from fabricated import Records, history, study
 from fairbench.report.study import write_report
 from fairbench.study.record import WholeRecord
 from fairbench.study.records import Store
-from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
+from fairbench.study.trial_queue import TrialQueue
 
 OPTIMIZERS, SEEDS = 38, 125
 CODE = 30  # modules that take part, as many as PsiLogic has
@@ -44,14 +44,14 @@ def main() -> None:
     records = {}
 
     began, trials = cpu(), 0
-    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
+    queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
     planning = cpu() - began
-    while spec := schedule.next():
+    while spec := queue.next():
         record = made(spec)
         began = cpu()
         records[spec.id] = record
-        schedule.ended(spec)
-        schedule.outlook()
+        queue.ended(spec)
+        queue.progress()
         planning += cpu() - began
         trials += 1
     rows = [("planning, ms of CPU per finished trial", 1000 * planning / trials)]
@@ -59,7 +59,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
         store.trials.mkdir()
-        again = Schedule(the_study, lambda spec: records[spec.id] if store.path(spec.id).exists() else None)
+        again = TrialQueue(the_study, lambda spec: records[spec.id] if store.path(spec.id).exists() else None)
         while spec := again.next():
             store.write(spec, records[spec.id])
             again.ended(spec)

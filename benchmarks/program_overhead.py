@@ -30,7 +30,7 @@ from fairbench.study.target import target_in
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import values
 
 SEEDS = 20
@@ -84,7 +84,7 @@ def main() -> None:
         os.chdir(folder)
         write_program(folder)
         suite = load_suite("mine.toml", Overrides(seeds=SEEDS))
-        run_study(target_in(Path("study"), suite), RunOptions([Place()]), [measured])
+        run_study(target_in(Path("study"), suite), RunOptions([DeviceSlot()]), [measured])
         os.chdir("/")
     rows = []
     for kind, average, number in (("wall", median, 0), ("cpu", mean, 1)):

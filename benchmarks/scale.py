@@ -28,8 +28,8 @@ from fairbench.study.history import read_history, write_history
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Details, Record, Series
 from fairbench.study.records import Store
-from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
+from fairbench.study.trial_queue import TrialQueue
 
 STEPS = {"gpt": (75, 300), "vit": (240, 720)}
 """Steps of a sweep trial and of a final one, as in mini."""
@@ -118,13 +118,13 @@ def fabricate(shape: Shape, directory: Path) -> None:
     made = Realistic(the_study, **dict.fromkeys(the_study.suite.optimizers, scores))
     records, store = {}, Store(directory)
     store.trials.mkdir(parents=True)
-    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
+    queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
     sync, os.fsync = os.fsync, lambda handle: None  # which would take most of the time, and tells nothing here
-    while spec := schedule.next():
+    while spec := queue.next():
         record = made(spec)
         store.write(spec, record)
         records[spec.id] = edited(record, "details", None)
-        schedule.ended(spec)
+        queue.ended(spec)
     os.fsync = sync
     write_history(directory, history(the_study))
 
@@ -153,21 +153,21 @@ def measured(*command: str) -> dict[str, Any]:
 def start(directory: Path) -> None:
     """The work of a driver with the records before its first trial: plan, find the missing ones."""
     the_study = read_history(directory).study
-    print(Schedule(the_study, Snapshot(directory, the_study.suite.metrics, Record)).outlook().trials)
+    print(TrialQueue(the_study, Snapshot(directory, the_study.suite.metrics, Record)).progress().trials)
 
 
 def planning(directory: Path) -> None:
     """Print the milliseconds of CPU that a driver plans for each trial, from the first one to the last that ends."""
     the_study = read_history(directory).study
     held = Snapshot(directory, the_study.suite.metrics, Record)
-    Schedule(the_study, held)  # reads all records
+    TrialQueue(the_study, held)  # reads all records
     records: dict[str, Any] = {}
     began = time.process_time()
-    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
-    while spec := schedule.next():
+    queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
+    while spec := queue.next():
         records[spec.id] = held(spec)
-        schedule.ended(spec)
-        schedule.outlook()
+        queue.ended(spec)
+        queue.progress()
     print(1000 * (time.process_time() - began) / len(records))
 
 

@@ -23,7 +23,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial
 
 RATES = {
@@ -42,7 +42,7 @@ def trainings(arenas: list[str], seeds: int) -> Iterator[tuple[int, TrialSpec, s
     """The copy, the trial and the arena's metric of every training."""
     suite = load_suite("mini")
     suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
-    study = run_preflight(suite, Place(), lambda function, *given: function(*given)).study
+    study = run_preflight(suite, DeviceSlot(), lambda function, *given: function(*given)).study
     for arena in arenas:
         for seed, lr, copy, stage in product(range(100, 100 + seeds), RATES[arena], range(len(EPS)), STAGES):
             spec = trial_spec(study, arena, "AdamW", stage, lr, seed)

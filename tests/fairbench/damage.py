@@ -21,7 +21,7 @@ from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.plan import arms
 from fairbench.study.records import Store
 from fairbench.training.checkpoint import Checkpoint
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 DEEP = "[" * 2000 + "]" * 2000
 ODD = (
@@ -50,7 +50,7 @@ def whole_study(directory):
     (directory / "drivers" / f"{STATUS['token']}.json").write_text(json.dumps(STATUS))
     (missing,) = (spec for arm in arms(made, records) for spec in arm.trials if records(spec) is None)
     (store.claims / missing.id).write_text(STATUS["token"])
-    checkpoint = Checkpoint(missing, Place(checkpoints=str(store.checkpoints)))
+    checkpoint = Checkpoint(missing, DeviceSlot(checkpoints=str(store.checkpoints)))
     assert checkpoint._write({"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}) == ""
     (directory / "report_files.txt").write_text("cost.csv\ntables/x.tex\n")
     return made, missing, {x.relative_to(directory): x.read_bytes() for x in directory.rglob("*") if x.is_file()}
@@ -143,7 +143,7 @@ def read_everything(directory, made, missing, commands=("status", "report", "aud
         with redirect_stdout(out), redirect_stderr(out):
             codes = [main([command, str(directory)]) for command in commands]
             codes += [main(["explain", str(path)]) for path in sorted((directory / "trials").glob("*"))[:3]]
-            checkpoint = Checkpoint(missing, Place(checkpoints=str(directory / "checkpoints")))
+            checkpoint = Checkpoint(missing, DeviceSlot(checkpoints=str(directory / "checkpoints")))
             checkpoint.read()
         try:
             said = take_part(directory, made)

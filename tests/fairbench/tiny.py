@@ -9,7 +9,7 @@ from pathlib import Path
 from fairbench.runner.preflight import run_preflight
 from fairbench.training import environment
 from fairbench.training.determinism import one_thread
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
 """For processes whose files are compared: a commit may come while they run."""
@@ -85,7 +85,7 @@ def run_here(patch, folder):
 
 
 def study_of(suite):
-    return run_preflight(suite, Place(), here).study
+    return run_preflight(suite, DeviceSlot(), here).study
 
 
 @dataclass(frozen=True)

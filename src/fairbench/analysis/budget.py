@@ -78,8 +78,8 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
 def _search(results: Results, arm: ArmResults) -> str:
     if not arm.tuned:
         return f"untuned, at {rate(arm.selected.lr if arm.selected else None)}"
-    if tuned_on := results.study.suite.arenas[arm.arena].tuned_on:
-        return f"in {tuned_on}"
+    if tuning_arena := results.study.suite.arenas[arm.arena].tuning_arena:
+        return f"in {tuning_arena}"
     lacks = results.study.optimizers[arm.optimizer].lacks
     without = f", without {', '.join(lacks)}" if lacks else ""
     return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}{without}"

@@ -8,8 +8,8 @@ from fairbench.analysis.comparison.looks import design_of
 from fairbench.analysis.comparison.size_trends import detectable_trends
 from fairbench.analysis.results import Results, collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
-from fairbench.study.measured import Preflight, trial_seconds
 from fairbench.study.plan import Lookup, ResolvedSuite, typical_trial
+from fairbench.study.preflight_result import Preflight, trial_seconds
 from fairbench.suites.schema import Suite
 
 RECORD_BYTES, VALUE_BYTES = 2500, 90
@@ -68,7 +68,7 @@ def _forecast(
     study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
     names = suite.optimizers_of(arena)
-    searches = [study.search(x) for x in names if suite.tuned_on(arena) == arena]
+    searches = [study.search(x) for x in names if suite.tuning_arena(arena) == arena]
     design, twins = design_of(suite), len(names) - len(searches)
     sweeps = len(suite.sweep.seeds) * sum(study.search(x).size for x in names if study.tuned(x) and searches)
     usual_finals, most_finals = (

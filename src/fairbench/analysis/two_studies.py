@@ -11,12 +11,12 @@ from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import difference_test
 from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
-from fairbench.study.history import ABSENT, Change, changes, promise
+from fairbench.study.history import ABSENT, Change, changes, locked_settings
 from fairbench.study.plan import ResolvedSuite
 
 HASHES = ("initial_weights", "batches", "noise")
 """What must agree in a seed of two studies, so that its two values are a pair."""
-ELSEWHERE = ("margin", "sweep_steps", "tuned_on", "log_every", "evaluation_batch_size")
+ELSEWHERE = ("margin", "sweep_steps", "tuning_arena", "log_every", "evaluation_batch_size")
 """Keys of an arena or of the training that change no final trial."""
 OWN = ("clip_norm", "schedule", "min_lr")
 """Keys of the training that an optimizer may have instead of the suite's."""
@@ -95,7 +95,7 @@ def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
 
     Of an optimizer it has what the trials get, and not once more what the suite sets of it.
     """
-    plain = promise(study)
+    plain = locked_settings(study)
     suite = plain["suite"]
     arenas, optimizers = (
         {name: {**x, "code": digest(x["code"])[:12]} for name, x in plain[kind].items() if name in of_other}

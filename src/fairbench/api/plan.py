@@ -15,14 +15,14 @@ from fairbench.common.console import whole
 from fairbench.common.processes import cores
 from fairbench.report.console import plan_view
 from fairbench.report.table import Table, table_of
-from fairbench.runner.devices import places_of_trials
+from fairbench.runner.devices import slots_of_trials
 from fairbench.runner.run_study import plan_study
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Record
 from fairbench.study.snapshot import Snapshot
 from fairbench.study.target import Target
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 WIDTH = 100
 """Columns of a plan as text."""
@@ -101,14 +101,14 @@ class Estimate:
 
 def planned(
     target: Target,
-    places: Sequence[Place],
+    slots: Sequence[DeviceSlot],
     freeze: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Estimate:
     """The plan of a study whose data are prepared; the arguments are those of `plan_study`."""
-    places = places_of_trials(target.suite, places)
-    preflight, history = plan_study(target, places[0], freeze, say)
-    workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
+    slots = slots_of_trials(target.suite, slots)
+    preflight, history = plan_study(target, slots[0], freeze, say)
+    workers = min(len(slots), cores()) if slots[0].kind == "cpu" else len(slots)
     records = Snapshot(target.directory, preflight.study.suite.metrics, Record)
     forecasts = table_of(Forecast, forecast(preflight, records))
     return Estimate(forecasts, preflight.study, history, target.directory, workers, records.damaged)

@@ -21,13 +21,13 @@ from fairbench.common.terminal import say
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.report.table import Table, names_of
-from fairbench.runner.devices import places_on
+from fairbench.runner.devices import device_slots
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import preload
-from fairbench.study.measured import time_limits
 from fairbench.study.plan import trial_spec
+from fairbench.study.preflight_result import time_limits
 from fairbench.study.record import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites import schema
@@ -35,7 +35,7 @@ from fairbench.suites.loader import changed
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.search import search_for
 from fairbench.suites.stages import Sweep
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 
 @dataclass(frozen=True)
@@ -111,15 +111,15 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
 def run_preview(
     suite: schema.Suite,
     chosen: Sequence[float],
-    places: Sequence[Place],
+    slots: Sequence[DeviceSlot],
     say: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[TrialSpec, Record]]:
     """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed."""
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
-    check_prepared(configs_of(suite.data_tables), Path(places[0].data_root))
+    check_prepared(configs_of(suite.data_tables), Path(slots[0].data_root))
     measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
-    with ProcessExecutor(places, preload=preload(suite)) as executor:
-        preflight = run_preflight(measured, places[0], executor.call, say)
+    with ProcessExecutor(slots, preload=preload(suite)) as executor:
+        preflight = run_preflight(measured, slots[0], executor.call, say)
         limit = time_limits(preflight, suite.trial_timeout)[arena]
         planned = [
             trial_spec(preflight.study, arena, name, "sweep", lr, seed)
@@ -180,7 +180,7 @@ def preview(
         arenas = [arena] if arena else None
         made = changed(content, Overrides(arenas=arenas, optimizers=compared, settings=settings or {}, preview=True))
         tell = partial(say, is_error=True) if progress else lambda text: None
-        trials = run_preview(made, lr, places_on("cpu", workers, "data"), tell)
+        trials = run_preview(made, lr, device_slots("cpu", workers, "data"), tell)
     rows = []
     for spec, record in trials:
         metric, error = made.arenas[spec.arena.name].metric, str(record.error or "")

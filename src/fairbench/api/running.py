@@ -20,7 +20,7 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import checks_view
 from fairbench.report.sections.verdicts import flag_table
 from fairbench.report.table import Audit
-from fairbench.runner.devices import RunOptions, device_kind, places_on
+from fairbench.runner.devices import RunOptions, device_kind, device_slots
 from fairbench.runner.executors.local import call_each
 from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.run_study import run_study
@@ -63,11 +63,11 @@ def run(
     folder = Path(directory)
     target = target_in(folder, chosen.content)
     kind = device_kind(device, target.history)
-    places = places_on(kind, workers, str(data_root))
+    slots = device_slots(kind, workers, str(data_root))
     check_prepared(configs_of(chosen.content.data_tables), Path(data_root))
     loadable = chosen.placed(folder)
     live_progress = LiveProgress(Terminal(quiet=not progress))
-    run_study(replace(target, suite=loadable), RunOptions(places, timing=timing), [live_progress])
+    run_study(replace(target, suite=loadable), RunOptions(slots, timing=timing), [live_progress])
     return Study(folder)
 
 

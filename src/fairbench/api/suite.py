@@ -19,7 +19,7 @@ from fairbench.common.formatting import plural, some
 from fairbench.common.hashing import without_defaults
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.report.table import Table
-from fairbench.runner.devices import device_kind, places_on
+from fairbench.runner.devices import device_kind, device_slots
 from fairbench.study.target import target_in
 from fairbench.suites import schema
 from fairbench.suites.loader import changed, load_suite, suite_names
@@ -185,10 +185,10 @@ class Suite:
             study = Path(directory or f"{folder}/none")
             target = target_in(study, self.content)
             kind = device_kind(device, target.history)
-            places = places_on(kind, workers, str(data_root))
+            slots = device_slots(kind, workers, str(data_root))
             check_prepared(configs_of(self.content.data_tables), Path(data_root))
             loadable = self.placed(Path(directory or folder))
-            return planned(replace(target, suite=loadable), places)
+            return planned(replace(target, suite=loadable), slots)
 
     def _repr_html_(self) -> str:
         """The suite for a notebook, with a row for each arena."""

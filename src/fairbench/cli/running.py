@@ -16,10 +16,10 @@ from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig, check_prepared, configs_of
-from fairbench.runner.devices import RunOptions, device_kind, gpus_here, places_on
+from fairbench.runner.devices import RunOptions, device_kind, device_slots, gpus_here
 from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 AGAINST = "AdamW"
 """The optimizer with which a preview compares, unless it is the previewed one."""
@@ -32,42 +32,42 @@ def chosen_target(options: argparse.Namespace) -> Target:
     return target_in(Path(directory), suite)
 
 
-def chosen_places(options: argparse.Namespace, target: Target) -> tuple[list[Place], str]:
+def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[DeviceSlot], str]:
     """Where the trials of a study run.
 
     Returns:
-        A place for each concurrent trial, and a line that says how the device was chosen, empty if it was given.
+        A slot for each concurrent trial, and a line that says how the device was chosen, empty if it was given.
     """
     is_begun = bool(target.history.plans)
     kind = device_kind(options.device, target.history)
     reason = f"{target.directory} has trials of the CPU" if is_begun else "torch finds no GPU here"
-    places = _places(options, kind, reason)
+    slots = _slots(options, kind, reason)
     if options.device != "auto":
-        return places, ""
+        return slots, ""
     count = gpus_here()
     facts = f"{plural(count, 'GPU')} here" if count else "no GPU here"
     if is_begun:
         facts = f"the device of this study; {facts}"
     if kind == "cuda" and count > 1 and options.gpus is None:
         facts = f"{facts}; --gpus all uses all of them"
-    devices = dict.fromkeys(place.device for place in places)
-    return places, f"device: {', '.join(devices)} ({facts})"
+    devices = dict.fromkeys(slot.device for slot in slots)
+    return slots, f"device: {', '.join(devices)} ({facts})"
 
 
-def _places(options: argparse.Namespace, kind: str, reason: str) -> list[Place]:
-    """One place per worker on the CPU, or `--trials-per-gpu` on each GPU; a reason why `--device auto` is the CPU."""
+def _slots(options: argparse.Namespace, kind: str, reason: str) -> list[DeviceSlot]:
+    """One slot per worker on the CPU, or `--trials-per-gpu` on each GPU; a reason why `--device auto` is the CPU."""
     root = str(options.data_root or "data")
     if kind == "cpu":
         for option, given in (("--gpus", options.gpus), ("--trials-per-gpu", options.trials_per_gpu)):
             if given is not None:
                 why = reason if options.device == "auto" else f"--device is {options.device}"
                 raise UsageError(f"{option} {given} has no effect, {why}; leave it out")
-        return places_on(kind, options.workers, root)
+        return device_slots(kind, options.workers, root)
     if options.workers is not None:
         raise UsageError(f"--workers {options.workers} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
     if options.trials_per_gpu is not None and options.trials_per_gpu < 1:
         raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
-    return places_on(kind, options.trials_per_gpu, root, _numbers(options.gpus))
+    return device_slots(kind, options.trials_per_gpu, root, _numbers(options.gpus))
 
 
 def _numbers(text: str | None) -> list[int]:
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> fb.Page:
     """Run or resume a suite, and write its report."""
     run_options = chosen_run_options(options)
     target = chosen_target(options)
-    places, device = chosen_places(options, target)
+    slots, device = chosen_slots(options, target)
     prepare_data(options, target.suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
@@ -97,14 +97,14 @@ def run(options: argparse.Namespace) -> fb.Page:
     if device:
         console.print(device, style="dim", highlight=False)
     progress = LiveProgress(console, verbose=options.verbose)
-    run_study(target, replace(run_options, places=places), [progress])
+    run_study(target, replace(run_options, slots=slots), [progress])
     page = fb.open(target.directory).report()
     page.document.brief = options.quiet
     return page
 
 
 def chosen_run_options(options: argparse.Namespace) -> RunOptions:
-    """The options of `fairbench run` on which no result depends, still without places."""
+    """The options of `fairbench run` on which no result depends, still without slots."""
     every, limit = options.checkpoint_every, options.trial_timeout
     if limit is not None and not 0 < limit < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {limit}")
@@ -116,7 +116,7 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
         if options.ray is not None and value is not None:
             raise UsageError(f"--ray runs as many trials as the cluster has resources for; leave out {option} {value}")
     return RunOptions(
-        places=(),
+        slots=(),
         trial_timeout=limit or 0.0,
         checkpoint_every=every,
         timing=options.timing,
@@ -167,12 +167,12 @@ def _prepare_own(folders: Mapping[str, Path], configs: Sequence[DatasetConfig], 
 def plan(options: argparse.Namespace) -> fb.Estimate:
     """The trials of a run, and what they can detect."""
     target = chosen_target(options)
-    places, device = chosen_places(options, target)
+    slots, device = chosen_slots(options, target)
     prepare_data(options, target.suite)
 
     from fairbench.api.plan import planned
 
-    estimate = planned(target, places, options.freeze, partial(say, is_error=True))
+    estimate = planned(target, slots, options.freeze, partial(say, is_error=True))
     return replace(estimate, device=device)
 
 

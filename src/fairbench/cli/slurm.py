@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairbench.cli.main import TO_BE_CONTINUED
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_places, chosen_run_options, chosen_target, prepare_data
+from fairbench.cli.running import chosen_run_options, chosen_slots, chosen_target, prepare_data
 from fairbench.common.errors import UsageError
 from fairbench.study.folder import LOGS
 
@@ -53,7 +53,7 @@ def slurm(options: argparse.Namespace) -> str:
     options.device = options.device or ("cuda" if gpus else "cpu")
     chosen_run_options(options)
     target = chosen_target(options)
-    chosen_places(options, target)
+    chosen_slots(options, target)
     prepare_data(options, target.suite)
     options.offline = True  # a run needs no network, and the nodes of many clusters have none
     directory = Path.cwd() / target.directory

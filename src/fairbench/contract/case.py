@@ -17,8 +17,8 @@ from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.search import search_for
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.optimizer_needs import OptimizerNeeds
-from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 
 TASK = str(Path(__file__).with_name("task.toml"))
@@ -75,7 +75,7 @@ class Case:
         return replace(spec, optimizer=replace(spec.optimizer, groups=spec.optimizer.groups or groups))
 
     def training(self, steps: int, groups: str = "") -> Trainer:
-        trainer = Trainer(self.spec(self.best.lr, groups), Place())
+        trainer = Trainer(self.spec(self.best.lr, groups), DeviceSlot())
         for _ in range(steps):
             trainer.train_one_step()
         return trainer
@@ -114,7 +114,7 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
 
 def train_at(case: Case, lr: float) -> ShortTraining:
     """A whole training at a rate, and what it does to the loss of all training examples."""
-    trainer = Trainer(case.spec(lr), Place())
+    trainer = Trainer(case.spec(lr), DeviceSlot())
     start = trainer.evaluate("train")["loss"]
     finished = trainer.run(lambda *_: None, None) == "finished"
     end = trainer.evaluate("train")["loss"] if finished else math.nan

@@ -13,7 +13,7 @@ from typing import Any
 from fairbench.common.checks import Flag
 from fairbench.common.errors import CallFailed, UsageError, one_line
 from fairbench.contract import BROKEN
-from fairbench.optimizers.needs import way_out
+from fairbench.optimizers.needs import remedy
 from fairbench.optimizers.registry import known_modules
 from fairbench.optimizers.spec import OptimizerPlan
 
@@ -85,7 +85,7 @@ def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
             case = replace(case, trainings=[train_at(case, lr) for lr in case.rates])
             flag = trains.flag(case)
         except Exception as error:
-            advice = "; ".join(filter(None, ("fix this first", way_out(name, error, is_built))))
+            advice = "; ".join(filter(None, ("fix this first", remedy(name, error, is_built))))
             flag = Flag(trains.name, "fail", f"it raises {one_line(error)}", advice)
     return {"trainings": [asdict(x) for x in case.trainings], "flag": asdict(flag)}
 

@@ -24,11 +24,11 @@ def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
     return loaded  # type: ignore[no-any-return]
 
 
-def made_by(factory: Any) -> Any:
+def unwrap_factory(factory: Any) -> Any:
     """The class or function behind a factory, which may be a partial, a bound method, or an object that is called."""
     factory = inspect.unwrap(factory)
     if isinstance(factory, partial):
-        return made_by(factory.func)
+        return unwrap_factory(factory.func)
     if inspect.isclass(factory) or inspect.isroutine(factory):
         return factory
     return type(factory).__call__
@@ -37,7 +37,7 @@ def made_by(factory: Any) -> Any:
 def constructors(factory: Any) -> list[Any]:
     """The factory itself, then the constructors of its class and of all parent classes that have one of their own."""
     found = [factory]
-    made = made_by(factory)
+    made = unwrap_factory(factory)
     if inspect.isclass(made):
         for cls in inspect.getmro(made):
             if "__init__" in vars(cls):

@@ -4,7 +4,7 @@ import inspect
 import re
 from typing import Any
 
-from fairbench.optimizers.factories import load_factory, made_by
+from fairbench.optimizers.factories import load_factory, unwrap_factory
 from fairbench.optimizers.registry import facts_of
 
 NEEDS = {
@@ -54,7 +54,7 @@ def needs_of(factory: str, groups: str) -> list[str]:
     if facts is not None:
         return list(facts.needs)
     loaded = load_factory(factory)
-    optimizer = made_by(loaded)
+    optimizer = unwrap_factory(loaded)
     needs = []
     if _step_requires_closure(optimizer):
         needs.append("closure")
@@ -80,7 +80,7 @@ def _has_methods(optimizer: Any, *names: str) -> bool:
     return all(callable(getattr(optimizer, name, None)) for name in names)
 
 
-def way_out(name: str, error: BaseException, is_built: bool) -> str:
+def remedy(name: str, error: BaseException, is_built: bool) -> str:
     """How to use an optimizer that raised an error in another way, in lines to be pasted.
 
     Args:

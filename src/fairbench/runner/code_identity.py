@@ -21,7 +21,7 @@ from typing import Any
 from fairbench.arenas.base import Arena
 from fairbench.common.errors import UsageError
 from fairbench.common.imports import module_of
-from fairbench.optimizers.factories import load_factory, made_by
+from fairbench.optimizers.factories import load_factory, unwrap_factory
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""
@@ -73,7 +73,7 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
     modules = []
     for reference in references:
         factory = load_factory(reference)
-        modules += _modules_of(made_by(factory))
+        modules += _modules_of(unwrap_factory(factory))
         if not (inspect.isclass(factory) or inspect.isfunction(factory)):  # as a partial, whose arguments are there
             modules.append(module_of(reference, "factory"))
 

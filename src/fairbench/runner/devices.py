@@ -1,4 +1,4 @@
-"""How a study is run: the devices of a machine, the places of trials on them, and other options of the driver."""
+"""How a study is run: the devices of a machine, the slots of trials on them, and other options of the driver."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from fairbench.common.errors import UsageError
 from fairbench.common.processes import cores
 from fairbench.study.history import History
 from fairbench.suites.schema import Suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 """Files of the drivers of GPUs: without one of them, torch, which is slow to import, finds no GPU."""
@@ -20,7 +20,7 @@ class RunOptions:
     """How a study is run; no result depends on it.
 
     Attributes:
-        places: where trials run concurrently, one at each.
+        slots: where trials run concurrently, one at each.
         trial_timeout: limit of a trial in seconds; 0 takes the suite's, or one derived from the preflight.
         checkpoint_every: seconds between the checkpoints of a trial, 0 for none until it is paused; None takes the
             suite's.
@@ -30,7 +30,7 @@ class RunOptions:
         ray: address of a Ray cluster that runs the trials, "local" to start one on this machine; None for none.
     """
 
-    places: Sequence[Place]
+    slots: Sequence[DeviceSlot]
     trial_timeout: float = 0.0
     checkpoint_every: float | None = None
     timing: bool = False
@@ -62,8 +62,8 @@ def device_kind(device: str, history: History) -> str:
     return "cuda" if gpus_here() else "cpu"
 
 
-def places_on(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[Place]:
-    """The places of concurrent trials on a device, which is "cpu", "cuda", or a GPU as "cuda:1".
+def device_slots(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[DeviceSlot]:
+    """The slots of concurrent trials on a device, which is "cpu", "cuda", or a GPU as "cuda:1".
 
     Without `workers` there is one on each core of the CPU, or one on a GPU. `gpus` are numbers if the device has none.
     """
@@ -79,13 +79,13 @@ def places_on(device: str, workers: int | None, data_root: str, gpus: Sequence[i
     if count < 1:
         raise UsageError(f"--workers must be at least 1, got {count}")
     if kind == "cpu":
-        return [Place("cpu", data_root, alone=count <= cores())] * count
+        return [DeviceSlot("cpu", data_root, alone=count <= cores())] * count
     numbers = gpus or [int(number or 0)]
-    return [Place(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in numbers] * count
+    return [DeviceSlot(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in numbers] * count
 
 
-def places_of_trials(suite: Suite, given: Sequence[Place], elsewhere: bool = False) -> list[Place]:
-    """The places of the trials of a suite, each with the cores and GPUs that its largest arena asks for.
+def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool = False) -> list[DeviceSlot]:
+    """The slots of the trials of a suite, each with the cores and GPUs that its largest arena asks for.
 
     One is given for each core, or for each trial at a time on each GPU. If `elsewhere`, a cluster has the GPUs.
     """
@@ -109,15 +109,15 @@ def places_of_trials(suite: Suite, given: Sequence[Place], elsewhere: bool = Fal
     if len(numbers) < gpus_each:
         found = f"arenas.{largest}.gpus is {gpus_each}, and the study has {len(numbers)}"
         raise UsageError(f"{found}: name more, as --gpus all, or lower the number")
-    places = []
+    slots = []
     for start in range(0, len(numbers) - gpus_each + 1, gpus_each):
         group = numbers[start : start + gpus_each]
-        places.append(replace(first, device=f"cuda:{group[0]}", gpus=",".join(group), cores=cores_each))
+        slots.append(replace(first, device=f"cuda:{group[0]}", gpus=",".join(group), cores=cores_each))
     trials_on_each = list(given).count(first)
-    return places * trials_on_each
+    return slots * trials_on_each
 
 
-def _numbers_of_gpus(places: Sequence[Place]) -> list[str]:
-    """The numbers of the GPUs of places, each once."""
-    numbers = [place.device.partition(":")[2] for place in places]
+def _numbers_of_gpus(slots: Sequence[DeviceSlot]) -> list[str]:
+    """The numbers of the GPUs of slots, each once."""
+    numbers = [slot.device.partition(":")[2] for slot in slots]
     return list(dict.fromkeys(numbers))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairbench.study.record import WholeRecord
-from fairbench.study.schedule import Outlook
+from fairbench.study.trial_queue import Progress
 from fairbench.study.trial_spec import TrialSpec
 
 
@@ -21,7 +21,7 @@ class Observer:
     def say(self, text: str) -> None:
         """A message for the user; it may be empty."""
 
-    def planned(self, outlook: Outlook) -> None:
+    def planned(self, progress: Progress) -> None:
         """The progress of the study has changed."""
 
     def started(self, spec: TrialSpec, label: str) -> None:
@@ -50,9 +50,9 @@ class Observers(Observer):
         for observer in self._observers:
             observer.say(text)
 
-    def planned(self, outlook: Outlook) -> None:
+    def planned(self, progress: Progress) -> None:
         for observer in self._observers:
-            observer.planned(outlook)
+            observer.planned(progress)
 
     def started(self, spec: TrialSpec, label: str) -> None:
         for observer in self._observers:

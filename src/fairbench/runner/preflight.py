@@ -15,10 +15,10 @@ from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.trainings import training_of
-from fairbench.study.measured import Preflight
 from fairbench.study.plan import ResolvedArena, ResolvedSuite
+from fairbench.study.preflight_result import Preflight
 from fairbench.suites.schema import Suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 Call = Callable[..., Any]
 """Calls a module's function in a separate process; arguments are plain, the result is plain JSON."""
@@ -26,7 +26,9 @@ QUIET_SECONDS = 5.0
 """Seconds between messages about progress."""
 
 
-def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], None] = lambda text: None) -> Preflight:
+def run_preflight(
+    suite: Suite, slot: DeviceSlot, call: Call, say: Callable[[str], None] = lambda text: None
+) -> Preflight:
     """Load the data, build every model, and take two steps with every optimizer in every arena; `call` runs each part.
 
     Arenas that differ only in the number of their steps and in their schedule are measured once, unless the optimizer
@@ -34,9 +36,9 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
     """
     say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
     said = time.monotonic()
-    resolved = call(arenas_and_environment, suite, place)
+    resolved = call(arenas_and_environment, suite, slot)
     arenas = {name: ResolvedArena(**x["resolved"]) for name, x in resolved["arenas"].items()}
-    study = ResolvedSuite(suite, place.kind, arenas, {}, resolved["environment"])
+    study = ResolvedSuite(suite, slot.kind, arenas, {}, resolved["environment"])
     if shared := merged((name, arena.shared) for name, arena in arenas.items() if arena.shared):
         say(shared)
     whole = {name: arena.batch_size for name, arena in suite.arenas.items()}
@@ -48,7 +50,7 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
         if time.monotonic() - said > QUIET_SECONDS:
             say(f"measuring {name}, optimizer {i} of {len(suite.optimizers)}")
             said = time.monotonic()
-        measured[name] = call(optimizer_and_seconds, study, name, plan, place, probed)
+        measured[name] = call(optimizer_and_seconds, study, name, plan, slot, probed)
     optimizers = {name: ResolvedOptimizer(**x["optimizer"]) for name, x in measured.items()}
     costs: dict[str, dict[str, Any]] = {name: x["arenas"] for name, x in measured.items()}
     for name, optimizer in optimizers.items():
@@ -74,14 +76,14 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
     )
 
 
-def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
-    """What is measured of each arena of a suite, see `trainings.own`, and the environment; loads no optimizer."""
+def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
+    """What is measured of each arena of a suite, see `trainings.builtin_loop`, and the environment; loads no optimizer."""
     from fairbench.training.environment import check_device, environment
 
-    check_device(place.device)
+    check_device(slot.device)
     own = dict.fromkeys(suite.arenas)
-    arenas = _measured(suite, own, lambda training, name: training.measured_arena(suite, name, place))
-    return {"arenas": arenas, "environment": environment(place.device)}
+    arenas = _measured(suite, own, lambda training, name: training.measured_arena(suite, name, slot))
+    return {"arenas": arenas, "environment": environment(slot.device)}
 
 
 def _measured(
@@ -100,7 +102,7 @@ def _measured(
 
 
 def optimizer_and_seconds(
-    study: ResolvedSuite, name: str, plan: OptimizerPlan, place: Place, probed: Mapping[str, int]
+    study: ResolvedSuite, name: str, plan: OptimizerPlan, slot: DeviceSlot, probed: Mapping[str, int]
 ) -> dict[str, Any]:
     """An optimizer, resolved, with the code and the cost of its first steps, scaled from the `probed` examples."""
     from fairbench.runner.code_identity import optimizer_code
@@ -113,7 +115,7 @@ def optimizer_and_seconds(
     trained = {arena: study.suite.arenas[arena] for arena, optimizer in study.suite.arms if optimizer == name}
     own = {x: (resolved.arenas.get(x), plan.steps if resolved.horizon else 0) for x, plan in trained.items()}
     arenas = _measured(
-        study.suite, own, lambda training, arena: training.first_steps(alone, arena, place, probed[arena])
+        study.suite, own, lambda training, arena: training.first_steps(alone, arena, slot, probed[arena])
     )
     code = optimizer_code([x for x in (resolved.factory, resolved.groups) if x not in ("", BY_PROGRAM)], before)
     return {"arenas": arenas, "optimizer": asdict(replace(resolved, code=code))}

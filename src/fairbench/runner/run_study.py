@@ -15,7 +15,7 @@ from fairbench.runner.coordination.claims import Claims, open_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
-from fairbench.runner.devices import RunOptions, places_of_trials
+from fairbench.runner.devices import RunOptions, slots_of_trials
 from fairbench.runner.executors.executor import CALL_LIMIT, Executor
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.executors.registry import make_executor
@@ -23,14 +23,14 @@ from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
-from fairbench.study.history import History, changes, declare, promise, read_history, write_history
-from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
+from fairbench.study.history import History, changes, declare, locked_settings, read_history, write_history
+from fairbench.study.preflight_result import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Store
 from fairbench.study.target import Target
 from fairbench.suites.schema import Suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
-PRELOAD = ("fairbench.runner.trainings.own", "fairbench.runner.trainings.program")
+PRELOAD = ("fairbench.runner.trainings.builtin_loop", "fairbench.runner.trainings.program")
 """The modules that processes of trials load, with all that they import."""
 
 
@@ -46,8 +46,8 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
     """
     suite = target.suite
     directory = target.directory
-    places = places_of_trials(suite, options.places, elsewhere=options.ray is not None)
-    options = replace(options, places=places)
+    slots = slots_of_trials(suite, options.slots, elsewhere=options.ray is not None)
+    options = replace(options, slots=slots)
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
@@ -63,8 +63,8 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
             observer.beat()
             return executor.call(*function_and_arguments)
 
-        preflight = run_preflight(suite, places[0], call, observer.say)
-        trials_on_device = Counter(place.device for place in places)
+        preflight = run_preflight(suite, slots[0], call, observer.say)
+        trials_on_device = Counter(slot.device for slot in slots)
         check_gpu_memory(preflight, max(trials_on_device.values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
         restart_notice = preflight.restart_notice()
@@ -79,18 +79,18 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
 
 
 def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
-    """The executor that the options name, with places that have checkpoints in the store."""
+    """The executor that the options name, with slots that have checkpoints in the store."""
     every = options.checkpoint_every
     if every is None:
         every = suite.checkpoint_every
     folder = str(store.checkpoints)
-    places = [replace(place, checkpoints=folder, checkpoint_every=every) for place in options.places]
+    slots = [replace(slot, checkpoints=folder, checkpoint_every=every) for slot in options.slots]
     call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
-    return make_executor(options.executor, replace(options, places=places), observer, preload(suite), call_limit)
+    return make_executor(options.executor, replace(options, slots=slots), observer, preload(suite), call_limit)
 
 
 def plan_study(
-    target: Target, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
+    target: Target, slot: DeviceSlot, freeze: bool, say: Callable[[str], None] = lambda text: None
 ) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial; `freeze` writes and locks the plan.
 
@@ -98,8 +98,8 @@ def plan_study(
     """
     suite = target.suite
     directory = target.directory
-    with ProcessExecutor([place], preload=preload(suite)) as executor:
-        preflight = run_preflight(suite, place, executor.call, say)
+    with ProcessExecutor([slot], preload=preload(suite)) as executor:
+        preflight = run_preflight(suite, slot, executor.call, say)
     store = Store(directory)
     if not freeze:
         return preflight, declare(preflight.study, directory, store.final_trials())
@@ -148,7 +148,7 @@ def _plan_warning(before: History, loop: TrialLoop) -> str:
     """What the study changes of the plan before; empty if nothing, or if there was none."""
     if not before.plans:
         return ""
-    differing = changes(promise(before.study), promise(loop.study))
+    differing = changes(locked_settings(before.study), locked_settings(loop.study))
     if not differing:
         return ""
     listed = some([str(change) for change in differing], "; ")

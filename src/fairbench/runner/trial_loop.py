@@ -19,7 +19,7 @@ from fairbench.study.history import plan_digest
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
-from fairbench.study.schedule import Schedule
+from fairbench.study.trial_queue import TrialQueue
 from fairbench.study.trial_spec import TrialSpec
 
 COLLECT_SECONDS = 2.0
@@ -100,12 +100,12 @@ class TrialLoop:
         self._fail_fast = fail_fast
         self._failed = ""  # label of the first failed trial
         self._plan = plan_digest(study)
-        self._schedule = Schedule(study, self.records, timing, partial(seeds_needed, study, self.records))
+        self._queue = TrialQueue(study, self.records, timing, partial(seeds_needed, study, self.records))
 
     @property
     def complete(self) -> bool:
         """Whether no training step is left."""
-        return not any(self._schedule.outlook().steps_left.values())
+        return not any(self._queue.progress().steps_left.values())
 
     def run(
         self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
@@ -113,7 +113,7 @@ class TrialLoop:
         """Run trials; each record is on disk before the next trial is planned, also if a user or a signal stops it."""
         try:
             while True:
-                self._observer.planned(self._schedule.outlook())
+                self._observer.planned(self._queue.progress())
                 self._start(claims, executor, limits, resumes)
                 if not self._running and not self._elsewhere:
                     return
@@ -158,7 +158,7 @@ class TrialLoop:
         return None
 
     def _next(self) -> TrialSpec | None:
-        spec = self._schedule.next()
+        spec = self._queue.next()
         if spec is None:
             spec = self._next_elsewhere()
         return spec
@@ -219,7 +219,7 @@ class TrialLoop:
         if spec.stage != "timing":
             claims.complete(spec.id)
         self.records.add(record)
-        self._schedule.ended(spec)
+        self._queue.ended(spec)
 
     def _pause(self, executor: Executor) -> None:
         """Pause running trials and write the records of ended ones; claims are released by their `with` block."""

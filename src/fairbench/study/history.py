@@ -79,14 +79,18 @@ class History:
     def late(self) -> list[tuple[DeclaredPlan, list[Change]]]:
         """The plans declared after the first final trial, each with its changes."""
         pairs = pairwise(self.plans)
-        return [(new, changes(promise(old.study), promise(new.study))) for old, new in pairs if new.final_trials]
+        return [
+            (new, changes(locked_settings(old.study), locked_settings(new.study)))
+            for old, new in pairs
+            if new.final_trials
+        ]
 
     def declare(self, study: ResolvedSuite, now: str, final_trials: int) -> "History":
         """The history with this study in force: a new plan, or the old one if no verdict depends on the changes.
 
         The old plan keeps its environment when a different machine declares it again; each record has its environment.
         """
-        if self.plans and not (differing := changes(promise(self.study), promise(study))):
+        if self.plans and not (differing := changes(locked_settings(self.study), locked_settings(study))):
             same = replace(study, environment=self.study.environment)
             return replace(self, plans=(*self.plans[:-1], replace(self.plans[-1], study=same)))
         if self.frozen:
@@ -122,17 +126,17 @@ class History:
         return history
 
 
-def promise(study: ResolvedSuite) -> dict[str, Any]:
+def locked_settings(study: ResolvedSuite) -> dict[str, Any]:
     """The parts of a study that its verdicts depend on, as plain JSON values."""
-    return _promise(study.to_json())
+    return _locked(study.to_json())
 
 
 def plan_digest(study: ResolvedSuite) -> str:
-    """What names a plan in records: sha256 of its promise without defaults, so that a new key leaves it valid."""
-    return digest(_promise(without_defaults(study)))
+    """What names a plan in records: sha256 of its locked settings without defaults, so that a new key leaves it valid."""
+    return digest(_locked(without_defaults(study)))
 
 
-def _promise(plain: Mapping[str, Any]) -> dict[str, Any]:
+def _locked(plain: Mapping[str, Any]) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(json.dumps(plain))
     suite = {key: item for key, item in value["suite"].items() if key not in TOUCHES_NO_VERDICT}
     arenas = {name: {**arena, "starts": None} for name, arena in value["arenas"].items()}
@@ -197,7 +201,7 @@ def declare(
     `running` names the drivers that run trials there; a lost one is known to be dead after `expiry` seconds.
     """
     history = check_directory(study.suite, directory)
-    if history.plans and running and (differing := changes(promise(history.study), promise(study))):
+    if history.plans and running and (differing := changes(locked_settings(history.study), locked_settings(study))):
         raise UsageError(
             f"{running} runs the plan of {directory}, which this run would change{_listed(differing)}\n"
             "wait until it has ended, or choose another --output-dir; "

@@ -140,8 +140,8 @@ class Trials:
 
     def __init__(self, study: ResolvedSuite, lookup: Lookup, arena: str, optimizer: str) -> None:
         self.study, self.lookup, self.arena, self.optimizer = study, lookup, arena, optimizer
-        tuned_on = study.suite.tuned_on(arena)
-        self._tuning = self if tuned_on == arena else Trials(study, lookup, tuned_on, optimizer)
+        tuning_arena = study.suite.tuning_arena(arena)
+        self._tuning = self if tuning_arena == arena else Trials(study, lookup, tuning_arena, optimizer)
         self._made: dict[tuple[str, Setting], TrialSpec] = {}
 
     def arm(self, seeds: int) -> Arm[TrialSpec]:

@@ -66,14 +66,14 @@ def check_suite(suite: Suite) -> None:
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     path = ("arenas", name)
     facts = suite.facts(name)
-    is_on_ladder = arena.cell is not None and arena.cell.size > 0
+    is_on_ladder = arena.ladder_point is not None and arena.ladder_point.size > 0
     if is_on_ladder and facts.metrics[arena.metric] == "max":
         reason = f"must be one whose minimum is best on a ladder, as a loss, got {arena.metric!r}"
         raise Wrong((*path, "metric"), reason)
     if not arena.batch_size and facts.kind != "program":
         raise Wrong((*path, "batch_size"), "must be at least 1, got 0")
-    if arena.tuned_on:
-        _check_tuned_on((*path, "tuned_on"), suite, name)
+    if arena.tuning_arena:
+        _check_tuned_on((*path, "tuning_arena"), suite, name)
     if "source" in arena.data:
         dataset = DATASETS[arena.data["source"]]
         known = {"source": str, **READING[facts.kind], **dataset.suite_options}
@@ -87,11 +87,11 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
 def _check_tuned_on(path: KeyPath, suite: Suite, name: str) -> None:
     """Raise `Wrong` unless the arena that tunes for another one has a sweep, and the same task and metric."""
     arena = suite.arenas[name]
-    tuning = suite.arenas[arena.tuned_on]
-    has_same_task = suite.task(arena.tuned_on) == suite.task(name)
+    tuning = suite.arenas[arena.tuning_arena]
+    has_same_task = suite.task(arena.tuning_arena) == suite.task(name)
     has_same_metric = tuning.metric == arena.metric
-    if tuning.tuned_on or not has_same_task or not has_same_metric:
-        raise Wrong(path, f"must name an arena of the same task and metric with a sweep, got {arena.tuned_on!r}")
+    if tuning.tuning_arena or not has_same_task or not has_same_metric:
+        raise Wrong(path, f"must name an arena of the same task and metric with a sweep, got {arena.tuning_arena!r}")
 
 
 def _check_shock(path: KeyPath, shock: Mapping[str, Any]) -> None:
@@ -179,7 +179,7 @@ def _schedules_as_factor(suite: Suite) -> list[str]:
     """The schedules with each of which the suite trains every optimizer."""
     schedules = []
     for arena in suite.arenas.values():
-        if arena.cell and arena.schedule and arena.schedule not in schedules:
+        if arena.ladder_point and arena.schedule and arena.schedule not in schedules:
             schedules.append(arena.schedule)
     return schedules
 

@@ -13,7 +13,7 @@ from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import Wrong
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.schema import ArenaPlan, Cell, Ladder, Suite, SuiteFile
+from fairbench.suites.schema import ArenaPlan, Ladder, LadderPoint, Suite, SuiteFile
 
 Arenas = dict[str, ArenaPlan]
 """Arenas by their names."""
@@ -71,7 +71,7 @@ def _variants(family: str, plan: ArenaPlan, file: SuiteFile) -> Arenas:
     scheduled = sized
     if file.schedules:
         scheduled = _with_schedules(family, task, sized, file.schedules)
-    is_tuned_by_itself = not plan.shock and not plan.tuned_on
+    is_tuned_by_itself = not plan.shock and not plan.tuning_arena
     variants: Arenas = {}
     for name, variant in scheduled.items():
         variants[name] = variant
@@ -87,8 +87,8 @@ def _with_sizes(family: str, plan: ArenaPlan, ladder: Ladder) -> Arenas:
     arenas: Arenas = {}
     for size, (model, parameters) in zip(ladder.sizes, models, strict=True):
         for horizon in ladder.horizons:
-            cell = Cell(family, horizon=horizon, size=size, parameters=parameters)
-            sized = replace(plan, model=model, cell=cell)
+            cell = LadderPoint(family, horizon=horizon, size=size, parameters=parameters)
+            sized = replace(plan, model=model, ladder_point=cell)
             arenas[f"{family}-{size}-x{horizon:g}"] = _longer(sized, horizon * parameters / smallest)
     return arenas
 
@@ -109,9 +109,9 @@ def _with_schedules(family: str, task: str, arenas: Arenas, schedules: list[str]
     """Each of these arenas with each schedule."""
     scheduled: Arenas = {}
     for name, plan in arenas.items():
-        cell = plan.cell or Cell(family)
+        cell = plan.ladder_point or LadderPoint(family)
         for schedule in schedules:
-            scheduled[f"{name}-{schedule}"] = replace(plan, task=task, schedule=schedule, cell=cell)
+            scheduled[f"{name}-{schedule}"] = replace(plan, task=task, schedule=schedule, ladder_point=cell)
     return scheduled
 
 
@@ -120,8 +120,8 @@ def _with_horizons(name: str, family: str, plan: ArenaPlan, horizons: list[float
     arenas: Arenas = {}
     for horizon in horizons:
         if horizon != 1:
-            cell = Cell(family, horizon=horizon, curve_of=name)
-            arenas[f"{name}-x{horizon:g}"] = _longer(replace(plan, cell=cell), horizon)
+            cell = LadderPoint(family, horizon=horizon, reference_curve_arena=name)
+            arenas[f"{name}-x{horizon:g}"] = _longer(replace(plan, ladder_point=cell), horizon)
     return arenas
 
 
@@ -138,8 +138,8 @@ def _twins(name: str, plan: ArenaPlan, shocks: Mapping[str, dict[str, Any]]) -> 
         return twins
     task = plan.task or name
     facts = plan.facts or ARENAS[task]
-    tuned_on = plan.tuned_on or name
+    tuning_arena = plan.tuning_arena or name
     for shock, options in shocks.items():
         if facts.kind in SHOCKS[options["kind"]].kinds:
-            twins[f"{name}-{shock}"] = replace(plan, task=task, tuned_on=tuned_on, shock=options)
+            twins[f"{name}-{shock}"] = replace(plan, task=task, tuning_arena=tuning_arena, shock=options)
     return twins

@@ -49,8 +49,8 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     check_known((*path, "metric"), "metric", [arena.metric], facts.metrics)
     if arena.schedule:
         check_known((*path, "schedule"), "schedule", [arena.schedule], SCHEDULES)
-    if arena.tuned_on:
-        check_known((*path, "tuned_on"), "arena", [arena.tuned_on], suite.arenas)
+    if arena.tuning_arena:
+        check_known((*path, "tuning_arena"), "arena", [arena.tuning_arena], suite.arenas)
     if "source" in arena.data or arena.facts is None:
         _check_source((*path, "data", "source"), str(arena.data.get("source")), facts)
     if arena.shock:

@@ -58,15 +58,15 @@ def _rescaled(suite: Suite, plan: ArenaPlan, steps: int) -> ArenaPlan:
 
 def _unit(arenas: Mapping[str, ArenaPlan], plan: ArenaPlan) -> int:
     """The steps that become the given ones: an arena's own, or those of the arena to which it is in proportion."""
-    if plan.cell is None:
+    if plan.ladder_point is None:
         return plan.steps
-    if plan.cell.curve_of in arenas:
-        return arenas[plan.cell.curve_of].steps
-    if not plan.cell.size:
+    if plan.ladder_point.reference_curve_arena in arenas:
+        return arenas[plan.ladder_point.reference_curve_arena].steps
+    if not plan.ladder_point.size:
         return plan.steps
     steps_on_ladder = []
     for other in arenas.values():
-        if other.cell and other.cell.size and other.cell.family == plan.cell.family:
+        if other.ladder_point and other.ladder_point.size and other.ladder_point.family == plan.ladder_point.family:
             steps_on_ladder.append(other.steps)
     return min(steps_on_ladder)
 

@@ -132,7 +132,7 @@ def _arenas_of(word: str, arenas: Mapping[str, ArenaPlan]) -> list[str]:
     """The arenas that a name in a suite file stands for: itself, and those that are made of it."""
     names = []
     for name, plan in arenas.items():
-        if plan.cell and word in (plan.cell.family, plan.cell.curve_of):
+        if plan.ladder_point and word in (plan.ladder_point.family, plan.ladder_point.reference_curve_arena):
             names.append(name)
     if word in arenas or not names:
         names.insert(0, word)
@@ -142,7 +142,7 @@ def _arenas_of(word: str, arenas: Mapping[str, ArenaPlan]) -> list[str]:
 def _first_on_its_own(arenas: Mapping[str, ArenaPlan]) -> dict[str, ArenaPlan]:
     """The first arena alone, with a sweep of its own."""
     name, plan = next(iter(arenas.items()))
-    return {name: replace(plan, tuned_on="", cell=None)}
+    return {name: replace(plan, tuning_arena="", ladder_point=None)}
 
 
 def _without_other_arenas(optimizer: OptimizerPlan, arenas: Container[str]) -> OptimizerPlan:

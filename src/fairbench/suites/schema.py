@@ -23,7 +23,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Cell:
+class LadderPoint:
     """The place of an arena among those that a suite file makes of one, see `fairbench.suites.expansion`.
 
     Attributes:
@@ -31,7 +31,7 @@ class Cell:
         horizon: steps as a multiple of the arena's; on a ladder these grow with the parameters.
         size: the size of the model on a ladder; 0 without one.
         parameters: of the model, as the ladder counts them; 0 without one.
-        curve_of: the arena with the reference's curve to which this one belongs, so that only the reference is
+        reference_curve_arena: the arena with the reference's curve to which this one belongs, so that only the reference is
             trained; empty where every optimizer is.
     """
 
@@ -39,7 +39,7 @@ class Cell:
     horizon: float = 1.0
     size: int = 0
     parameters: int = 0
-    curve_of: str = ""
+    reference_curve_arena: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class ArenaPlan:
         data: source and options of its data, see `fairbench.data.datasets`.
         model: options of the arena's `build_model`.
         task: a known arena or `module:Class`, so that a suite can have one task twice; empty for the arena's name.
-        tuned_on: the arena whose sweep also selects for this one; empty if it has a sweep.
+        tuning_arena: the arena whose sweep also selects for this one; empty if it has a sweep.
         shock: a disturbance of its training, see `fairbench.arenas.shocks.registry`; empty for none.
         facts: the facts of a user's arena, so that a study can be read without its class; None for an included one.
         schedule: that of the learning rate; empty for the training's.
-        cell: its place among the arenas that are made of one; None for an arena as the suite file has it.
+        ladder_point: its place among the arenas that are made of one; None for an arena as the suite file has it.
     """
 
     metric: str
@@ -70,16 +70,16 @@ class ArenaPlan:
     data: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     task: str = ""
-    tuned_on: str = ""
+    tuning_arena: str = ""
     shock: dict[str, Any] = field(default_factory=dict)
     facts: ArenaFacts | None = None
     schedule: str = ""
-    cell: Cell | None = None
+    ladder_point: LadderPoint | None = None
 
     @property
     def curve_only(self) -> bool:
-        """Whether only the reference is trained, see `Cell`."""
-        return self.cell is not None and bool(self.cell.curve_of)
+        """Whether only the reference is trained, see `LadderPoint`."""
+        return self.ladder_point is not None and bool(self.ladder_point.reference_curve_arena)
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Suite:
     @property
     def ladders(self) -> dict[str, list[str]]:
         """The arenas of each ladder; with schedules as a factor there is one for each."""
-        cells = [(name, plan.cell, plan.schedule) for name, plan in self.arenas.items() if plan.cell]
+        cells = [(name, plan.ladder_point, plan.schedule) for name, plan in self.arenas.items() if plan.ladder_point]
         return grouped(("-".join(filter(None, (x.family, schedule))), name) for name, x, schedule in cells if x.size)
 
     def alike(self, arenas: Iterable[str], *but: str) -> list[list[str]]:
@@ -250,9 +250,9 @@ class Suite:
     def metrics(self) -> dict[str, Collection[str]]:
         return {arena: self.facts(arena).metrics for arena in self.arenas}
 
-    def tuned_on(self, arena: str) -> str:
+    def tuning_arena(self, arena: str) -> str:
         """The arena whose sweep selects for an arena, usually itself."""
-        return self.arenas[arena].tuned_on or arena
+        return self.arenas[arena].tuning_arena or arena
 
     @property
     def selection(self) -> str:

@@ -19,9 +19,9 @@ from fairbench.common.files import replacing
 from fairbench.common.processes import handling
 from fairbench.common.terminal import say
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import content_digest
 from fairbench.training.environment import environment
-from fairbench.training.place import Place
 
 State = dict[str, Any]
 """Plain values and tensors, in dicts, lists and tuples."""
@@ -44,10 +44,10 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
         Exception: anything that torch raises for a damaged file.
     """
 
-    def place(storage: Any, location: str) -> Any:
+    def to_device(storage: Any, location: str) -> Any:
         return storage if location == "cpu" else default_restore_location(storage, str(device))
 
-    content = torch.load(file, map_location=place, weights_only=True)
+    content = torch.load(file, map_location=to_device, weights_only=True)
     if content.pop("digest") != content_digest(content):
         raise ValueError("its digest does not match its content")
     written = content["about"]
@@ -59,16 +59,16 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
 
 
 class Checkpoint:
-    """The checkpoint of a running trial at a place that has a folder for it: written at intervals, and for a pause.
+    """The checkpoint of a running trial at a slot that has a folder for it: written at intervals, and for a pause.
 
     SIGTERM requests a pause. `before_write` is called before each checkpoint; an exception of it ends the trial.
     """
 
-    def __init__(self, spec: TrialSpec, place: Place, before_write: Callable[[], None] = lambda: None) -> None:
-        folder = Path(place.checkpoints)
-        self._path, self._seconds, self._before_write = folder / f"{spec.id}.pt", place.checkpoint_every, before_write
-        self._about = {"trial": spec.id, **environment(place.device)}
-        self._device = torch.device(place.device)
+    def __init__(self, spec: TrialSpec, slot: DeviceSlot, before_write: Callable[[], None] = lambda: None) -> None:
+        folder = Path(slot.checkpoints)
+        self._path, self._seconds, self._before_write = folder / f"{spec.id}.pt", slot.checkpoint_every, before_write
+        self._about = {"trial": spec.id, **environment(slot.device)}
+        self._device = torch.device(slot.device)
         self._written = time.monotonic()
         self._pause_requested = False
         self._unsaved = ""

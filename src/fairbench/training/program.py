@@ -27,14 +27,14 @@ from fairbench.common.processes import ending
 from fairbench.common.terminal import say
 from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment
-from fairbench.training.place import Place
 from fairbench.training.program_results import Reported, WrongResults, read_reported
 from fairbench.training.trainer import Progress
 
 OUTPUT = "output.txt"
 """The file of a trial's folder with what the program printed."""
-EVIDENCE = "evidence-*.json"
+FINGERPRINTS = "fingerprints-*.json"
 """What each rank has shown."""
 SHOWN_LINES = 80
 """Lines of a failed program's output that its message has: torchrun adds 40 to those of the process that failed."""
@@ -48,10 +48,10 @@ class ProgramFailed(Exception):
     """A program ended with an error; the message has the end of its output."""
 
 
-def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRecord:
+def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRecord:
     """The record of a training program that ended with a result, or with one that is not finite.
 
-    Its folder is kept until the trial has a record; at a place without checkpoints it is a temporary one.
+    Its folder is kept until the trial has a record; at a slot without checkpoints it is a temporary one.
 
     Raises:
         Paused: this process received SIGTERM, and so did the program.
@@ -62,17 +62,17 @@ def program_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRec
     if changed := [file for file in {**planned, **now} if planned.get(file) != now.get(file)]:
         raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
     with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
-        folder = Path(place.checkpoints or temporary).resolve() / spec.id
+        folder = Path(slot.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
         with ending(FOLDER, str(folder)):
-            attempts = _begin_attempt(spec, folder, options, place)
+            attempts = _begin_attempt(spec, folder, options, slot)
             look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
-            _run(command(options, values(spec, folder)), folder, place, options, look)
+            _run(command(options, values(spec, folder)), folder, slot, options, look)
             seconds = time.monotonic() - began
         reported = read_reported(folder, options, attempts)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
-        return _record(spec, place, options, reported, Evidence.read(folder), seconds)
+        return _record(spec, slot, options, reported, Fingerprints.read(folder), seconds)
 
 
 def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
@@ -83,19 +83,19 @@ def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
     return {**training, **arena, "cores": spec.arena.model["cores"], **spec.optimizer.options, **own}
 
 
-def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, place: Place) -> list[dict[str, int]]:
+def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[dict[str, int]]:
     """Write what the program may read; returns the sizes of the files of results when each attempt began."""
-    for earlier in folder.glob(EVIDENCE):
+    for earlier in folder.glob(FINGERPRINTS):
         earlier.unlink()
     file = folder / ABOUT
     attempts = json.loads(file.read_text())["attempts"] if file.exists() else []
     attempts.append({str(x.relative_to(folder)): x.stat().st_size for x in folder.glob(options.results)})
-    about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": place.kind}
+    about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": slot.kind}
     write_atomically(file, json.dumps(about))
     return attempts
 
 
-def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, look: Any) -> None:
+def _run(words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptions, look: Any) -> None:
     """Run a command until it ends. SIGTERM is passed on."""
     with (folder / OUTPUT).open("ab") as output:
         try:
@@ -104,7 +104,7 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(folder, place, options),
+                env=_environment(folder, slot, options),
                 start_new_session=True,
             )
         except OSError as error:
@@ -136,18 +136,18 @@ def _run(words: list[str], folder: Path, place: Place, options: ProgramOptions, 
     if process.returncode:
         code = process.returncode
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        kept = f", which is {Path(place.checkpoints) / folder.name / OUTPUT}" if place.checkpoints else ""
+        kept = f", which is {Path(slot.checkpoints) / folder.name / OUTPUT}" if slot.checkpoints else ""
         raise ProgramFailed(f"the program ended with {how}; the end of its output{kept}:\n{_end_of(folder / OUTPUT)}")
 
 
-def _environment(folder: Path, place: Place, options: ProgramOptions) -> dict[str, str]:
+def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dict[str, str]:
     """The environment of a program: the GPUs of its trial, and fairbench's Python unless another one is activated."""
     found = {**os.environ, FOLDER: str(folder)}
     found.pop("RANK", None)  # of this driver, where a cluster numbers them; launchers number their own processes
-    if place.gpus:
+    if slot.gpus:
         visible = found.get("CUDA_VISIBLE_DEVICES")
         names = dict(enumerate(visible.split(","))) if visible else {}
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(names.get(int(x), x) for x in place.gpus.split(","))
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(names.get(int(x), x) for x in slot.gpus.split(","))
     if options.cores > 1:
         found.pop("OMP_NUM_THREADS", None)  # of this process; launchers and libraries choose for several cores
     if not {"VIRTUAL_ENV", "CONDA_PREFIX"} & found.keys():
@@ -170,8 +170,8 @@ def _look(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]],
             progress(*list(losses.items())[-1])
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """What a program has shown by `fairbench.trial`, see `fairbench.trial.evidence`; empty without that."""
+class Fingerprints(msgspec.Struct, frozen=True):
+    """What a program has shown by `fairbench.trial`, see `fairbench.trial.fingerprints`; empty without that."""
 
     initial_weights: str = ""
     batches: str = ""
@@ -181,9 +181,9 @@ class Evidence(msgspec.Struct, frozen=True):
     mechanism: MechanismReport | None = None
 
     @classmethod
-    def read(cls, folder: Path) -> "Evidence":
-        """The evidence of all ranks: that of the first, with the batches of all."""
-        files = sorted(folder.glob(EVIDENCE), key=lambda file: int(file.stem.partition("-")[2]))
+    def read(cls, folder: Path) -> "Fingerprints":
+        """The fingerprints of all ranks: that of the first, with the batches of all."""
+        files = sorted(folder.glob(FINGERPRINTS), key=lambda file: int(file.stem.partition("-")[2]))
         ranks = [msgspec.json.decode(file.read_bytes(), type=cls) for file in files]
         if not ranks:
             return cls()
@@ -193,7 +193,12 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def _record(
-    spec: TrialSpec, place: Place, options: ProgramOptions, reported: Reported, evidence: Evidence, seconds: float
+    spec: TrialSpec,
+    slot: DeviceSlot,
+    options: ProgramOptions,
+    reported: Reported,
+    fingerprints: Fingerprints,
+    seconds: float,
 ) -> WholeRecord:
     """The record of a program that has ended without an error, done its steps and reported their results."""
     steps, last = spec.training.steps, reported.last
@@ -209,23 +214,23 @@ def _record(
     result = Result(
         steps=steps if status == "finished" else max(last, 1),
         final=final,
-        hashes=Hashes(evidence.initial_weights, evidence.batches, "", evidence.final_weights),
-        parameters=evidence.parameters,
+        hashes=Hashes(fingerprints.initial_weights, fingerprints.batches, "", fingerprints.final_weights),
+        parameters=fingerprints.parameters,
         clip_rate=0.0,
-        path_length=evidence.path_length,
+        path_length=fingerprints.path_length,
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     phases = Seconds(0.0, 0.0, 0.0, seconds, 0.0, 0.0, total=seconds)
     losses = reported.rows({"loss": "train/loss"}, steps)
     metrics = reported.rows({x: f"val/{x}" for x in options.metrics}, steps)
-    details = Details(_series(losses), _series(metrics), evidence.mechanism)
+    details = Details(_series(losses), _series(metrics), fingerprints.mechanism)
     return WholeRecord(
         id=spec.id,
         stage=spec.stage,
         status=status,
         result=result,
-        cost=TrialCost(phases, result.steps, peak, place.alone, data_on="program"),
-        environment=environment(place.device),
+        cost=TrialCost(phases, result.steps, peak, slot.alone, data_on="program"),
+        environment=environment(slot.device),
         details=details,
     )
 

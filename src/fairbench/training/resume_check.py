@@ -20,7 +20,7 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
         A function that resumes a second training from the checkpoint and returns the reason why the two end
         differently, empty if they end the same. The first trainer may be freed before the call.
     """
-    spec, place, file = trainer.spec, trainer.place, io.BytesIO()
+    spec, slot, file = trainer.spec, trainer.slot, io.BytesIO()
     try:
         write_state(file, {}, trainer.numeric_state())
         before = trainer.unsaved()
@@ -30,7 +30,7 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
         return lambda: failure
 
     def resume() -> str:
-        second = Trainer(spec, place)
+        second = Trainer(spec, slot)
         try:
             file.seek(0)
             second.load_numeric_state(read_state(file, {}, second.device))

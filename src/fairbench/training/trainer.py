@@ -23,12 +23,12 @@ from fairbench.optimizers.state import load_optimizer_state, optimizer_state
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import generator_states, one_thread, set_generator_states
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
 from fairbench.training.environment import peak_memory, reset_peak_memory
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.phase_timer import clock
-from fairbench.training.place import Place
 from fairbench.training.schedules import lr_factor
 from fairbench.training.unsaved import changed, unsaved
 from fairbench.training.unused import Marks, marks
@@ -50,14 +50,14 @@ CHUNK = 256
 class Trainer:
     """Trains the model of a trial, from its first step or from a checkpoint."""
 
-    def __init__(self, spec: TrialSpec, place: Place) -> None:
+    def __init__(self, spec: TrialSpec, slot: DeviceSlot) -> None:
         self.started = time.perf_counter()
-        self.spec, self.plan, self.place = spec, spec.training, place
-        self.device = torch.device(place.device)
+        self.spec, self.plan, self.slot = spec, spec.training, slot
+        self.device = torch.device(slot.device)
         reset_peak_memory(self.device)
         self.clock = clock(self.device)
         self.arena = load_arena(spec.arena.task)
-        data = self.arena.open_data(spec.arena.data, Path(place.data_root), spec.arena.fingerprint)
+        data = self.arena.open_data(spec.arena.data, Path(slot.data_root), spec.arena.fingerprint)
         self.data = data.to(self.device)
 
         torch.manual_seed(spec.seed)

@@ -10,33 +10,33 @@ from fairbench.study.record import Details, Hashes, Result, Seconds, Series, Tri
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import same_order
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
 from fairbench.training.environment import environment, reset_peak_memory
-from fairbench.training.place import Place
 from fairbench.training.trainer import UNTIMED_STEPS, Progress, Trainer
 from fairbench.training.unused import unused
 
-HERE = Place()
+HERE = DeviceSlot()
 
 
 def trial(
     spec: TrialSpec,
-    place: Place = HERE,
+    slot: DeviceSlot = HERE,
     progress: Progress = lambda step, loss: None,
     checkpoint: Checkpoint | None = None,
 ) -> WholeRecord:
     """Train one model and measure it, from its checkpoint if there is one; returns a record that finished or diverged.
 
-    The spec determines every number, and none depends on the place. `progress` is called after each window of steps.
+    The spec determines every number, and none depends on the slot. `progress` is called after each window of steps.
     """
-    with same_order(spec.training.deterministic, place.kind), checkpoint.on_request() if checkpoint else nullcontext():
-        trainer = Trainer(spec, place)
+    with same_order(spec.training.deterministic, slot.kind), checkpoint.on_request() if checkpoint else nullcontext():
+        trainer = Trainer(spec, slot)
         if checkpoint and (state := checkpoint.read()):
             try:
                 trainer.load_state_dict(state)
             except Exception as error:  # an optimizer may raise anything, and leaves the trainer half loaded
                 say(f"the trial restarts; its checkpoint cannot be loaded: {type(error).__name__}: {error}")
-                trainer = Trainer(spec, place)
+                trainer = Trainer(spec, slot)
             del state  # or it would count in the peak
             reset_peak_memory(trainer.device)
         return record(trainer, trainer.run(progress, checkpoint))
@@ -70,7 +70,7 @@ def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRe
         seconds=Seconds(**trainer.clock.seconds, total=trainer.seconds()),
         steps=trainer.done - (UNTIMED_STEPS if spec.stage == "timing" else 0),
         peak_memory_bytes=trainer.peak(),
-        alone=trainer.place.alone,
+        alone=trainer.slot.alone,
         data_on=trainer.data.train.inputs.device.type,
     )
     return WholeRecord(

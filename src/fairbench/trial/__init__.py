@@ -23,7 +23,7 @@ from fairbench.common.files import write_atomically
 if TYPE_CHECKING:
     import torch
 
-    from fairbench.trial.evidence import EvidenceCollector
+    from fairbench.trial.fingerprints import FingerprintCollector
 
 __all__ = ["Trial", "current"]
 
@@ -57,7 +57,7 @@ class Trial:
     def __init__(self, folder: Path, steps: int, seed: int, about: Mapping[str, Any] | None = None) -> None:
         self.folder, self.steps, self.seed, self.about = folder, steps, seed, about or {}
         self._rank = int(os.environ.get("RANK", "0"))
-        self._evidence: EvidenceCollector | None = None
+        self._fingerprints: FingerprintCollector | None = None
 
     @property
     def active(self) -> bool:
@@ -117,8 +117,8 @@ class Trial:
         Args:
             values: `train_loss`, and `val_NAME` and `test_NAME` of each metric, numbers or tensors with one element.
         """
-        if self._evidence and "train_loss" in values:
-            self._evidence.mechanism.read(step)
+        if self._fingerprints and "train_loss" in values:
+            self._fingerprints.mechanism.read(step)
         self._write(step, {name.replace("_", "/", 1): value for name, value in values.items()})
 
     def result(self, val: Mapping[str, Any], test: Mapping[str, Any] | None = None) -> None:
@@ -130,25 +130,25 @@ class Trial:
         splits = {"val": val, "test": test or {}}
         self._write(self.steps, {f"{split}/{name}": x for split, of in splits.items() for name, x in of.items()})
         if self.active:
-            shown = self._evidence.encoded() if self._evidence else b"{}"
-            write_atomically(self.folder / f"evidence-{self._rank}.json", shown)
+            shown = self._fingerprints.encoded() if self._fingerprints else b"{}"
+            write_atomically(self.folder / f"fingerprints-{self._rank}.json", shown)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint of the program should have, so that a trial that resumes shows as much as any other."""
-        return self._evidence.state_dict() if self._evidence else {}
+        return self._fingerprints.state_dict() if self._fingerprints else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the state of the interrupted attempt; call it after `start` and `optimizer`."""
         if state and self.active:
             self._shown().load_state_dict(state)
 
-    def _shown(self) -> EvidenceCollector:
-        """The evidence of this process, made when it is first needed: a program may do without torch."""
-        if self._evidence is None:
-            from fairbench.trial.evidence import EvidenceCollector
+    def _shown(self) -> FingerprintCollector:
+        """The fingerprints of this process, made when it is first needed: a program may do without torch."""
+        if self._fingerprints is None:
+            from fairbench.trial.fingerprints import FingerprintCollector
 
-            self._evidence = EvidenceCollector(self.about)
-        return self._evidence
+            self._fingerprints = FingerprintCollector(self.about)
+        return self._fingerprints
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append a line to the results, in one write, so that a killed process leaves at most half of it."""

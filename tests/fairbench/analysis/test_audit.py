@@ -16,7 +16,7 @@ from fairbench.report.render.terminal import audit_view, flag_lines
 from fairbench.study.history import write_history
 from fairbench.study.record import Series
 from fairbench.study.records import Store
-from fairbench.study.schedule import Schedule
+from fairbench.study.trial_queue import TrialQueue
 
 pytestmark = pytest.mark.xdist_group("audit")
 
@@ -218,8 +218,8 @@ def test_the_command(tmp_path, command):
     the_study = study(("vit",), TWO)
     records = Records(the_study, PsiLogic=[0.3, 0.5, 0.9], AdamW=[0.4, 0.5, 0.7])
     write_history(tmp_path, history(the_study))
-    store, schedule = Store(tmp_path), Schedule(the_study, lambda spec: None)
-    while spec := schedule.next():
+    store, queue = Store(tmp_path), TrialQueue(the_study, lambda spec: None)
+    while spec := queue.next():
         store.write(spec, records(spec))
     assert "fail  INCOMPLETE: of 12 trials" in command("audit", str(tmp_path), code=1)
     saved(tmp_path, the_study, records)

@@ -9,9 +9,9 @@ from tiny import TINY, here, write_tiny
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.records import Record
-from fairbench.study.schedule import Schedule
+from fairbench.study.trial_queue import TrialQueue
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("audit_of_trials")
@@ -30,13 +30,13 @@ def audited(tmp_path_factory):
     tiny = load_suite(str(write_tiny(folder, TINY.replace("steps = 40", "steps = 12"))))
 
     def run(**changed):
-        place, records = Place(data_root=str(folder), alone=False), dict[str, Record]()
+        slot, records = DeviceSlot(data_root=str(folder), alone=False), dict[str, Record]()
         suite = replace(tiny, **{name: made(tiny) if callable(made) else made for name, made in changed.items()})
-        study = run_preflight(suite, place, here).study
-        schedule = Schedule(study, lambda spec: records.get(spec.id))
-        while spec := schedule.next():
-            records[spec.id] = trial(spec, place)
-            schedule.ended(spec)
+        study = run_preflight(suite, slot, here).study
+        queue = TrialQueue(study, lambda spec: records.get(spec.id))
+        while spec := queue.next():
+            records[spec.id] = trial(spec, slot)
+            queue.ended(spec)
         return flags_of(study, lambda spec: records.get(spec.id))
 
     return run

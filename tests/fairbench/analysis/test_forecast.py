@@ -14,10 +14,10 @@ from tiny import here
 from fairbench.analysis.forecast import FIGURE_BYTES, forecast
 from fairbench.report.console import plan_view
 from fairbench.runner import preflight as rehearsals
-from fairbench.study.measured import LEAST_LIMIT, LIMIT_RATIO, Preflight, time_limits, trial_seconds
-from fairbench.study.schedule import Schedule
+from fairbench.study.preflight_result import LEAST_LIMIT, LIMIT_RATIO, Preflight, time_limits, trial_seconds
 from fairbench.study.snapshot import open_study
-from fairbench.training.place import Place
+from fairbench.study.trial_queue import TrialQueue
+from fairbench.training.device_slot import DeviceSlot
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
@@ -36,18 +36,18 @@ def with_sweep(the_study, **changed):
     return with_suite(the_study, sweep=replace(the_study.suite.sweep, **changed))
 
 
-def with_tuned_on():
+def with_tuning_arena():
     """A study whose second arena has no sweep of its own."""
     the_study = study(("vit",))
     vit = the_study.suite.arenas["vit"]
-    return with_suite(the_study, arenas={"vit": vit, "vit-late": replace(vit, task="vit", tuned_on="vit")})
+    return with_suite(the_study, arenas={"vit": vit, "vit-late": replace(vit, task="vit", tuning_arena="vit")})
 
 
 def test_an_arena_that_is_tuned_on_another_has_no_sweep():
-    the_study = with_tuned_on()
+    the_study = with_tuning_arena()
     forecasts = forecast(rehearsed(the_study), nothing)
     assert [(f.sweep_trials, f.final_trials) for f in forecasts] == [(9, 9), (0, 9)]
-    assert sum(f.sweep_trials + f.final_trials for f in forecasts) == Schedule(the_study, nothing).outlook().trials
+    assert sum(f.sweep_trials + f.final_trials for f in forecasts) == TrialQueue(the_study, nothing).progress().trials
 
 
 @pytest.mark.parametrize(
@@ -62,19 +62,19 @@ def test_trials_are_those_of_the_schedule(settings, changed):
     the_study = with_sweep(study(settings=settings), **changed)
     forecasts = forecast(rehearsed(the_study), nothing)
     usual = sum(f.sweep_trials + f.final_trials for f in forecasts)
-    assert usual == Schedule(the_study, nothing).outlook().trials
+    assert usual == TrialQueue(the_study, nothing).progress().trials
 
     records = {}
-    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
-    while spec := schedule.next():
+    queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
+    while spec := queue.next():
         rate = spec.lr if spec.stage == "sweep" and spec.lr < 2e-3 else -spec.lr  # the middle, then the lowest
         records[spec.id] = Records().record(spec, rate if spec.arena.name == "vit" else -rate)
-        schedule.ended(spec)
+        queue.ended(spec)
     more = sum(f.more_final_trials for f in forecasts)
     assert usual <= len(records) <= usual + more
     if "extra" not in changed:
         assert len(records) == usual + more
-    assert schedule.outlook().trials == len(records)
+    assert queue.progress().trials == len(records)
 
 
 def test_seconds_by_hand(tmp_path):
@@ -101,9 +101,9 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite, monkeypatch, pe
         seen[0] += evaluated[-1] * per_example
         assert not torch.is_autocast_enabled("cpu")
 
-    monkeypatch.setattr("fairbench.runner.trainings.own.evaluate", evaluate)
+    monkeypatch.setattr("fairbench.runner.trainings.builtin_loop.evaluate", evaluate)
     monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: seen[0])
-    found = here(rehearsals.arenas_and_environment, tiny_suite, Place())
+    found = here(rehearsals.arenas_and_environment, tiny_suite, DeviceSlot())
     assert evaluated == evaluated_examples
     assert found["arenas"]["vit"]["evaluation_seconds"] == pytest.approx(449 * per_example)
     assert found["arenas"]["vit"]["probed"] == probed
@@ -175,7 +175,7 @@ def test_the_plan_of_a_ladder_says_which_trend_it_finds():
     middle = np.exp(np.mean(np.log([*{plan.steps for plan in asked.suite.arenas.values()}])))
     cases = []
     for name, plan in asked.suite.arenas.items():
-        loss = 1 + (plan.cell.parameters / 2828) ** -0.35 + (plan.steps / middle) ** -0.35
+        loss = 1 + (plan.ladder_point.parameters / 2828) ** -0.35 + (plan.steps / middle) ** -0.35
         for optimizer in asked.suite.optimizers:
             scores = [loss + noise * rng.normal() for seed in range(1, 6)]
             cases.append(finals(arena=name, optimizer=optimizer, scores=scores))

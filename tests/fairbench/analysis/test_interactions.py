@@ -13,7 +13,7 @@ from fairbench.analysis.comparison.verdicts import Comparison, summarized
 from fairbench.analysis.statistics.significance import holm, summarize
 from fairbench.report.study import study_report
 from fairbench.report.table import fields_of
-from fairbench.suites.schema import Cell
+from fairbench.suites.schema import LadderPoint
 
 SEEDS = (1, 2, 3, 4, 5)
 HIGH = [0.90, 0.91, 0.92, 0.90, 0.91]
@@ -23,7 +23,7 @@ LOW = [0.50, 0.51, 0.53, 0.52, 0.50]
 def scheduled(schedules=("cosine", "linear"), names=("AdamW", "PsiLogic"), **fields):
     """A study of vit with each schedule."""
     found = study(("vit",), names, SEEDS, **fields)
-    plan = replace(found.suite.arenas["vit"], task="vit", cell=Cell("vit"))
+    plan = replace(found.suite.arenas["vit"], task="vit", ladder_point=LadderPoint("vit"))
     return with_suite(found, arenas={f"vit-{x}": replace(plan, schedule=x) for x in schedules})
 
 
@@ -128,14 +128,14 @@ def test_only_arenas_that_differ_in_the_schedule_alone_are_compared():
     arenas = {**the_study.suite.arenas, "vit-wsd": replace(the_study.suite.arenas["vit-wsd"], batch_size=9)}
     found = of_scores(with_suite(the_study, arenas=arenas), {}).of(interactions)
     assert [(x.schedule_a, x.schedule_b) for x in found] == [("cosine", "linear")]
-    by_hand = {name: replace(plan, cell=None) for name, plan in the_study.suite.arenas.items()}
+    by_hand = {name: replace(plan, ladder_point=None) for name, plan in the_study.suite.arenas.items()}
     assert not of_scores(with_suite(the_study, arenas=by_hand), {}).of(interactions)
 
 
 def test_a_disturbed_twin_is_an_arena_of_its_own():
     the_study = scheduled()
     twins = {
-        f"{name}-nan": replace(plan, tuned_on=name, shock={"kind": "nan", "at": [0.4]})
+        f"{name}-nan": replace(plan, tuning_arena=name, shock={"kind": "nan", "at": [0.4]})
         for name, plan in the_study.suite.arenas.items()
     }
     the_study = with_suite(the_study, arenas={**the_study.suite.arenas, **twins})

@@ -17,7 +17,7 @@ from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.sequential import Design
 from fairbench.report.study import study_report
 from fairbench.study.history import DeclaredPlan, History
-from fairbench.study.schedule import Schedule
+from fairbench.study.trial_queue import TrialQueue
 
 LOOKS = [3, 6, 12]
 SEEDS = tuple(range(1, LOOKS[-1] + 1))
@@ -46,16 +46,16 @@ def run(the_study, scores, order=lambda trials: trials[0], stop=10**6):
     def look(spec):
         return known.get(spec.id)
 
-    schedule = Schedule(the_study, look, seeds_needed=lambda: seeds_needed(the_study, look))
+    queue = TrialQueue(the_study, look, seeds_needed=lambda: seeds_needed(the_study, look))
     while len(finished) < stop:
-        while spec := schedule.next():
+        while spec := queue.next():
             given.append(spec)
         if not given:
             break
         spec = order(given)
         given.remove(spec)
         known[spec.id] = records(spec)
-        schedule.ended(spec)
+        queue.ended(spec)
         finished.append(spec)
     return look, finished
 
@@ -171,7 +171,7 @@ class Moving(Records):
 def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_look():
     the_study = with_looks(optimizers=("Lion", "PsiLogic"), settings=3)
     (plan,) = the_study.suite.arenas.values()
-    the_study = with_suite(the_study, arenas={"vit": plan, "twin": replace(plan, task="vit", tuned_on="vit")})
+    the_study = with_suite(the_study, arenas={"vit": plan, "twin": replace(plan, task="vit", tuning_arena="vit")})
     scores = {"PsiLogic": normal(0, 0.9), "Lion": normal(2, 0.5)}
     near = finals(arena="twin", optimizer="Lion", scores=normal(3, 0.9))
     records = Moving(the_study, near, **scores)

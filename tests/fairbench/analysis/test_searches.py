@@ -27,7 +27,7 @@ from fairbench.report.sections.rates import RATES
 from fairbench.report.sections.trials import final_table, search_table
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import ResolvedSuite, arms, timing_trials
-from fairbench.study.schedule import Schedule
+from fairbench.study.trial_queue import TrialQueue
 
 pytestmark = pytest.mark.xdist_group("searches")
 
@@ -76,15 +76,15 @@ def rate_table(results):
 def run(the_study, score, full=None):
     """Run the study by its schedule; returns its arms by optimizer, and the trials in their order."""
     everything, records, order = Scored(the_study, score, full), {}, []
-    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
-    while spec := schedule.next():
+    queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
+    while spec := queue.next():
         records[spec.id] = everything(spec)
         order.append(spec)
-        schedule.ended(spec)
+        queue.ended(spec)
         if len(order) % 5 == 0:  # interrupted: the schedule is made again from the records
-            schedule = Schedule(the_study, lambda spec: records.get(spec.id))
-    outlook = schedule.outlook()
-    assert (outlook.done, outlook.trials) == (len(records), len(records))
+            queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
+    progress = queue.progress()
+    assert (progress.done, progress.trials) == (len(records), len(records))
     return {arm.optimizer: arm for arm in arms(the_study, lambda spec: records.get(spec.id))}, order
 
 

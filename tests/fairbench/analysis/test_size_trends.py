@@ -27,7 +27,7 @@ def with_law(lost=(), **ladder):
     cases = []
     for name, plan in asked.suite.arenas.items():
         for optimizer, (r, t) in TRUE.items():
-            size = plan.cell.parameters
+            size = plan.ladder_point.parameters
             faster = r * (size / CENTER) ** t
             loss = 1.5 + 20 * size**-0.4 + 8 * (faster * plan.steps) ** -0.35
             scores = [loss + 0.002 * rng.normal() for _ in SEEDS]

@@ -136,7 +136,7 @@ def test_every_arena_gets_a_twin_for_each_shock(tmp_path):
     suite = load_suite(str(write_tiny(tmp_path, SHOCKED)))
     assert list(suite.arenas) == ["vit", "vit-spike", "vit-scaled"]
     twin = suite.arenas["vit-spike"]
-    assert (suite.task("vit-spike"), twin.tuned_on) == ("vit", "vit")
+    assert (suite.task("vit-spike"), twin.tuning_arena) == ("vit", "vit")
     assert twin.shock == {"kind": "loss", "at": [0.5], "steps": 2}
     assert parse_suite(suite.to_json(), "again") == suite
 

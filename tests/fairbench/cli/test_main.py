@@ -18,12 +18,12 @@ from tiny import TINY
 
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_places, chosen_target
+from fairbench.cli.running import chosen_slots, chosen_target
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import device_kind
 from fairbench.study.history import read_history
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 pytestmark = [
     pytest.mark.xdist_group("studies"),  # one worker has the study that some of them share
@@ -116,12 +116,12 @@ def test_impossible_suites_are_refused_before_any_trial(tiny_folder, command, ch
 def test_trials_use_the_requested_gpus():
     words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
 
-    def places(words):
+    def slots(words):
         options = parser().parse_args(words)
-        return chosen_places(options, chosen_target(options))[0]
+        return chosen_slots(options, chosen_target(options))[0]
 
-    assert places(words) == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
-    assert places(words[:5]) == [Place(device) for device in ("cuda:0", "cuda:2")]
+    assert slots(words) == [DeviceSlot(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
+    assert slots(words[:5]) == [DeviceSlot(device) for device in ("cuda:0", "cuda:2")]
 
 
 def test_list_shows_suites_arenas_and_optimizers(command, monkeypatch):
@@ -167,8 +167,8 @@ def test_a_device_is_chosen_and_named(finished, monkeypatch):
         for module in ("runner.devices", "cli.running"):
             monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
         options = parser().parse_args(["run", *suite, *words, "-o", str(directory)])
-        places, device = chosen_places(options, chosen_target(options))
-        return [place.device for place in places], device
+        slots, device = chosen_slots(options, chosen_target(options))
+        return [slot.device for slot in slots], device
 
     suite = [str(finished.folder / "tiny.toml")]
 

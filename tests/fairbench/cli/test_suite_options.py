@@ -91,8 +91,12 @@ def test_other_lengths_keep_their_shares_of_the_steps(name, steps):
     check_suite(suite)
     for arena, plan in suite.arenas.items():
         share, shortest = before.arenas[arena].sweep_steps / before.arenas[arena].steps, before.arenas[arena].steps
-        if plan.cell and plan.cell.size:  # on a ladder
-            family = [x for x in before.arenas.values() if x.cell and x.cell.family == plan.cell.family]
+        if plan.ladder_point and plan.ladder_point.size:  # on a ladder
+            family = [
+                x
+                for x in before.arenas.values()
+                if x.ladder_point and x.ladder_point.family == plan.ladder_point.family
+            ]
             shortest = min(x.steps for x in family)
         assert plan.steps == round(steps * before.arenas[arena].steps / shortest)
         assert abs(plan.sweep_steps - share * plan.steps) <= 1

@@ -13,7 +13,7 @@ from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("user_optimizer")
@@ -27,7 +27,7 @@ def test_every_check_has_a_row():
 
 def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(tiny_folder):
     suite = replace(load_suite("tiny.toml"), optimizers={"AdamW": OptimizerPlan()}, reference="AdamW")
-    ((_, record),) = run_preview(suite, [1e-2], [Place()])
+    ((_, record),) = run_preview(suite, [1e-2], [DeviceSlot()])
     spec = trial_spec(study_of(suite), "vit", "AdamW", "sweep", 1e-2, suite.sweep.seeds[0])
     assert (spec.id, spec.training.steps) == (record.id, 10)
     assert trial(spec).result == record.result
@@ -58,7 +58,7 @@ def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(tiny_fo
     (tiny_folder / "stopped.py").write_text(STOPPED)
     plans = {"AdamW": OptimizerPlan(), "Stopped": OptimizerPlan("stopped.py:Stopped")}
     suite = replace(load_suite("tiny.toml"), optimizers=plans, reference="AdamW")
-    (_, adamw), (_, stopped) = run_preview(suite, [1e-3], [Place()])
+    (_, adamw), (_, stopped) = run_preview(suite, [1e-3], [DeviceSlot()])
     assert (tiny_folder / "stopped").exists()
     assert adamw.final("val") == stopped.final("val")
 

@@ -8,7 +8,7 @@ from fairbench.contract.case import ShortTraining, case_of
 from fairbench.contract.checks import CONTRACT_CHECKS, checked
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 pytestmark = pytest.mark.xdist_group("check")
 
@@ -205,7 +205,7 @@ def in_folder(folder, monkeypatch):
 
 @pytest.fixture(scope="module")
 def executor():
-    with ProcessExecutor([Place()], preload=run_checks.PRELOAD) as executor:
+    with ProcessExecutor([DeviceSlot()], preload=run_checks.PRELOAD) as executor:
         yield executor
 
 

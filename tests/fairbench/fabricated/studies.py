@@ -7,7 +7,7 @@ from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.plan import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import ArenaPlan, Cell, Compare, Suite
+from fairbench.suites.schema import ArenaPlan, Compare, LadderPoint, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
 MINI = load_suite("mini").arenas
@@ -102,14 +102,14 @@ def with_horizons(the_study, *horizons):
     """The study with other horizons of the reference in every arena."""
     arenas = dict(the_study.suite.arenas)
     for name, plan in the_study.suite.arenas.items():
-        if plan.cell:
+        if plan.ladder_point:
             continue
         for horizon in horizons:
             if horizon == 1:
                 continue
-            cell = Cell(name, horizon, curve_of=name)
+            cell = LadderPoint(name, horizon, reference_curve_arena=name)
             steps = round(10 * horizon)
-            arenas[f"{name}-x{horizon:g}"] = replace(plan, task=name, steps=steps, cell=cell)
+            arenas[f"{name}-x{horizon:g}"] = replace(plan, task=name, steps=steps, ladder_point=cell)
     return with_suite(the_study, arenas=arenas)
 
 
@@ -120,8 +120,8 @@ def with_ladder(the_study, parameters=(1000, 2000, 4000, 8000), horizons=(0.5, 1
     for size, count in enumerate(parameters, 1):
         for horizon in horizons:
             steps = round(100 * horizon * count / parameters[0])
-            cell = Cell("gpt", horizon, size, count)
-            arenas[f"gpt-{size}-x{horizon:g}"] = replace(plan, task="gpt", steps=steps, cell=cell)
+            cell = LadderPoint("gpt", horizon, size, count)
+            arenas[f"gpt-{size}-x{horizon:g}"] = replace(plan, task="gpt", steps=steps, ladder_point=cell)
     return with_suite(the_study, arenas=arenas)
 
 

@@ -62,7 +62,7 @@ def test_every_rung_is_in_its_panel():
 def test_shocks_are_drawn_against_their_calm_twin():
     the_study = study(("vit",))
     calm = the_study.suite.arenas["vit"]
-    twin = replace(calm, task="vit", tuned_on="vit", shock={"kind": "loss", "at": [0.2]})
+    twin = replace(calm, task="vit", tuning_arena="vit", shock={"kind": "loss", "at": [0.2]})
     both = with_suite(the_study, arenas={"vit": calm, "vit-x": twin})
     cases = [finals(arena="vit", outcome=0.9)]
     for i, name in enumerate(both.suite.optimizers):

@@ -10,7 +10,7 @@ from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.status import this_machine
 from fairbench.study.record import Record
 from fairbench.study.records import Store
-from fairbench.study.schedule import Schedule
+from fairbench.study.trial_queue import TrialQueue
 
 
 class World:
@@ -18,7 +18,7 @@ class World:
 
     def __init__(self, directory):
         study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"))
-        self.specs = [*iter(Schedule(study, lambda spec: None).next, None)]
+        self.specs = [*iter(TrialQueue(study, lambda spec: None).next, None)]
         self.truth, self.now, self.store = Records(study), 0.0, Store(directory)
         self.store.prepare()
         self.mine, self.theirs = (Heartbeat(directory, pace=lambda: self.now) for _ in range(2))

@@ -15,8 +15,8 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as study
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.schedule import Schedule
-from fairbench.training.place import Place
+from fairbench.study.trial_queue import TrialQueue
+from fairbench.training.device_slot import DeviceSlot
 
 pytestmark = pytest.mark.xdist_group("servers")  # they start many processes
 
@@ -33,11 +33,11 @@ def run_all(workers, suite, steps=None):
         if steps is not None:
             steps.append(step)
 
-    with ProcessExecutor([Place()] * workers, report, PRELOAD) as executor:
-        schedule = Schedule(run_preflight(suite, Place(), executor.call).study, lambda spec: None)
+    with ProcessExecutor([DeviceSlot()] * workers, report, PRELOAD) as executor:
+        queue = TrialQueue(run_preflight(suite, DeviceSlot(), executor.call).study, lambda spec: None)
         running = {}
         while True:
-            while executor.has_free_slot() and (spec := schedule.next()):
+            while executor.has_free_slot() and (spec := queue.next()):
                 executor.submit(spec, LIMITS.get(spec.optimizer.name, 60.0))
                 running[spec.id] = spec
             if not running:
@@ -175,10 +175,10 @@ def test_without_ray_the_error_names_the_package(monkeypatch):
 DRIVER = """
 import sys
 from fairbench.common.errors import UsageError
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.runner.executors.local import ProcessExecutor
 try:
-    with ProcessExecutor([Place()], print, sys.argv[1:]) as executor:
+    with ProcessExecutor([DeviceSlot()], print, sys.argv[1:]) as executor:
         executor.call(len, "abc")
 except UsageError as error:
     sys.exit(str(error))
@@ -204,7 +204,7 @@ def test_why_no_process_starts(folder, tmp_path):
 INTERRUPTED = """
 import multiprocessing, os, signal, sys, threading, time
 from multiprocessing import forkserver
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.runner.executors.local import ProcessExecutor
 
 moment, preload = sys.argv[1], []
@@ -226,7 +226,7 @@ else:
     original = getattr(holder, moment)
     setattr(holder, moment, interrupted)
 try:
-    with ProcessExecutor([Place()], print, preload) as executor:
+    with ProcessExecutor([DeviceSlot()], print, preload) as executor:
         executor.call(len, "abc")
 except KeyboardInterrupt:
     if preload:

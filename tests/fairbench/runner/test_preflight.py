@@ -17,11 +17,11 @@ from fairbench.runner import run_study as studies
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.measured import check_gpu_memory
 from fairbench.study.plan import trial_spec
+from fairbench.study.preflight_result import check_gpu_memory
 from fairbench.study.target import target_in
 from fairbench.suites.named_plans import named_arenas
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trainer import Trainer
 
 pytestmark = pytest.mark.xdist_group("servers")  # they start many processes
@@ -60,7 +60,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def executor():
     preload = [*studies.PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
-    with ProcessExecutor([Place()], preload=preload) as running:
+    with ProcessExecutor([DeviceSlot()], preload=preload) as running:
         yield running
 
 
@@ -72,7 +72,7 @@ def test_an_edit_of_the_code_that_takes_part_changes_the_trials(folder, tiny_sui
     """Helper modules, those of a package, and those that only a step imports; but not one that nothing imports."""
 
     def resolved():
-        return run_preflight(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
+        return run_preflight(with_optimizer(tiny_suite, "helped:Helped"), DeviceSlot(), executor.call).study
 
     first = resolved()
     assert [*first.optimizers["Own"].code] == [
@@ -87,7 +87,7 @@ def test_an_edit_of_the_code_that_takes_part_changes_the_trials(folder, tiny_sui
 
 
 def test_a_module_that_was_edited_after_the_preflight_fails_the_trial(folder, tiny_suite, executor):
-    study = run_preflight(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
+    study = run_preflight(with_optimizer(tiny_suite, "helped:Helped"), DeviceSlot(), executor.call).study
     outcomes = []
     for text in (FILES["helper.py"], FILES["helper.py"] + "# edited\n"):
         (folder / "helper.py").write_text(text)
@@ -108,12 +108,12 @@ def test_a_class_without_a_source_file_is_refused(folder, tiny_suite, name, monk
     module.Made = made["Made"]
     complaint = rf"{made['__name__']}.Made has no source file.*path/to/file.py:Made"
     with pytest.raises(UsageError, match=complaint):
-        run_preflight(with_optimizer(tiny_suite, f"{name}:Made"), Place(), here)
+        run_preflight(with_optimizer(tiny_suite, f"{name}:Made"), DeviceSlot(), here)
 
 
 def test_installed_code_counts_by_version_and_our_kernels_by_content(tiny_suite, executor):
     suite = replace(tiny_suite, optimizers={**tiny_suite.optimizers, "Lion": OptimizerPlan()})
-    study = run_preflight(suite, Place(), executor.call).study
+    study = run_preflight(suite, DeviceSlot(), executor.call).study
     assert study.optimizers["AdamW"].code.keys() == {"torch"}
     assert study.optimizers["Lion"].code.keys() == {"torch", "pytorch_optimizer"}
     psilogic = study.optimizers["PsiLogic"].code
@@ -132,7 +132,7 @@ def test_a_user_defined_arena_is_no_part_of_an_optimizers_code(folder, tiny_suit
     main(["new-arena", "noisy_sine"])
     arenas = named_arenas(["noisy_sine.py:NoisySine"], tiny_suite.arenas)
     suite = replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas)
-    study = run_preflight(suite, Place(), executor.call).study
+    study = run_preflight(suite, DeviceSlot(), executor.call).study
     assert [*study.arenas["NoisySine"].code] == sorted(study.arenas["NoisySine"].code)
     assert "noisy_sine_py" in study.arenas["NoisySine"].code
     assert "noisy_sine_py" not in study.optimizers["Own"].code
@@ -204,7 +204,7 @@ def test_an_optimizer_that_cannot_work_is_an_error_before_any_trial(folder, tiny
     (folder / "odd.py").write_text(ODD)
 
     def prepare(name):
-        run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
+        run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), DeviceSlot(), executor.call)
 
     check_errors("optimizers.txt", prepare, UsageError)
 
@@ -212,7 +212,7 @@ def test_an_optimizer_that_cannot_work_is_an_error_before_any_trial(folder, tiny
 @pytest.mark.parametrize("name", ["Part", "make"])
 def test_anything_that_can_be_called_makes_an_optimizer(folder, tiny_suite, executor, name):
     (folder / "odd.py").write_text(ODD)
-    study = run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call).study
+    study = run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), DeviceSlot(), executor.call).study
     assert "odd" in study.optimizers["Own"].code
     assert study.optimizers["Own"].options.get("betas") == ([0.9, 0.95] if name == "Part" else None)
     assert study.optimizers["Own"].horizon == ("total_steps" if name == "make" else "")
@@ -222,7 +222,7 @@ def test_a_first_step_without_end_is_an_error(folder, tiny_suite, executor, monk
     (folder / "odd.py").write_text(ODD)
     monkeypatch.setattr(executor, "_call_limit", 3.0)
     with pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 3 s(.|\n)*in step"):
-        run_preflight(with_optimizer(tiny_suite, "odd:Hangs"), Place(), executor.call)
+        run_preflight(with_optimizer(tiny_suite, "odd:Hangs"), DeviceSlot(), executor.call)
 
 
 def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):
@@ -231,7 +231,7 @@ def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):
     pairs = product(("Horizon", "HandsOn"), options.items())
     plans = {f"{name} with {what}": OptimizerPlan(f"odd:{name}", of_each) for name, (what, of_each) in pairs}
     suite = replace(tiny_suite, optimizers=plans, reference=next(iter(plans)))
-    study, plan = run_preflight(suite, Place(), executor.call).study, tiny_suite.arenas["vit"]
+    study, plan = run_preflight(suite, DeviceSlot(), executor.call).study, tiny_suite.arenas["vit"]
     for name in plans:
         specs = [trial_spec(study, "vit", name, stage, 1e-3, 1) for stage in ("sweep", "final")]
         horizons = [spec.optimizer.options["total_steps"] for spec in specs]
@@ -249,7 +249,7 @@ def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monk
 
     monkeypatch.setattr(Trainer, "timed_step", timed)
     monkeypatch.setattr("fairbench.runner.preflight.QUIET_SECONDS", 0.0)
-    run_preflight(tiny_suite, Place(), here, said.append)
+    run_preflight(tiny_suite, DeviceSlot(), here, said.append)
     batch_size = tiny_suite.arenas["vit"].batch_size
     assert set(scales) == {(batch_size, 1.0)}
     names = list(tiny_suite.optimizers)
@@ -257,13 +257,13 @@ def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monk
     assert said == [f"measuring vit with {len(names)} optimizers", *progress]
 
     scales.clear()
-    monkeypatch.setattr("fairbench.runner.trainings.own.PROBE_SECONDS", {"evaluation": 0.0, "steps": 0.0})
-    run_preflight(tiny_suite, Place(), here, said.append)
+    monkeypatch.setattr("fairbench.runner.trainings.builtin_loop.PROBE_SECONDS", {"evaluation": 0.0, "steps": 0.0})
+    run_preflight(tiny_suite, DeviceSlot(), here, said.append)
     assert set(scales) == {(2, batch_size / 2)}
     note = f"slow here: a step is measured with fewer examples and scaled to the batch: vit 2 of {batch_size}"
     assert note in said
 
-    trainer = Trainer(trial_spec(study_of(tiny_suite), "vit", names[0], "final", 1e-3, 1), Place())
+    trainer = Trainer(trial_spec(study_of(tiny_suite), "vit", names[0], "final", 1e-3, 1), DeviceSlot())
     monkeypatch.setattr(Trainer, "timed_step", timed_step)
 
     def step():
@@ -290,7 +290,7 @@ def test_arenas_that_differ_in_their_length_alone_are_measured_once(tiny_suite, 
     adamw = replace(tiny_suite.optimizers["AdamW"], arenas={"heavy": {"weight_decay": 0.1}})
     optimizers = {**tiny_suite.optimizers, "AdamW": adamw}
     suite = replace(tiny_suite, arenas={"vit": plan, **others}, optimizers=optimizers)
-    preflight = run_preflight(suite, Place(), here)
+    preflight = run_preflight(suite, DeviceSlot(), here)
     assert set(timed) == {*product(("vit", "wide", "shaken"), optimizers), ("heavy", "AdamW"), ("long", "PsiLogic")}
     assert preflight.step_seconds.keys() == preflight.evaluation_seconds.keys() == {"vit", *others}
     arenas = preflight.study.arenas
@@ -305,19 +305,19 @@ def test_the_initial_weights_of_each_seed_are_hashed(tiny_suite):
 
 def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_path, monkeypatch):
     """By the memory of their first steps, and that of CUDA in each process; the GPU is simulated."""
-    without = run_preflight(tiny_suite, Place(), here)
+    without = run_preflight(tiny_suite, DeviceSlot(), here)
     assert (without.gpu_bytes, without.gpu_free_bytes) == ({"vit": 0}, 0)
     check_gpu_memory(without, 99)
     memory = 1_400_000_000, 5_500_000_000, 8_000_000_000
     monkeypatch.setattr("fairbench.training.environment.gpu_memory", lambda device: memory)
-    preflight = run_preflight(tiny_suite, Place(), here)
+    preflight = run_preflight(tiny_suite, DeviceSlot(), here)
     assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 1_400_000_000}, 5_500_000_000)
     check_gpu_memory(preflight, 3)
     check_gpu_memory(replace(preflight, gpu_free_bytes=1_000_000_000), 1)
 
     monkeypatch.setattr(studies, "run_preflight", lambda *arguments: preflight)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
-    options = RunOptions([Place()] * 4)
+    options = RunOptions([DeviceSlot()] * 4)
     with pytest.raises(UsageError, match=complaint):
         studies.run_study(target_in(tmp_path / "out", tiny_suite), options, [])
     assert not (tmp_path / "out" / "config.json").exists()

@@ -27,9 +27,9 @@ from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
-from fairbench.training.place import Place
-from fairbench.training.program import Evidence, program_trial
+from fairbench.training.program import Fingerprints, program_trial
 from fairbench.training.trial import trial
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "programs"
@@ -127,7 +127,7 @@ trial.log(trial.steps, train_loss=1.0); trial.result(val={"loss": 2.0}); trial.l
 """
     assert loaded_by(tmp_path, code, FAIRBENCH_TRIAL="own") == "[]\n"
     assert len(Path("own/metrics.jsonl").read_text().splitlines()) == 2
-    assert Evidence.read(Path("own")) == Evidence()
+    assert Fingerprints.read(Path("own")) == Fingerprints()
 
 
 def train(trial, stop_after=0, state=None):
@@ -177,7 +177,7 @@ def test_a_program_that_resumes_shows_the_same_evidence(tmp_path, monkeypatch):
     state = train(begun(tmp_path / "resumed", spec), stop_after=7)
     train(begun(tmp_path / "resumed", spec, attempt=2), state=deepcopy(state))
     train(begun(tmp_path / "without", spec, attempt=2), state={**state, "trial": {}})
-    whole, resumed, without = (Evidence.read(tmp_path / name) for name in ("whole", "resumed", "without"))
+    whole, resumed, without = (Fingerprints.read(tmp_path / name) for name in ("whole", "resumed", "without"))
     assert whole.final_weights == final
     assert whole.mechanism.totals["acted"] > 0
     assert whole.path_length > 0
@@ -224,7 +224,7 @@ def gpt(monkeypatch):
 
 @pytest.mark.slow
 def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
-    arena, program = trial(gpt[0]), program_trial(gpt[1], Place(), lambda step, loss: None)
+    arena, program = trial(gpt[0]), program_trial(gpt[1], DeviceSlot(), lambda step, loss: None)
     assert program.details == arena.details
     for part in ("final", "parameters", "path_length", "steps"):
         assert getattr(program.result, part) == getattr(arena.result, part)
@@ -238,7 +238,7 @@ def test_two_processes_give_the_losses_of_one(gpt, more):
     arena, spec = gpt
     command = f"torchrun --standalone --nproc-per-node 2 arena_gpt.py{more}"
     both = replace(spec, arena=replace(spec.arena, model={**spec.arena.model, "program": command, "cores": 2}))
-    one, two = trial(arena), program_trial(both, Place(), lambda step, loss: None)
+    one, two = trial(arena), program_trial(both, DeviceSlot(), lambda step, loss: None)
     for metric, expected in one.details.evaluations.values.items():
         assert list(two.details.evaluations.values[metric]) == pytest.approx(list(expected), rel=1e-5)
     assert two.result.hashes.initial_weights == one.result.hashes.initial_weights

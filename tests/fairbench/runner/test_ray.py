@@ -25,7 +25,7 @@ from fairbench.study.record import plain_values
 from fairbench.suites.loader import load_suite
 from fairbench.training import environment
 from fairbench.training.determinism import one_thread
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial
 
 MISSING = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: pip install '.[ray]'")
@@ -145,7 +145,7 @@ def study(held, monkeypatch):
 def executor_on(address, observer, checkpoints=""):
     from fairbench.runner.executors.ray.executor import RayExecutor
 
-    return RayExecutor(RunOptions([Place(checkpoints=checkpoints)], ray=address), observer, PRELOAD)
+    return RayExecutor(RunOptions([DeviceSlot(checkpoints=checkpoints)], ray=address), observer, PRELOAD)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:70000", "nonsense", "ray://127.0.0.1:10001"])
@@ -175,9 +175,9 @@ from fairbench.runner.executors.registry import make_executor
 from fairbench.runner.run_study import PRELOAD
 from fairbench.study.record import plain_values
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
-options = RunOptions([Place(checkpoints="private")], allow_mixed=True, ray="local")
+options = RunOptions([DeviceSlot(checkpoints="private")], allow_mixed=True, ray="local")
 with make_executor(options.executor, options, Mock(), PRELOAD, limit=600.0) as executor:
     import psutil, ray
     from ray._raylet import AuthenticationMode, get_authentication_mode

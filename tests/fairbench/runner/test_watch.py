@@ -21,7 +21,7 @@ from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.record import Record, failed
 from fairbench.study.records import Store
-from fairbench.study.schedule import Outlook, Schedule
+from fairbench.study.trial_queue import Progress, TrialQueue
 
 ME = f"{socket.gethostname()} {os.getpid()}"
 
@@ -47,7 +47,7 @@ class World:
         return self.now
 
     def next(self):
-        return Schedule(self.study, partial(self.store.read, kind=Record)).next()
+        return TrialQueue(self.study, partial(self.store.read, kind=Record)).next()
 
     def end(self, spec):
         self.store.write(spec, self.truth(spec))
@@ -168,7 +168,7 @@ def test_watching_ends_with_the_study_and_writes_nothing(world, terminal):
 def test_watching_does_not_wait_for_a_failed_trial(world):
     """Nothing more can run before that trial runs again, and no driver runs it."""
     world.truth.cases.append(sweep(arena="gpt", optimizer="AdamW", lr=1e-4, outcome="failed"))
-    while spec := Schedule(world.study, partial(world.store.read, kind=Record)).next():
+    while spec := TrialQueue(world.study, partial(world.store.read, kind=Record)).next():
         world.end(spec)
     console = text_console()
     watch_study(world.directory, console, lambda seconds: pytest.fail("there is nothing to wait for"))
@@ -185,7 +185,7 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
             progress.started(spec, spec.label())
         world.now += 20
         progress.running(first, 5, 2.5)
-        progress.planned(Outlook(done=1, trials=10, steps_left={"vit": 120}))
+        progress.planned(Progress(done=1, trials=10, steps_left={"vit": 120}))
         progress.ended(first, Records().record(first, 0.5))
         assert progress.eta() == 120 * 2.0 / 3  # three run
         world.now += 20
@@ -205,7 +205,7 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
 def test_a_terminal_shows_a_table(world):
     spec, console = world.next(), text_console(terminal=True)
     with LiveProgress(console, world.clock) as progress, console.capture() as captured:
-        progress.planned(Outlook(done=3, trials=10, steps_left={"gpt": 70}))
+        progress.planned(Progress(done=3, trials=10, steps_left={"gpt": 70}))
         progress.started(spec, spec.label())
         world.now += 3
         progress.running(spec, 2, 1.5)

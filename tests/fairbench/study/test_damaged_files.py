@@ -27,7 +27,7 @@ from fairbench.study.plan import arms
 from fairbench.study.record import Record
 from fairbench.study.records import Store
 from fairbench.training.checkpoint import Checkpoint
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys, n
             return open, ("imported", "w")
 
     torch.save(Harmful(), store.checkpoint(spec.id))
-    assert Checkpoint(spec, Place(checkpoints=str(store.checkpoints))).read() is None
+    assert Checkpoint(spec, DeviceSlot(checkpoints=str(store.checkpoints))).read() is None
     assert not CONTROL.search(capsys.readouterr().out)  # torch's message has them
     assert not Path("imported").exists()
 

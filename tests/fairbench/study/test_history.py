@@ -9,7 +9,7 @@ from pages import printed
 from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
 from fairbench.report.study import write_report
-from fairbench.study.history import Change, History, changes, plan_digest, promise, read_history, write_history
+from fairbench.study.history import Change, History, changes, locked_settings, plan_digest, read_history, write_history
 from fairbench.suites.schema import Compare
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -153,10 +153,10 @@ def test_the_digest_of_a_plan_stays_when_a_suite_gets_another_key(tmp_path):
     write_history(tmp_path, History().declare(study(), MORNING, 0))
     assert plan_digest(read_history(tmp_path).study) == plan_digest(study()) != plan_digest(study(alpha=0.1))
     assert plan_digest(study(compare=EVERY_PAIR)) != plan_digest(study()) == plan_digest(study(controls=[]))
-    assert "compare" in promise(study())["suite"]
+    assert "compare" in locked_settings(study())["suite"]
 
 
 def test_changes_are_found_entry_by_entry():
     old, new = {"a": {"x": 1, "y": [1]}, "b": 1}, {"a": {"x": 1, "y": [2]}, "c": {"d": 1}}
     assert changes(old, new) == [Change("a.y", [1], [2]), Change("b", 1, "nothing"), Change("c", "nothing", "a table")]
-    assert changes(promise(study()), promise(study(alpha=0.1))) == [Change("suite.alpha", 0.05, 0.1)]
+    assert changes(locked_settings(study()), locked_settings(study(alpha=0.1))) == [Change("suite.alpha", 0.05, 0.1)]

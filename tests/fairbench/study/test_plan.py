@@ -9,7 +9,7 @@ from fabricated import Records, edited
 
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
-from fairbench.study.schedule import Schedule
+from fairbench.study.trial_queue import TrialQueue
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
 
@@ -36,15 +36,15 @@ def complete(study, val_loss, status=""):
     def lookup(spec):
         return records.get(spec.id)
 
-    schedule = Schedule(study, lookup)
-    while spec := schedule.next():
+    queue = TrialQueue(study, lookup)
+    while spec := queue.next():
         loss = val_loss(spec.lr, *[spec.seed] * by_seed)
         record = Records().record(spec, "diverged" if math.isnan(loss) else status or loss)
         if record.status == "finished":
             metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
             record = edited(record, "result.final", {"val": metrics, "test": {"loss": -spec.lr}})
         records[spec.id] = record
-        schedule.ended(spec)
+        queue.ended(spec)
     (arm,) = arms(study, lookup)
     return arm, records
 
@@ -83,7 +83,7 @@ def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(s
     arm, records = complete(study, lambda lr: math.nan)
     assert min(grid(arm)) == 3.16228e-6
     assert (arm.selected, [*arm.final], arm.diverged, len(records)) == (None, [], True, 8)
-    view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
+    view = TrialQueue(study, lambda spec: records.get(spec.id)).progress()
     assert (view.done, view.trials, view.steps_left["gpt"]) == (8, 8, 0)
 
 
@@ -95,7 +95,7 @@ def test_an_incomplete_sweep_selects_nothing(study):
     arm, records = complete(study, distance(1e-3), status="failed")
     assert not arm.selected
     assert not arm.final
-    view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
+    view = TrialQueue(study, lambda spec: records.get(spec.id)).progress()
     plan = study.suite.arenas["gpt"]
     left = 3 * plan.sweep_steps + 5 * plan.steps
     assert (view.done, view.trials, view.steps_left["gpt"]) == (5, 5 + 3 + 5, left)
@@ -164,8 +164,8 @@ def test_seeds_below_the_halving_and_a_single_setting(three):
     alone = replace(three, suite=replace(suite, final=replace(suite.final, settings=1)))
     arm, records = complete(alone, distance(1e-3))
     sweep = {spec.id: records[spec.id] for spec in arm.sweep}
-    schedule = Schedule(alone, lambda spec: sweep.get(spec.id))
-    assert [schedule.next().seed for _ in range(5)] == [1, 2, 3, 4, 5]  # all of them can run at once
+    queue = TrialQueue(alone, lambda spec: sweep.get(spec.id))
+    assert [queue.next().seed for _ in range(5)] == [1, 2, 3, 4, 5]  # all of them can run at once
 
 
 def test_options_of_an_arena_replace_the_optimizers_own(study):

@@ -12,7 +12,7 @@ from fairbench.suites.schema import ArenaPlan, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
 PAGE = (Path(__file__).parents[3] / "docs/suite-files.md").read_text()
-TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts", "cell"}
+TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts", "ladder_point"}
 """Keys of a suite that are tables, its name, which is that of its file, and what fairbench sets of an arena."""
 
 

@@ -116,7 +116,7 @@ def test_horizons_are_trained_by_the_reference_alone(tmp_path):
 
 def test_a_ladder_trains_every_optimizer_for_as_many_steps_as_the_model_has_parameters(tmp_path):
     found = loaded(tmp_path, bottom=LADDER)
-    assert {name: (x.steps, x.sweep_steps, x.cell and x.cell.parameters) for name, x in found.arenas.items()} == {
+    assert {name: (x.steps, x.sweep_steps, x.ladder_point and x.ladder_point.parameters) for name, x in found.arenas.items()} == {
         "gpt-32-x0.5": (50, 20, 24_576), "gpt-32-x2": (200, 80, 24_576), "gpt-64-x0.5": (400, 160, 196_608),
         "gpt-64-x2": (1600, 640, 196_608),
     }  # fmt: skip
@@ -162,12 +162,17 @@ def test_an_arena_of_the_file_stands_for_its_cells(tmp_path):
 def test_schedules_and_shocks_go_with_horizons(tmp_path):
     shock = '[shock.loss]\nkind = "loss"\nat = [0.5]\n[shock.inputs]\nkind = "inputs"\nat = [0.5]'  # it has no inputs
     found = loaded(tmp_path, 'schedules = ["cosine", "linear"]\nhorizons = [2]', shock)
-    assert {name: (x.schedule, x.tuned_on) for name, x in found.arenas.items()} == {
+    assert {name: (x.schedule, x.tuning_arena) for name, x in found.arenas.items()} == {
         "gpt-cosine": ("cosine", ""), "gpt-cosine-x2": ("cosine", ""), "gpt-linear": ("linear", ""),
         "gpt-linear-x2": ("linear", ""), "gpt-cosine-loss": ("cosine", "gpt-cosine"),
         "gpt-linear-loss": ("linear", "gpt-linear"),
     }  # fmt: skip
-    assert [x.cell.curve_of for x in found.arenas.values() if x.cell][:4] == ["", "gpt-cosine", "", "gpt-linear"]
+    assert [x.ladder_point.reference_curve_arena for x in found.arenas.values() if x.ladder_point][:4] == [
+        "",
+        "gpt-cosine",
+        "",
+        "gpt-linear",
+    ]
     assert parse_suite(found.to_json(), "config.json") == found
 
 

@@ -20,7 +20,7 @@ from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.preflight import arenas_and_environment
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.suites.loader import load_suite, parse_suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("user_arenas")
@@ -53,7 +53,7 @@ def rewritten(name, old, new):
 
 def seen(suite):
     """The study of a suite without optimizers."""
-    resolved = here(arenas_and_environment, suite, Place())
+    resolved = here(arenas_and_environment, suite, DeviceSlot())
     arenas = {name: ResolvedArena(**x["resolved"]) for name, x in resolved["arenas"].items()}
     return ResolvedSuite(suite, "cpu", arenas, {}, {})
 
@@ -232,7 +232,7 @@ def test_a_ladder_asks_the_arena_for_its_sizes(folder):
     for name in [name for name in sys.modules if "noisy_sine" in name]:
         del sys.modules[name]
     arenas = load_suite("sine.toml").arenas
-    assert {name: (x.model["width"], x.steps, x.cell.parameters) for name, x in arenas.items()} == {
+    assert {name: (x.model["width"], x.steps, x.ladder_point.parameters) for name, x in arenas.items()} == {
         "sine-8-x1": (8, 40, 64), "sine-8-x2": (8, 80, 64), "sine-16-x1": (16, 160, 256),
         "sine-16-x2": (16, 320, 256),
     }  # fmt: skip

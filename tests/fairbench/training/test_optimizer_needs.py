@@ -14,8 +14,8 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.plan import arms
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
-from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
@@ -38,7 +38,7 @@ def spec_of(tiny_study):
 
 def by_hand(spec, step):
     """A training with the model and the examples of fairbench, and a loop written by hand."""
-    training = Trainer(spec, Place())
+    training = Trainer(spec, DeviceSlot())
     for _ in range(STEPS):
         examples = training.arena.examples(next(training.batches), training.noise)
 
@@ -126,7 +126,7 @@ def test_every_optimizer_gets_the_same_shocks(spec_of):
     shock = {"kind": "heavy-tail", "at": [0.0, 0.5], "steps": 1, "tail": 2.0}
     states = []
     for spec in (lbfgs, spec_of("AdamW", OptimizerPlan())):
-        training = Trainer(replace(spec, training=replace(spec.training, shock=shock)), Place())
+        training = Trainer(replace(spec, training=replace(spec.training, shock=shock)), DeviceSlot())
         for step in range(1, STEPS + 1):
             training.train_one_step(step)
         states.append(training.shocks.of(1).generator.get_state())
@@ -152,7 +152,7 @@ def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of):
     torch.manual_seed(0)
     hand = weights_hash(by_hand(spec, step).model)
     torch.manual_seed(0)
-    training = Trainer(spec, Place())
+    training = Trainer(spec, DeviceSlot())
     gc.collect()
     gc.disable()
     alive = []
@@ -190,4 +190,4 @@ def test_schedule_free_is_evaluated_at_its_average_and_keeps_its_rate(spec_of):
 def test_compiled_trainings_refuse_needs_that_they_cannot_meet(spec_of, name, need):
     spec = spec_of(name, OptimizerPlan(factory="torch.optim:LBFGS" if name == "LBFGS" else ""))
     with pytest.raises(UsageError, match=f"needs '{need}' cannot be trained with training.compile"):
-        Trainer(replace(spec, training=replace(spec.training, compile=True)), Place())
+        Trainer(replace(spec, training=replace(spec.training, compile=True)), DeviceSlot())

@@ -17,9 +17,9 @@ from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 from fairbench.arenas.program import FOLDER, ProgramOptions, code_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.processes import end_marked
-from fairbench.runner.devices import places_of_trials
+from fairbench.runner.devices import slots_of_trials
 from fairbench.suites.loader import load_suite
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import ProgramFailed, program_trial
 from fairbench.training.program_results import WrongResults
 
@@ -56,7 +56,7 @@ def here(tmp_path, monkeypatch):
 
 
 def run(spec, checkpoints=""):
-    return program_trial(spec, Place(checkpoints=str(checkpoints)), lambda step, loss: None)
+    return program_trial(spec, DeviceSlot(checkpoints=str(checkpoints)), lambda step, loss: None)
 
 
 def marked(value, variable=FOLDER):
@@ -223,23 +223,23 @@ def test_processes_are_found_in_any_session():
 @pytest.mark.parametrize(
     ("keys", "given", "expected"),
     [
-        ("cores = 2", [Place()] * 4, [("cpu", "", 2)] * 2),
-        ("cores = 8", [Place()] * 4, [("cpu", "", 8)]),
-        ("gpus = 2", [Place(f"cuda:{i}") for i in range(5)], [("cuda:0", "0,1", 1), ("cuda:2", "2,3", 1)]),
-        ("", [Place("cuda:3")] * 2, [("cuda:3", "3", 1)] * 2),
+        ("cores = 2", [DeviceSlot()] * 4, [("cpu", "", 2)] * 2),
+        ("cores = 8", [DeviceSlot()] * 4, [("cpu", "", 8)]),
+        ("gpus = 2", [DeviceSlot(f"cuda:{i}") for i in range(5)], [("cuda:0", "0,1", 1), ("cuda:2", "2,3", 1)]),
+        ("", [DeviceSlot("cuda:3")] * 2, [("cuda:3", "3", 1)] * 2),
     ],
 )
 def test_trials_of_several_gpus_or_cores_share_a_machine(here, keys, given, expected):
     write_program(here, keys=keys)
-    places = places_of_trials(load_suite("mine.toml"), given)
-    assert [(place.device, place.gpus, place.cores) for place in places] == expected
+    slots = slots_of_trials(load_suite("mine.toml"), given)
+    assert [(slot.device, slot.gpus, slot.cores) for slot in slots] == expected
 
 
 @pytest.mark.parametrize(("kind", "message"), [("cpu", "the device is the CPU"), ("cuda:0", "the study has 1")])
 def test_more_gpus_than_there_are(here, kind, message):
     write_program(here, keys="gpus = 8")
     with pytest.raises(UsageError, match=f"arenas.mine.gpus is 8, and {message}"):
-        places_of_trials(load_suite("mine.toml"), [Place(kind)])
+        slots_of_trials(load_suite("mine.toml"), [DeviceSlot(kind)])
 
 
 LOGS = """

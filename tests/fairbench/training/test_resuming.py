@@ -21,8 +21,8 @@ from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training import checkpoint as checkpoints
 from fairbench.training.checkpoint import Checkpoint
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import explain_out_of_memory
-from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("resuming")
@@ -226,7 +226,7 @@ def stopped(spec, folder, after, why="^$"):
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Paused, match=why):
-        trial(spec, Place(), terminate, Checkpoint(spec, Place(checkpoints=str(folder))))
+        trial(spec, DeviceSlot(), terminate, Checkpoint(spec, DeviceSlot(checkpoints=str(folder))))
     return [*folder.iterdir()]
 
 
@@ -240,8 +240,8 @@ def paused(spec, folder, after):
 def resumed(spec, folder):
     """The record of a trial, and the steps that it reported: none before its checkpoint."""
     steps = []
-    checkpoint = Checkpoint(spec, Place(checkpoints=str(folder)))
-    return trial(spec, Place(), lambda step, loss: steps.append(step), checkpoint), steps
+    checkpoint = Checkpoint(spec, DeviceSlot(checkpoints=str(folder)))
+    return trial(spec, DeviceSlot(), lambda step, loss: steps.append(step), checkpoint), steps
 
 
 def interrupted(spec, folder, *steps):
@@ -375,8 +375,8 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(spec, tmp
     old = path.read_bytes()
     (tmp_path / f".{spec.id}.pt.killed.tmp").write_bytes(b"half")
     with full_disk():
-        checkpoint = Checkpoint(spec, Place(checkpoints=str(tmp_path), checkpoint_every=1e-9))
-        record = trial(spec, Place(), checkpoint=checkpoint)
+        checkpoint = Checkpoint(spec, DeviceSlot(checkpoints=str(tmp_path), checkpoint_every=1e-9))
+        record = trial(spec, DeviceSlot(), checkpoint=checkpoint)
     assert_same(record, undisturbed)
     assert path.read_bytes() == old
     assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pt", ".tmp")] == [path.name]
@@ -387,7 +387,7 @@ def test_checkpoints_are_written_at_intervals(spec, tmp_path, monkeypatch):
     seconds, written = itertools.count(), list[int]()
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(seconds))  # read once in each step
     monkeypatch.setattr(checkpoints, "write_state", lambda file, about, state: written.append(state["done"]))
-    trial(spec, Place(), checkpoint=Checkpoint(spec, Place(checkpoints=str(tmp_path), checkpoint_every=4)))
+    trial(spec, DeviceSlot(), checkpoint=Checkpoint(spec, DeviceSlot(checkpoints=str(tmp_path), checkpoint_every=4)))
     assert written == [4, 8, 12]
 
 
@@ -400,7 +400,7 @@ REASONS = {
 
 def test_the_preflight_names_trials_that_would_restart(tiny_suite, user_folder):
     plans = {name: OptimizerPlan(f"user_optimizers:{name}") for name in REASONS}
-    preflight = run_preflight(replace(tiny_suite, optimizers=plans, reference="Counts"), Place(), here)
+    preflight = run_preflight(replace(tiny_suite, optimizers=plans, reference="Counts"), DeviceSlot(), here)
     assert {name: arenas["vit"] for name, arenas in preflight.restart_reasons.items()} == REASONS
     assert preflight.restart_notice().splitlines() == [
         "these trials restart when they are interrupted:",

@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, Se
 from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrainingSpec, TrialSpec
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.schedules import lr_factor
 from fairbench.training.trainer import Trainer
 
@@ -48,7 +48,7 @@ def test_the_factors_are_those_of_torchs_schedulers(schedule, min_lr):
 
 def rates_of(spec):
     """The factor of the rate in every step of a trainer."""
-    trainer, rates = Trainer(spec, Place()), []
+    trainer, rates = Trainer(spec, DeviceSlot()), []
     for step in range(1, spec.training.steps + 1):
         rates.append(trainer.optimizer.param_groups[0]["lr"] / spec.lr)
         trainer.train_one_step(step)

@@ -13,8 +13,8 @@ from fairbench.arenas.registry import ARENAS
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.optimizer_needs import OptimizerNeeds
-from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer, evaluate
 
 pytestmark = pytest.mark.xdist_group("trainer_loop")
@@ -64,7 +64,7 @@ def to_another_device(training):
 @pytest.mark.parametrize("arena", ARENAS)
 def test_a_training_step_never_waits(arena):
     augmented = {} if arena == "gpt" else {"crop_padding": 1, "flip": True}
-    training = Trainer(spec_of(arena, **augmented), Place())
+    training = Trainer(spec_of(arena, **augmented), DeviceSlot())
     to_another_device(training)
     training.optimizer = torch.optim.AdamW(training.params, foreach=True)
     training.needs = OptimizerNeeds(training.optimizer, (), training.plan)
@@ -79,7 +79,7 @@ def test_a_training_step_never_waits(arena):
 @pytest.mark.parametrize("optimizer", ["AdamW", "PsiLogic"])
 @pytest.mark.parametrize("arena", ARENAS)
 def test_a_training_step_never_waits_for_a_gpu(arena, optimizer):
-    training = Trainer(spec_of(arena, optimizer), Place("cuda:0"))
+    training = Trainer(spec_of(arena, optimizer), DeviceSlot("cuda:0"))
     for _ in range(3):  # compiles, and starts the state
         training.train_one_step()
     torch.cuda.set_sync_debug_mode("error")
@@ -91,7 +91,7 @@ def test_a_training_step_never_waits_for_a_gpu(arena, optimizer):
 
 @pytest.mark.parametrize("arena", ARENAS)
 def test_evaluation_does_not_depend_on_the_batch_size(arena):
-    training = Trainer(spec_of(arena, evaluated=300), Place())  # more than CHUNK
+    training = Trainer(spec_of(arena, evaluated=300), DeviceSlot())  # more than CHUNK
     seen = []
     training.model.register_forward_hook(
         lambda model, args, kwargs, out: seen.append(len(tree_leaves((args, kwargs))[0])), with_kwargs=True
@@ -103,7 +103,7 @@ def test_evaluation_does_not_depend_on_the_batch_size(arena):
 
 
 def test_every_chunk_of_an_evaluation_has_different_noise():
-    training = Trainer(spec_of("ddpm", evaluated=300), Place())
+    training = Trainer(spec_of("ddpm", evaluated=300), DeviceSlot())
     noises = []
     training.model.register_forward_hook(lambda model, args, out: noises.append(args[1]))
     evaluate(training.arena, training.model, training.data, "val", 256)

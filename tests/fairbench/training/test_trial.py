@@ -18,7 +18,7 @@ from fairbench.study.plan import arms, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
@@ -141,7 +141,7 @@ def test_the_path_length_of_the_weights_by_hand(specs):
     """Sampled in every step, it is the sum of the lengths of all changes."""
     sgd = with_optimizer(as_final(specs[0]), "torch.optim:SGD")
     spec = replace(sgd, training=replace(sgd.training, log_every=1, steps=6, evaluations=1, warmup_steps=1))
-    training, length = Trainer(spec, Place()), 0.0
+    training, length = Trainer(spec, DeviceSlot()), 0.0
     for step in range(1, 7):
         before = [p.detach().clone() for p in training.params]
         training.train_one_step(step)

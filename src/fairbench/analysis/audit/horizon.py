@@ -15,7 +15,7 @@ from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""
-LENGTH = ("steps", "sweep_steps", "margin", "tuned_on", "cell")
+LENGTH = ("steps", "sweep_steps", "margin", "tuning_arena", "ladder_point")
 """Fields of an arena's plan that may differ between two horizons."""
 MISFIT = 4.0
 """The misfit of a law from which its residuals are twice what seeds explain."""
@@ -117,14 +117,16 @@ def law_does_not_hold(case: Analyses) -> Iterator[tuple[str, str]]:
             yield law.arena, ", ".join(faults)
 
 
-@check("horizon not tuned", "warn", "Leave out `tuned_on` and fixed rates: each size and horizon needs its own search.")
+@check(
+    "horizon not tuned", "warn", "Leave out `tuning_arena` and fixed rates: each size and horizon needs its own search."
+)
 def horizon_not_tuned(case: Analyses) -> Iterator[tuple[str, str]]:
     """A size, schedule or horizon of an arena has the learning rate that was selected for another, or a fixed one."""
     for arm in case.results.arms:
         plan = case.suite.arenas[arm.arena]
-        if plan.cell and plan.tuned_on:
-            yield arm.arena, f"tuned on {plan.tuned_on}"
-        elif plan.cell and not arm.tuned:
+        if plan.ladder_point and plan.tuning_arena:
+            yield arm.arena, f"tuned on {plan.tuning_arena}"
+        elif plan.ladder_point and not arm.tuned:
             yield arm.arena, f"{arm.optimizer} has a fixed rate"
 
 

@@ -49,7 +49,7 @@ def judge_looks(study: ResolvedSuite, lookup: Lookup) -> Looks:
     undecided = suite.compared
     for look in map(Look, design.looks, design.shares):
         # an arena that another one is tuned on selects with as many seeds
-        arenas = {arena: {arena, suite.tuned_on(arena)} for arena, *_ in undecided}
+        arenas = {arena: {arena, suite.tuning_arena(arena)} for arena, *_ in undecided}
         seeds |= {(x, name): look.seeds for arena, *pair in undecided for name in pair for x in arenas[arena]}
         results = collect(study, lookup, seeds)
         complete = not results.select(lambda run: run.record is None)

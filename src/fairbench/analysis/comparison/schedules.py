@@ -72,9 +72,9 @@ def interactions(analyses: Analyses) -> list[Interaction]:
 
 def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
     """The arenas that are made of one and differ in the schedule alone: their common name, and each by its schedule."""
-    scheduled = [x for x in suite.compared_arenas if suite.arenas[x].cell and suite.arenas[x].schedule]
+    scheduled = [x for x in suite.compared_arenas if suite.arenas[x].ladder_point and suite.arenas[x].schedule]
     families = []
-    for names in suite.alike(scheduled, "schedule", "tuned_on"):
+    for names in suite.alike(scheduled, "schedule", "tuning_arena"):
         arenas = {suite.arenas[x].schedule: x for x in names}
         families.append(("".join(names[0].rsplit(f"-{next(iter(arenas))}", 1)), arenas))
     return families

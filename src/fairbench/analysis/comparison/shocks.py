@@ -50,7 +50,9 @@ def shock_costs(analyses: Analyses) -> list[ShockCost]:
     """A row for each arm of a disturbed arena that has a calm twin, in the order of the suite."""
     results, plans = analyses.results, analyses.suite.arenas
     planned = ((arm, plans[arm.arena]) for arm in results.arms)
-    return [_cost(results, x, results.arm(y.tuned_on, x.optimizer)) for x, y in planned if y.shock and y.tuned_on]
+    return [
+        _cost(results, x, results.arm(y.tuning_arena, x.optimizer)) for x, y in planned if y.shock and y.tuning_arena
+    ]
 
 
 def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:

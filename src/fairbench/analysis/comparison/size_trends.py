@@ -119,7 +119,7 @@ def _spread(design: tuple[Array, Array, list[str], int], suite: Suite, level: fl
 def _design(suite: Suite, cells: Sequence[tuple[str, str]]) -> tuple[Array, Array, list[str]]:
     """The size, the steps and the optimizer of each cell of a ladder, an arena with an optimizer."""
     plans = [suite.arenas[x] for x, _ in cells]
-    sizes = np.array([float(plan.cell.parameters) for plan in plans if plan.cell])
+    sizes = np.array([float(plan.ladder_point.parameters) for plan in plans if plan.ladder_point])
     return sizes, np.array([float(plan.steps) for plan in plans]), [name for _, name in cells]
 
 
@@ -137,7 +137,7 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
         law, trends = judge_trends(sizes, steps, losses, of_cells, reference, alpha=alpha, margin=suite.trend_margin)
         note = "not all trials finished"
     about = {trend.optimizer: trend for trend in trends}
-    smallest = min(plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell)
+    smallest = min(plan.ladder_point.parameters for x in arenas if (plan := suite.arenas[x]).ladder_point)
     judged = [about.get(x) or Trend(x, UNKNOWN, note=note) for x in suite.optimizers if x != reference]
     rows = [_row(ladder, reference, metric, x, law, smallest) for x in judged]
     return Ladder(law and replace(law, arena=ladder, metric=metric), rows)

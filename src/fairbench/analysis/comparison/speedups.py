@@ -66,11 +66,18 @@ class Speedup:
 def curve_arenas(suite: Suite, arena: str) -> list[str]:
     """The arenas in which the reference has its curve over horizons for an arena, itself included, by rising steps."""
     own = suite.arenas[arena]
-    if own.cell and own.cell.size:
-        place = own.cell.family, own.cell.size, own.schedule
-        found = [x for x, p in suite.arenas.items() if p.cell and (p.cell.family, p.cell.size, p.schedule) == place]
+    if own.ladder_point and own.ladder_point.size:
+        place = own.ladder_point.family, own.ladder_point.size, own.schedule
+        found = [
+            x
+            for x, p in suite.arenas.items()
+            if p.ladder_point and (p.ladder_point.family, p.ladder_point.size, p.schedule) == place
+        ]
     else:
-        found = [arena, *(x for x, p in suite.arenas.items() if p.cell and p.cell.curve_of == arena)]
+        found = [
+            arena,
+            *(x for x, p in suite.arenas.items() if p.ladder_point and p.ladder_point.reference_curve_arena == arena),
+        ]
     return sorted(found, key=lambda name: suite.arenas[name].steps)
 
 

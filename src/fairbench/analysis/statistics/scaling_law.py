@@ -126,7 +126,7 @@ class Law(LadderLaw):
 
 
 @dataclass(frozen=True)
-class Cells:
+class Observations:
     """The cells of a ladder, one for each size, number of steps and optimizer, and the law in them.
 
     A vector of parameters is (log E, log A', log alpha, log B', log beta, log r_o ..., t_o ...), where A' and B' are
@@ -142,7 +142,7 @@ class Cells:
     member: Array
 
     @classmethod
-    def of(cls, sizes: Array, steps: Array, optimizers: Sequence[str], names: Sequence[str]) -> "Cells":
+    def of(cls, sizes: Array, steps: Array, optimizers: Sequence[str], names: Sequence[str]) -> "Observations":
         """The cells of sizes and steps relative to the center; `names` are the optimizers without the reference."""
         member = np.array([[name == x for x in names] for name in optimizers], float)
         return cls(np.log(sizes), np.log(steps), member.reshape(len(optimizers), len(names)))
@@ -218,7 +218,7 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
         raise ValueError("a loss is not finite: leave out optimizers that diverged")
     names = [name for name in dict.fromkeys(optimizers) if name != reference]
     center, middle, means = center_of(sizes), center_of(steps), losses.mean(axis=1)
-    cells = Cells.of(sizes / center, steps / middle, optimizers, names)
+    cells = Observations.of(sizes / center, steps / middle, optimizers, names)
     best = cells.best(means)
     tests = _jackknife(cells, losses, best)[SHARED:]
     alpha, beta = np.exp(best[[2, 4]]).tolist()
@@ -258,7 +258,7 @@ def center_of(values: Array) -> float:
     return float(np.exp(np.log(np.unique(values)).mean()))
 
 
-def _jackknife(cells: Cells, losses: Array, best: Array) -> list[TTest]:
+def _jackknife(cells: Observations, losses: Array, best: Array) -> list[TTest]:
     """The test of each parameter, from the refits x_(-i) without each seed, and the fit x of all n seeds.
 
         error = std(n x - (n - 1) x_(-i)) / sqrt(n),    t distribution with n - 1 degrees of freedom
@@ -279,7 +279,7 @@ def _jackknife(cells: Cells, losses: Array, best: Array) -> list[TTest]:
     ]
 
 
-def _misfit(cells: Cells, losses: Array, best: Array) -> tuple[float | None, float | None]:
+def _misfit(cells: Observations, losses: Array, best: Array) -> tuple[float | None, float | None]:
     """The spread of the seeds and the misfit of the law: sum(residual^2) n / (spread^2 (cells - parameters))."""
     n = losses.shape[1]
     if n < 2:
@@ -289,14 +289,14 @@ def _misfit(cells: Cells, losses: Array, best: Array) -> tuple[float | None, flo
     return math.sqrt(variance), float(square / variance) if variance > 0 else None
 
 
-def _relative_error(cells: Cells, parameters: Array, losses: Array) -> float:
+def _relative_error(cells: Observations, parameters: Array, losses: Array) -> float:
     return float(np.mean(abs(cells.predicted(parameters) / losses - 1)))
 
 
-def _left_out_error(cells: Cells, losses: Array, start: Array) -> float | None:
+def _left_out_error(cells: Observations, losses: Array, start: Array) -> float | None:
     """The error at the largest size of the law of the others; their least squares are sought from the whole law."""
     largest = cells.sizes == cells.sizes.max()
-    rest, left_out = (Cells(cells.sizes[x], cells.steps[x], cells.member[x]) for x in (~largest, largest))
+    rest, left_out = (Observations(cells.sizes[x], cells.steps[x], cells.member[x]) for x in (~largest, largest))
     if len(set(rest.sizes.tolist())) < SIZES:
         return None
     return _relative_error(left_out, rest.solve(losses[~largest], start)[0], losses[largest])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairbench.analysis.statistics.power import detectable_noncentrality
-from fairbench.analysis.statistics.scaling_law import STEEPEST, Array, Cells, Law, fit, too_few
+from fairbench.analysis.statistics.scaling_law import STEEPEST, Array, Law, Observations, fit, too_few
 from fairbench.analysis.statistics.significance import TTest, critical_t, holm
 
 TREND_MARGIN = 0.05
@@ -106,7 +106,7 @@ def detectable_trend(
     names = [name for name in dict.fromkeys(optimizers) if name != law.reference]
     if seeds < 2 or not names or too_few(sizes, steps):
         return {}
-    cells = Cells.of(sizes / law.center, steps, optimizers, names)
+    cells = Observations.of(sizes / law.center, steps, optimizers, names)
     known = {x.optimizer: x.log.difference for x in law.speed_ups}
     a, b = math.log(law.A) - law.alpha * math.log(law.center), math.log(law.B)
     # any E has the same derivatives but for a factor
@@ -121,7 +121,7 @@ def detectable_trend(
     return dict(zip(names, found.tolist(), strict=True))
 
 
-def _errors(cells: Cells, others: Sequence[float], trends: Array, covariance: Array) -> Array:
+def _errors(cells: Observations, others: Sequence[float], trends: Array, covariance: Array) -> Array:
     """The standard errors of trends for one seed."""
     rows = np.linalg.pinv(cells.jacobian(np.array([*others, *trends])))[-len(trends) :]
     return np.asarray(np.sqrt(np.diag(rows @ covariance @ rows.T)))

@@ -39,7 +39,7 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     curves = grouped((tuple(curve_arenas(suite, row.arena)), row) for row in analyses.of(speedups))
     titles = {}
     for arenas in curves:
-        cell = suite.arenas[arenas[0]].cell
+        cell = suite.arenas[arenas[0]].ladder_point
         declared = next(x for x in arenas if not suite.arenas[x].curve_only)
         name = f"{cell.family}-{cell.size}" if cell and cell.size else declared
         titles[name] = f"{name}: {suite.facts(arenas[0]).title}"
@@ -103,7 +103,7 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     titles = {name: f"{name}: {suite.facts(suite.ladders[name][0]).title}" for name in trends}
     figure, by_ladder = line_panels(titles, styles.values())
     for name, panel in by_ladder.items():
-        sizes = {x: plan.cell.parameters for x in suite.ladders[name] if (plan := suite.arenas[x]).cell}
+        sizes = {x: plan.ladder_point.parameters for x in suite.ladders[name] if (plan := suite.arenas[x]).ladder_point}
         panel.axes.set(xlabel="parameters", ylabel=f"speed-up over {styles[suite.reference].label}")
         panel.axes.axhline(1, color=LIGHT["edge"], linewidth=1)
         for row in trends[name]:

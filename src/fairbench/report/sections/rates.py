@@ -31,7 +31,7 @@ def _columns(analyses: Analyses) -> tuple[Column, ...]:
         Column("Located", lambda arm: _rate(arm.located), lambda arm: arm.located and arm.located.lr),
         Column("Selected", lambda arm: _rate(arm.selected), lambda arm: arm.selected and arm.selected.lr),
         *(_extra(name, values) for name, values in analyses.suite.sweep.extra.items()),
-        Column("Place among the rates tried", _where),
+        Column("DeviceSlot among the rates tried", _where),
         Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
         Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
         Column("To", lambda arm: rate(max(arm.rates, default=None)), lambda arm: max(arm.rates, default=None)),

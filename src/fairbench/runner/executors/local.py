@@ -25,35 +25,35 @@ from fairbench.runner.observers import Observer
 from fairbench.runner.trainings import run_trial
 from fairbench.study.record import WholeRecord, failed
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 ReportProgress = Callable[[TrialSpec, int, float], None]
 """Called with the progress of a running trial: steps done, training loss."""
 
 
 class _Running(NamedTuple):
-    """A trial that runs: the place that it occupies, and its process."""
+    """A trial that runs: the slot that it occupies, and its process."""
 
     spec: TrialSpec
-    place: Place
+    slot: DeviceSlot
     process: Process
 
 
 class ProcessExecutor:
     """Runs each trial in a new process, in a `with` block; a trial that breaks its process fails alone.
 
-    One runs at each place; timing trials run at the first. The server of the processes loads the modules of `preload`.
+    One runs at each slot; timing trials run at the first. The server of the processes loads the modules of `preload`.
     """
 
     def __init__(
         self,
-        places: Sequence[Place],
+        slots: Sequence[DeviceSlot],
         report: ReportProgress = lambda spec, step, loss: None,
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
     ) -> None:
-        self._places = places
-        self._free = list(reversed(places))
+        self._slots = slots
+        self._free = list(reversed(slots))
         self._report = report
         self._preload = preload
         self._call_limit = call_limit
@@ -101,12 +101,12 @@ class ProcessExecutor:
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
         occupied = self._free.pop()
-        place = occupied
+        slot = occupied
         if spec.stage == "timing":
-            place = replace(self._places[0], alone=True)
+            slot = replace(self._slots[0], alone=True)
         if not resumes:
-            place = replace(place, checkpoints="")
-        process = self.process(run_trial, (spec, place), limit)
+            slot = replace(slot, checkpoints="")
+        process = self.process(run_trial, (spec, slot), limit)
         self._running[spec.id] = _Running(spec, occupied, process)
 
     def collect(self, patience: float = inf) -> list[Ended]:
@@ -163,7 +163,7 @@ class ProcessExecutor:
 
     def _free_slot(self, spec: TrialSpec) -> None:
         ended = self._running.pop(spec.id)
-        self._free.append(ended.place)
+        self._free.append(ended.slot)
 
     def _time_out(self, spec: TrialSpec, process: Process) -> WholeRecord:
         self._free_slot(spec)
@@ -175,7 +175,7 @@ class ProcessExecutor:
 
 def executor_of_study(options: RunOptions, observer: Observer, preload: Sequence[str], limit: float) -> ProcessExecutor:
     """The executor on this machine; `limit` is that of a call, in seconds."""
-    return ProcessExecutor(options.places, observer.running, preload, limit)
+    return ProcessExecutor(options.slots, observer.running, preload, limit)
 
 
 def call_each(

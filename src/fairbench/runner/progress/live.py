@@ -15,7 +15,7 @@ from fairbench.common.formatting import duration
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.observers import Follower, RunningTrial
 from fairbench.study.record import WholeRecord
-from fairbench.study.schedule import Outlook
+from fairbench.study.trial_queue import Progress
 from fairbench.study.trial_spec import TrialSpec
 
 CELL_SECONDS = 1.0
@@ -74,7 +74,7 @@ class LiveProgress(Follower):
         super().__init__(clock)
         self._console, self._verbose = console, verbose
         self._in_cell = console.is_jupyter and not console.quiet
-        self._outlook = Outlook(0, 0, {})
+        self._progress = Progress(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
         self._steps: dict[str, int] = defaultdict(int)
         self._sent: set[str] = set()  # arenas whose data do not fit on the GPU
@@ -93,15 +93,15 @@ class LiveProgress(Follower):
 
     def __exit__(self, *error: object) -> None:
         self._live.stop()
-        if self._in_cell and self._outlook.trials:
+        if self._in_cell and self._progress.trials:
             self._show_line(self._summary())
 
     def say(self, text: str) -> None:
         if text:
             self._print(text, "yellow")
 
-    def planned(self, outlook: Outlook) -> None:
-        self._outlook = outlook
+    def planned(self, progress: Progress) -> None:
+        self._progress = progress
         if self._in_cell:
             self._show_line(self._summary())
 
@@ -129,10 +129,10 @@ class LiveProgress(Follower):
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 
     def eta(self) -> float | None:
-        return time_left(self._seconds, self._steps, self._outlook.steps_left, max(len(self.trials), 1))
+        return time_left(self._seconds, self._steps, self._progress.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:
-        done, trials = self._outlook.done, self._outlook.trials
+        done, trials = self._progress.done, self._progress.trials
         return progress_line(done, trials, None if done == trials else self.eta())
 
     def _show_line(self, line: str) -> None:
@@ -146,5 +146,5 @@ class LiveProgress(Follower):
 
     def _view(self) -> Group:
         table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread
-        bar = ProgressBar(total=max(self._outlook.trials, 1), completed=self._outlook.done, width=40)
+        bar = ProgressBar(total=max(self._progress.trials, 1), completed=self._progress.done, width=40)
         return Group(self._summary(), bar, table)

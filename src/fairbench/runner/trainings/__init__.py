@@ -1,4 +1,4 @@
-"""How trials are prepared and run: by fairbench itself (`own`), or by a training program of the user (`program`).
+"""How trials are prepared and run: by fairbench itself (`builtin_loop`), or by a training program of the user (`program`).
 
 Each module has the functions `measured_arena`, `first_steps` and `run_trial`; nothing else asks which of the two it is.
 """
@@ -11,20 +11,20 @@ from types import ModuleType
 from fairbench.arenas.program import TASK
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 
 def training_of(task: str) -> ModuleType:
     """The module for the trials of a task; it loads torch."""
-    return import_module(f"{__name__}.{'program' if task == TASK else 'own'}")
+    return import_module(f"{__name__}.{'program' if task == TASK else 'builtin_loop'}")
 
 
-def run_trial(send: Callable[..., None], spec: TrialSpec, place: Place) -> WholeRecord:
+def run_trial(send: Callable[..., None], spec: TrialSpec, slot: DeviceSlot) -> WholeRecord:
     """The record of a trial, which sends "progress", the number of steps done, and the training loss.
 
     Raises:
         Paused: this process received SIGTERM.
         UsageError: it ran code that its spec does not contain.
     """
-    record: WholeRecord = training_of(spec.arena.task).run_trial(spec, place, partial(send, "progress"))
+    record: WholeRecord = training_of(spec.arena.task).run_trial(spec, slot, partial(send, "progress"))
     return record

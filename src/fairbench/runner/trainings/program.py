@@ -9,7 +9,7 @@ from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import ProgramFailed, program_trial
 from fairbench.training.program_results import WrongResults
 
@@ -18,7 +18,7 @@ STEPS = 2
 run_trial = program_trial
 
 
-def measured_arena(suite: Suite, name: str, place: Place) -> dict[str, Any]:
+def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
     """An arena with the files of its data and its code; a program evaluates in its steps, and has its own batches."""
     plan = suite.arenas[name]
     files = matched(plan.data.get("files", ()), "data.files")
@@ -26,7 +26,7 @@ def measured_arena(suite: Suite, name: str, place: Place) -> dict[str, Any]:
     return {"resolved": asdict(resolved), "evaluation_seconds": 0.0, "probed": plan.batch_size}
 
 
-def first_steps(study: ResolvedSuite, arena: str, place: Place, examples: int) -> dict[str, Any]:
+def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
     """The seconds of a step of a program with the one optimizer of a study, measured in two steps, its start included.
 
     With the first optimizer of a suite it runs with another seed too, which must change its losses.
@@ -34,7 +34,7 @@ def first_steps(study: ResolvedSuite, arena: str, place: Place, examples: int) -
     ((name, _),) = study.optimizers.items()
     setting = study.search(name).first()[0]
     seeds = study.suite.final.seeds[: 2 if name == next(iter(study.suite.optimizers)) else 1]
-    records = [_short_trial(study, arena, name, setting, seed, place) for seed in seeds]
+    records = [_short_trial(study, arena, name, setting, seed, slot) for seed in seeds]
     results = [(record.details, record.result and record.result.final) for record in records]
     if len(records) > 1 and results[0] == results[1]:
         remedy = "pass {seed} to it, or fairbench.trial.current().seed"
@@ -44,13 +44,15 @@ def first_steps(study: ResolvedSuite, arena: str, place: Place, examples: int) -
     return {"seconds": seconds, "gpu_bytes": 0, "gpu_free_bytes": 0, "restart_reason": ""}
 
 
-def _short_trial(study: ResolvedSuite, arena: str, name: str, setting: Setting, seed: int, place: Place) -> WholeRecord:
+def _short_trial(
+    study: ResolvedSuite, arena: str, name: str, setting: Setting, seed: int, slot: DeviceSlot
+) -> WholeRecord:
     spec = trial_spec(study, arena, name, "final", setting.lr, seed, setting.extra)
     training = replace(spec.training, steps=STEPS, warmup_steps=min(spec.training.warmup_steps, 1), log_every=1)
     horizon = study.optimizers[name].horizon
     options = {**spec.optimizer.options, **({horizon: STEPS} if horizon else {})}
     short = replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
     try:
-        return program_trial(short, place, lambda step, loss: None)
+        return program_trial(short, slot, lambda step, loss: None)
     except (ProgramFailed, WrongResults) as error:
         raise UsageError(f"arenas.{arena}, {STEPS} steps with {name}: {error}") from error

@@ -43,7 +43,7 @@ class RayExecutor:
     """Runs trials on a Ray cluster, as many as its nodes have cores or GPUs for; nodes may join later.
 
     Its methods do what those of `ProcessExecutor` do, and give bitwise equal results on the same CPU.
-    Trials run on devices of the kind of the first place; as many share a GPU as there are such places.
+    Trials run on devices of the kind of the first slot; as many share a GPU as there are such slots.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class RayExecutor:
     ) -> None:
         assert options.ray is not None
         self._address, self._observer, self._call_limit = options.ray, observer, call_limit
-        first = options.places[0]
-        self._sharing = list(options.places).count(first)
+        first = options.slots[0]
+        self._sharing = list(options.slots).count(first)
         self._cores, self._gpus = first.cores, len(first.gpus.split(","))
         kept = first.checkpoints and str(Path(first.checkpoints).absolute())
-        place = replace(first, device=first.kind, gpus="", checkpoints=kept)  # Ray shows a task only its own GPUs
-        self._work = Work(place, tuple(preload), str(Path.cwd()))
+        slot = replace(first, device=first.kind, gpus="", checkpoints=kept)  # Ray shows a task only its own GPUs
+        self._work = Work(slot, tuple(preload), str(Path.cwd()))
         self._allow_mixed = options.allow_mixed
         self._running: dict[Future[Reply], tuple[Any, tuple[TrialSpec, float, bool]]] = {}  # reference, submission
         self._rejected: set[str] = set()
@@ -71,7 +71,7 @@ class RayExecutor:
             self._home, self._head_address = here.get_node_id(), here.gcs_address
             self._actor = ray.remote(num_cpus=0)(ProgressActor).options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
-            if folder := self._work.place.checkpoints:
+            if folder := self._work.slot.checkpoints:
                 sentinel = Path(folder) / f".shared-{uuid.uuid4().hex}"
                 sentinel.parent.mkdir(parents=True, exist_ok=True)
                 sentinel.touch()
@@ -103,9 +103,9 @@ class RayExecutor:
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         is_timed = spec.stage == "timing"
         fit = {NODE: f"!in({','.join(self._rejected)})"} if self._rejected else {}
-        here = self._work.place
-        place = replace(here, alone=here.alone or is_timed, checkpoints=here.checkpoints if resumes else "")
-        work = replace(self._work, place=place)
+        here = self._work.slot
+        slot = replace(here, alone=here.alone or is_timed, checkpoints=here.checkpoints if resumes else "")
+        work = replace(self._work, slot=slot)
         # Step times are compared with each other, so all are taken on one node.
         where = {"scheduling_strategy": _on(self._home)} if is_timed else {"label_selector": fit}
         remote = self._remote(run_on_node, 1 if is_timed else self._sharing).options(**where)
@@ -138,7 +138,7 @@ class RayExecutor:
 
     def _remote(self, function: Callable[..., Reply], sharing: int) -> Any:
         """A function that Ray runs with the resources of a trial, one of `sharing` on a GPU."""
-        gpu = {"num_gpus": self._gpus / sharing, "max_calls": 1} if self._work.place.kind == "cuda" else {}
+        gpu = {"num_gpus": self._gpus / sharing, "max_calls": 1} if self._work.slot.kind == "cuda" else {}
         return ray.remote(num_cpus=self._cores, max_retries=RETRIES, **gpu)(function)
 
     def _answer(self, future: Future[Reply]) -> Reply:
@@ -171,7 +171,7 @@ class RayExecutor:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._rejected]
         on_cpus = [int(resources.get("CPU", 0)) // self._cores for resources in nodes]
         on_gpus = [int(resources.get("GPU", 0)) // self._gpus * self._sharing for resources in nodes]
-        cuda = self._work.place.kind == "cuda"
+        cuda = self._work.slot.kind == "cuda"
         self._slots = sum(map(min, on_cpus, on_gpus) if cuda else on_cpus)
         if not self._slots:
             kind = "a CPU core and a GPU" if cuda else "a CPU core"
@@ -201,7 +201,7 @@ class RayExecutor:
         """Versions, device and revision that every node must have: those of the first node; None for any."""
         if self._allow_mixed:
             return None
-        environment: dict[str, str] = self.call(read_environment, self._work.place.device)
+        environment: dict[str, str] = self.call(read_environment, self._work.slot.device)
         here = {name: fact for name, fact in read_environment("cpu").items() if name not in HARDWARE}
         if differing := environment_differences([environment], here):
             advice = "install the same versions there, or use --allow-mixed"

@@ -17,7 +17,7 @@ from fairbench.runner.executors.executor import CALL_LIMIT, Ended, PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor, ReportProgress
 from fairbench.study.environments import environment_differences
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Place
+from fairbench.training.device_slot import DeviceSlot
 
 EXCHANGE = 1.0
 """Seconds between two exchanges of a running trial with its driver."""
@@ -35,7 +35,7 @@ class Work:
         environment: versions, device and revision that a node must have; None for any.
     """
 
-    place: Place
+    slot: DeviceSlot
     preload: tuple[str, ...]
     folder: str = "."
     sentinel: str = ""
@@ -71,7 +71,7 @@ class ProgressActor:
 def run_on_node(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Reply:
     """Run a trial on this node, or reject it if the environment differs or a process cannot start."""
     try:
-        here = _node_environment(work.place.device, work.preload) if work.environment else {}
+        here = _node_environment(work.slot.device, work.preload) if work.environment else {}
         if work.environment and (differing := environment_differences([work.environment], here)):
             return _reply(rejected=f"its environment is not the study's; --allow-mixed accepts it\n{differing}")
         return _reply(record=_record(work, spec, limit, actor))
@@ -91,7 +91,7 @@ def call_on_node(work: Work, limit: float, function: Callable[..., Any], argumen
 @cache
 def _node_environment(device: str, preload: tuple[str, ...]) -> dict[str, str]:
     """Versions, device and revision of this node, which do not change."""
-    with _processes(Work(Place(device), preload)) as executor:
+    with _processes(Work(DeviceSlot(device), preload)) as executor:
         return dict(executor.call(read_environment, device))
 
 
@@ -103,9 +103,9 @@ def read_environment(device: str) -> dict[str, str]:
 
 
 def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Ended:
-    if work.place.checkpoints and not Path(work.sentinel).exists():
+    if work.slot.checkpoints and not Path(work.sentinel).exists():
         actor.report_unshared.remote(socket.gethostname())
-        work = replace(work, place=replace(work.place, checkpoints=""))
+        work = replace(work, slot=replace(work.slot, checkpoints=""))
 
     latest: list[tuple[int, float]] = []
 
@@ -136,8 +136,8 @@ def _processes(
     vars(sys.modules["__main__"]).pop("__file__", None)  # otherwise every process would run Ray's worker script
     if Path(work.folder).is_dir():
         os.chdir(work.folder)
-    place = replace(work.place, alone=work.place.alone and not _crowded())
-    return ProcessExecutor([place], report, work.preload, limit)
+    slot = replace(work.slot, alone=work.slot.alone and not _crowded())
+    return ProcessExecutor([slot], report, work.preload, limit)
 
 
 def _crowded() -> bool:

@@ -9,19 +9,19 @@ from fairbench.study.trial_spec import TrialSpec
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Progress:
     """The progress of a study: trials with a record, all that are needed, and the training steps left in each arena."""
 
     done: int
     trials: int
     steps_left: Mapping[str, int]
 
-    def after(self, spec: TrialSpec) -> "Outlook":
+    def after(self, spec: TrialSpec) -> "Progress":
         left = self.steps_left.get(spec.arena.name, 0) - spec.training.steps
-        return Outlook(self.done + 1, self.trials, {**self.steps_left, spec.arena.name: left})
+        return Progress(self.done + 1, self.trials, {**self.steps_left, spec.arena.name: left})
 
 
-class Schedule:
+class TrialQueue:
     """Yields the trials of a study: sweeps, final trials, then timing trials, if there are any.
 
     The end of a trial affects only its own arm, which is planned again when all its known trials have ended. When
@@ -46,7 +46,9 @@ class Schedule:
         self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
         # Of each arm, and of all timing trials under the key None.
         self._unfinished: dict[tuple[str, str] | None, set[str]] = {None: set()}
-        self._outlooks: dict[tuple[str, str] | None, Outlook] = {None: _outlook(len(timed) - len(self._untimed), steps)}
+        self._progress_of: dict[tuple[str, str] | None, Progress] = {
+            None: _progress(len(timed) - len(self._untimed), steps)
+        }
         for pair in self._trials:
             self._plan(pair)
 
@@ -64,7 +66,7 @@ class Schedule:
             finals = search.final_trials(suite.final, seeds) if arm.sweep else seeds
             steps += [(arm.arena, plan.sweep_steps)] * searching
             steps += [(arm.arena, plan.steps)] * (finals - len(arm.others))
-        self._outlooks[pair] = _outlook(done, steps)
+        self._progress_of[pair] = _progress(done, steps)
 
     def next(self) -> TrialSpec | None:
         """A trial that can run now and was not given before; None if there is none at the moment."""
@@ -82,26 +84,26 @@ class Schedule:
     def ended(self, spec: TrialSpec) -> None:
         suite = self._study.suite
         arm = None if spec.stage == "timing" else (spec.arena.name, spec.optimizer.name)
-        self._outlooks[arm] = self._outlooks[arm].after(spec)
+        self._progress_of[arm] = self._progress_of[arm].after(spec)
         self._unfinished[arm].discard(spec.id)
         if not self._unfinished[arm]:
             for tuned, name in self._trials:
-                if (suite.tuned_on(tuned), name) == arm:
+                if (suite.tuning_arena(tuned), name) == arm:
                     self._plan((tuned, name))
         if arm and suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
             self._seeds = self._seeds_needed()
             for pair in self._trials:
                 self._plan(pair)
 
-    def outlook(self) -> Outlook:
-        each = self._outlooks.values()
+    def progress(self) -> Progress:
+        each = self._progress_of.values()
         steps = dict.fromkeys(self._study.suite.arenas, 0)
-        for outlook in each:
-            for arena, left in outlook.steps_left.items():
+        for progress in each:
+            for arena, left in progress.steps_left.items():
                 steps[arena] += left
-        return Outlook(sum(x.done for x in each), sum(x.trials for x in each), steps)
+        return Progress(sum(x.done for x in each), sum(x.trials for x in each), steps)
 
 
-def _outlook(done: int, left: Sequence[tuple[str, int]]) -> Outlook:
+def _progress(done: int, left: Sequence[tuple[str, int]]) -> Progress:
     """The progress of trials: how many have a record, then arena and steps of each that has none."""
-    return Outlook(done, done + len(left), {arena: sum(steps) for arena, steps in grouped(left).items()})
+    return Progress(done, done + len(left), {arena: sum(steps) for arena, steps in grouped(left).items()})

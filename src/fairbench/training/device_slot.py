@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceSlot:
     """Where a trial runs; of this, only the kind of the device, which is "cpu" or "cuda:1", affects its numbers.
 
     Attributes:

@@ -17,7 +17,7 @@ from fairbench.arenas.checks import check_outputs, checked_data, described
 from fairbench.arenas.registry import load_arena
 from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.data.splits import Data, shared_rows
-from fairbench.optimizers.needs import way_out
+from fairbench.optimizers.needs import remedy
 from fairbench.runner.code_identity import LoadedCode, arena_code
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord
@@ -27,8 +27,8 @@ from fairbench.suites.stages import Training
 from fairbench.training import environment
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import one_thread, same_order
+from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
-from fairbench.training.place import Place
 from fairbench.training.resume_check import resume_check
 from fairbench.training.trainer import CHUNK, FIRST_STEPS, Progress, Trainer, evaluate
 from fairbench.training.trial import trial
@@ -41,12 +41,12 @@ STEP_COST = 3.0
 """Seconds of a training step as a multiple of those of an evaluation, approximately."""
 
 
-def measured_arena(suite: Suite, name: str, place: Place) -> dict[str, Any]:
+def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
     """An arena with its data and code, the seconds of an evaluation, and with how many examples a step is measured."""
     plan, before = suite.arenas[name], set(sys.modules)
     arena = load_arena(suite.task(name))
     with _explained(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
-        data = checked_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
+        data = checked_data(arena, plan.data, Path(slot.data_root), suite.facts(name).labelled)
     if plan.batch_size > (most := len(data.train)):
         raise UsageError(
             f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
@@ -61,9 +61,9 @@ def measured_arena(suite: Suite, name: str, place: Place) -> dict[str, Any]:
     blamed = impossible if "source" in plan.data else f"{own} and {described(arena, data)}"
     with one_thread(), _explained(blamed):
         check_outputs(arena, model, data, suite.facts(name).metrics, plan.batch_size)
-        per_example = _seconds_per_example(arena, model.to(place.device), data, suite.training)
+        per_example = _seconds_per_example(arena, model.to(slot.device), data, suite.training)
     affordable = PROBE_SECONDS["steps"] / (STEPS * STEP_COST * len(suite.optimizers) * per_example)
-    most = max(int(affordable), 2) if place.kind == "cpu" else plan.batch_size  # batch norm needs two
+    most = max(int(affordable), 2) if slot.kind == "cpu" else plan.batch_size  # batch norm needs two
     shared = data.shared if "source" in plan.data else shared_rows(data.splits)
     return {
         "resolved": asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts, shared)),
@@ -89,27 +89,27 @@ def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: T
     return seconds(examples) / examples
 
 
-def first_steps(study: ResolvedSuite, arena: str, place: Place, examples: int) -> dict[str, Any]:
+def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
     """The cost of the first steps of the one optimizer of a study, measured with some examples and scaled to a batch.
 
     A checkpoint after these steps shows whether its trials can resume: a training that is restored from it and one that
     continues must take the same step.
     """
     ((name, resolved),) = study.optimizers.items()
-    with _explained(f"optimizers.{name}: {resolved.factory} cannot be built", partial(way_out, name, is_built=False)):
+    with _explained(f"optimizers.{name}: {resolved.factory} cannot be built", partial(remedy, name, is_built=False)):
         lowest, seed = study.search(name).first()[0], study.suite.sweep.seeds[0]
         spec = trial_spec(study, arena, name, "final", lowest.lr, seed, lowest.extra)
         scale = spec.arena.batch_size / examples
-        trainer = Trainer(replace(spec, arena=replace(spec.arena, batch_size=examples)), place)
+        trainer = Trainer(replace(spec, arena=replace(spec.arena, batch_size=examples)), slot)
     cause = f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"
-    with _explained(cause, partial(way_out, name, is_built=True)):
+    with _explained(cause, partial(remedy, name, is_built=True)):
         for _ in range(FIRST_STEPS):
             seconds = trainer.timed_step(scale)
         trainer.mechanism.read(FIRST_STEPS)
     gpu_bytes, gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
     deterministic = study.suite.training.deterministic
-    with same_order(deterministic, place.kind):
-        restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or place.kind == "cpu"))
+    with same_order(deterministic, slot.kind):
+        restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or slot.kind == "cpu"))
         del trainer  # its memory is needed for the next one
         reason = restart_reason()
     memory = {"gpu_bytes": gpu_bytes, "gpu_free_bytes": gpu_free_bytes}
@@ -121,7 +121,7 @@ def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: ""
     return explained(lambda error: "; ".join(filter(None, (f"{cause}: {one_line(error)}", remedy(error)))))
 
 
-def run_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRecord:
+def run_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRecord:
     """The record of a trial, whose code is compared with its spec as it runs."""
     loaded = LoadedCode({**spec.arena.code, **spec.optimizer.code})
 
@@ -130,8 +130,8 @@ def run_trial(spec: TrialSpec, place: Place, progress: Progress) -> WholeRecord:
         progress(step, loss)
 
     is_timed = spec.stage == "timing"  # its steps are timed without interruption
-    checkpoint = Checkpoint(spec, place, loaded.check) if place.checkpoints and not is_timed else None
-    with environment.explain_out_of_memory(place.device):
-        record = trial(spec, place, checked_progress, checkpoint)
+    checkpoint = Checkpoint(spec, slot, loaded.check) if slot.checkpoints and not is_timed else None
+    with environment.explain_out_of_memory(slot.device):
+        record = trial(spec, slot, checked_progress, checkpoint)
     loaded.check()
     return record

@@ -19,12 +19,12 @@ from fairbench.study.record import plain_values
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.training.digests import tensor_bytes, weights_hash
 from fairbench.training.mechanism import MechanismLog, PathLength
-from fairbench.training.program import Evidence
+from fairbench.training.program import Fingerprints
 from fairbench.training.schedules import lr_factor
 
 
-class EvidenceCollector:
-    """Collects the evidence of one process of a training program; its methods do what those of `Trial` say."""
+class FingerprintCollector:
+    """Collects the fingerprints of one process of a training program; its methods do what those of `Trial` say."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._watched, self._whole = about["stage"] == "final", about["attempt"] == 1
@@ -72,7 +72,7 @@ class EvidenceCollector:
 
     def encoded(self) -> bytes:
         """All of it as JSON; of an attempt that resumed without its state, only what it shows alone."""
-        found = Evidence(
+        found = Fingerprints(
             self._initial_weights,
             self._batches if self._whole else "",
             weights_hash(self._model) if self._model is not None else "",
