@@ -25,7 +25,8 @@ import numpy as np
 from csv_files import write_csv
 from numpy.typing import NDArray
 
-from fairbench.analysis.statistics.scaling_law import Law, Observations, SpeedUp
+from fairbench.analysis.statistics.least_squares import Observations
+from fairbench.analysis.statistics.scaling_law import Law, SpeedUp
 from fairbench.analysis.statistics.significance import TTest
 from fairbench.analysis.statistics.trend import detectable_trend, judge_trends
 

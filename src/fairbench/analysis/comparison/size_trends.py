@@ -10,7 +10,8 @@ from scipy import optimize
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results
-from fairbench.analysis.statistics.scaling_law import Array, Law, center_of
+from fairbench.analysis.statistics.least_squares import Array
+from fairbench.analysis.statistics.scaling_law import Law, center_of
 from fairbench.analysis.statistics.trend import UNKNOWN, Trend, detectable_trend, judge_trends
 from fairbench.suites.schema import Suite
 

@@ -33,20 +33,30 @@ def minimum_detectable_effect(n: int, alpha: float, test: str, power: float = PO
     """
     if n < 2:
         return None
-    df, unit = (n - 1, math.sqrt(1 / n)) if test == "paired" else (2 * n - 2, math.sqrt(2 / n))
-    return detectable_noncentrality(df, alpha, power) * unit
+    if test == "paired":
+        df = n - 1
+        error = math.sqrt(1 / n)
+    else:
+        df = 2 * n - 2
+        error = math.sqrt(2 / n)
+    return detectable_noncentrality(df, alpha, power) * error
 
 
 def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
     """The true effect, in standard errors of its estimate, that a two-sided t-test detects; see above."""
     critical = critical_t(alpha / 2, df)
-    return float(optimize.brentq(lambda x: _exceeds(critical, df, x) - power, 0.0, 3 * (critical + 1)))
+
+    def excess_power(noncentrality: float) -> float:
+        return _exceeds(critical, df, noncentrality) - power
+
+    return float(optimize.brentq(excess_power, 0.0, 3 * (critical + 1)))
 
 
 def _exceeds(critical: float, df: float, noncentrality: float) -> float:
     """P(T > critical) of noncentral t, without its series where that does not converge."""
     if critical > FAR:
-        return float(stats.chi2.cdf(df * (noncentrality / critical) ** 2, df))
+        largest_variance = (noncentrality / critical) ** 2
+        return float(stats.chi2.cdf(df * largest_variance, df))
     return float(1 - special.nctdtr(df, noncentrality, critical))
 
 
@@ -64,7 +74,11 @@ def paired_seeds(margin: float, std_difference: float, alpha: float) -> int | No
     """
     if not std_difference > 0:
         return None
-    return _fewest(margin, alpha, lambda n: (std_difference / math.sqrt(n), n - 1.0))
+
+    def error_and_df(n: int) -> tuple[float, float]:
+        return std_difference / math.sqrt(n), n - 1.0
+
+    return _fewest(margin, alpha, error_and_df)
 
 
 def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int | None:
@@ -75,15 +89,32 @@ def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int 
     """
     if not (std_a > 0 or std_b > 0):
         return None
-    return _fewest(margin, alpha, lambda n: error_and_freedom(Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)))
+
+    def error_and_df(n: int) -> tuple[float, float]:
+        a = Summary(n, 0.0, std_a)
+        b = Summary(n, 0.0, std_b)
+        return error_and_freedom(a, b)
+
+    return _fewest(margin, alpha, error_and_df)
 
 
-def _fewest(margin: float, alpha: float, error: Callable[[int], tuple[float, float]]) -> int | None:
-    """The fewest seeds that detect the margin; `error` gives standard error and degrees of freedom of n seeds."""
+def _fewest(margin: float, alpha: float, error_and_df: Callable[[int], tuple[float, float]]) -> int | None:
+    """The fewest seeds that detect the margin.
+
+    Args:
+        margin: the true difference.
+        alpha: the level of the two-sided test.
+        error_and_df: the standard error and the degrees of freedom of a number of seeds.
+    """
 
     def detects(n: int) -> bool:
-        of_n, df = error(n)
-        return _exceeds(critical_t(alpha / 2, df), df, margin / max(of_n, margin / FARTHEST)) >= POWER
+        error, df = error_and_df(n)
+        critical = critical_t(alpha / 2, df)
+        noncentrality = margin / max(error, margin / FARTHEST)
+        return _exceeds(critical, df, noncentrality) >= POWER
 
-    needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=detects)
-    return needed if needed <= MOST_SEEDS else None
+    candidates = range(2, MOST_SEEDS + 1)
+    needed = 2 + bisect_left(candidates, True, key=detects)
+    if needed > MOST_SEEDS:
+        return None
+    return needed

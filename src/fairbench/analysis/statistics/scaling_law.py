@@ -12,31 +12,25 @@ Large Language Models", 2022.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
-import numpy.typing as npt
-from scipy import optimize
 
+from fairbench.analysis.statistics.least_squares import SHARED, Array, Observations
 from fairbench.analysis.statistics.significance import TTest, t_test
 from fairbench.common.errors import UsageError, pick
 
-Array = npt.NDArray[np.float64]
-
-FLAGGED, REFUSED = 2.0, 4.0
-"""Multiples of the largest size beyond which a prediction is flagged, and refused."""
-SIZES, HORIZONS = 3, 2
-"""The fewest sizes, and steps at each of them, that determine the law."""
-EXPONENTS = (0.1, 0.2, 0.4, 0.8)
-"""Values of alpha and beta from whose best pairs the fit starts."""
-STARTS = 2
-"""The number of these pairs."""
-STEEPEST, FASTEST = 10.0, 1e6
-"""The largest exponent and speed-up of a law: losses that fall by chance alone give larger ones."""
-SHARED = 5
-"""Parameters that all optimizers share."""
-TOLERANCE = 1e-12
-"""Relative change of squares and parameters at which a fit ends."""
+FLAGGED = 2.0
+"""The multiple of the largest size beyond which a prediction is flagged."""
+REFUSED = 4.0
+"""The multiple of the largest size beyond which there is no prediction."""
+SIZES = 3
+"""The fewest sizes that determine the law."""
+HORIZONS = 2
+"""The fewest numbers of steps at each size that determine the law."""
+STEEPEST = 10.0
+"""The largest exponent of a law: losses that fall by chance alone give larger ones."""
+FASTEST = 1e6
+"""The largest speed-up of a law, for the same reason."""
 EQUAL_REFITS = 1e-8
 """Refits that differ by less are equal: each ends within this distance of the minimum."""
 
@@ -107,10 +101,14 @@ class Law(LadderLaw):
 
     def speed_up(self, optimizer: str, size: float) -> float:
         """r_o(N) of an optimizer. Raises `UsageError` if the law has no such optimizer."""
-        own = pick("optimizer", optimizer, {self.reference: None, **{x.optimizer: x for x in self.speed_ups}})
+        known: dict[str, SpeedUp | None] = {self.reference: None}
+        for speed_up in self.speed_ups:
+            known[speed_up.optimizer] = speed_up
+        own = pick("optimizer", optimizer, known)
         if own is None:
             return 1.0
-        return math.exp(own.log.difference + own.trend.difference * math.log(size / self.center))
+        log_size = math.log(size / self.center)
+        return math.exp(own.log.difference + own.trend.difference * log_size)
 
     def predict(self, size: float, steps: float, optimizer: str) -> Prediction:
         """The loss that the law predicts.
@@ -121,84 +119,10 @@ class Law(LadderLaw):
         if size > REFUSED * self.largest:
             most = f"{REFUSED:g} times the largest size of the ladder, {self.largest:g}"
             raise UsageError(f"no prediction at size {size:g}, beyond {most}; add a larger size to the ladder")
-        of_steps = self.B * (self.speed_up(optimizer, size) * steps) ** -self.beta
-        return Prediction(self.E + self.A * size**-self.alpha + of_steps, size > FLAGGED * self.largest)
-
-
-@dataclass(frozen=True)
-class Observations:
-    """The cells of a ladder, one for each size, number of steps and optimizer, and the law in them.
-
-    A vector of parameters is (log E, log A', log alpha, log B', log beta, log r_o ..., t_o ...), where A' and B' are
-    the terms of the reference at the center.
-
-    Attributes:
-        sizes, steps: logarithms, relative to the center.
-        member: cells x optimizers without the reference; 1 where the cell is the optimizer's.
-    """
-
-    sizes: Array
-    steps: Array
-    member: Array
-
-    @classmethod
-    def of(cls, sizes: Array, steps: Array, optimizers: Sequence[str], names: Sequence[str]) -> "Observations":
-        """The cells of sizes and steps relative to the center; `names` are the optimizers without the reference."""
-        member = np.array([[name == x for x in names] for name in optimizers], float)
-        return cls(np.log(sizes), np.log(steps), member.reshape(len(optimizers), len(names)))
-
-    def terms(self, parameters: Array) -> tuple[Array, Array, Array]:
-        """The terms of the law by size and by steps, and the logarithm of the reference's steps for the same loss."""
-        _, a, log_alpha, b, log_beta = parameters[:SHARED]
-        logs, trends = parameters[SHARED:].reshape(2, -1)
-        steps = self.steps + self.member @ logs + self.sizes * (self.member @ trends)
-        return np.exp(a - np.exp(log_alpha) * self.sizes), np.exp(b - np.exp(log_beta) * steps), steps
-
-    def predicted(self, parameters: Array) -> Array:
-        """The losses of the law."""
-        of_size, of_steps, _ = self.terms(parameters)
-        return np.asarray(np.exp(parameters[0]) + of_size + of_steps)
-
-    def jacobian(self, parameters: Array) -> Array:
-        """The derivatives of the losses, cells x parameters."""
-        of_size, of_steps, steps = self.terms(parameters)
-        alpha, beta = np.exp(parameters[2]), np.exp(parameters[4])
-        own = (-beta * of_steps)[:, None] * self.member
-        shared = np.empty((len(steps), SHARED))
-        shared[:, 0], shared[:, 1], shared[:, 2] = np.exp(parameters[0]), of_size, -alpha * self.sizes * of_size
-        shared[:, 3], shared[:, 4] = of_steps, -beta * steps * of_steps
-        return np.concatenate([shared, own, self.sizes[:, None] * own], axis=1)
-
-    def solve(self, losses: Array, start: Array) -> tuple[Array, float]:
-        """The least squares from a start, and their sum, by Levenberg and Marquardt."""
-        with np.errstate(over="ignore"):  # in a trial step, which is then rejected
-            found, _, info, _, _ = optimize.leastsq(
-                lambda x: self.predicted(x) - losses,
-                start,
-                Dfun=self.jacobian,
-                full_output=True,
-                ftol=TOLERANCE,
-                xtol=TOLERANCE,
-            )
-        return found, float(info["fvec"] @ info["fvec"])
-
-    def best(self, losses: Array) -> Array:
-        """The parameters with the least squares, from the best starts."""
-        starts = sorted((self._start(losses, *pair) for pair in product(EXPONENTS, EXPONENTS)), key=lambda x: x[1])
-        return min((self.solve(losses, start) for start, _ in starts[:STARTS]), key=lambda x: x[1])[0]
-
-    def _start(self, losses: Array, alpha: float, beta: float) -> tuple[Array, float]:
-        """The best parameters without trends at given exponents, and their error.
-
-        The law is linear in E, A and a B of each optimizer, which have least squares without iterations (variable
-        projection); r_o = (B / B_o)^(1 / beta).
-        """
-        members = np.column_stack([1 - self.member.sum(axis=1), self.member])
-        columns = [np.ones((len(losses), 1)), np.exp(-alpha * self.sizes)[:, None]]
-        factors, error = optimize.nnls(np.hstack([*columns, np.exp(-beta * self.steps)[:, None] * members]), losses)
-        e, a, b, *own = np.log(np.maximum(factors, 1e-3 * np.abs(losses).max()))
-        logs = (np.array(own) - b) / -beta
-        return np.array([e, a, math.log(alpha), b, math.log(beta), *logs, *np.zeros(len(own))]), float(error)
+        reference_steps = self.speed_up(optimizer, size) * steps
+        of_size = self.A * size**-self.alpha
+        of_steps = self.B * reference_steps**-self.beta
+        return Prediction(loss=self.E + of_size + of_steps, flagged=size > FLAGGED * self.largest)
 
 
 def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], reference: str) -> Law:
@@ -212,32 +136,35 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
     Raises:
         ValueError: the cells do not determine the law, see `too_few`, or their losses do not.
     """
-    if reason := too_few(sizes, steps):
+    reason = too_few(sizes, steps)
+    if reason:
         raise ValueError(reason)
     if not np.isfinite(losses).all():
         raise ValueError("a loss is not finite: leave out optimizers that diverged")
     names = [name for name in dict.fromkeys(optimizers) if name != reference]
-    center, middle, means = center_of(sizes), center_of(steps), losses.mean(axis=1)
+    center = center_of(sizes)
+    middle = center_of(steps)
+    means = losses.mean(axis=1)
     cells = Observations.of(sizes / center, steps / middle, optimizers, names)
     best = cells.best(means)
-    tests = _jackknife(cells, losses, best)[SHARED:]
+    speed_ups = _speed_ups(names, _jackknife(cells, losses, best))
+    log_e, log_a, _, log_b, _ = best[:SHARED]
     alpha, beta = np.exp(best[[2, 4]]).tolist()
-    logs, trends = best[SHARED:].reshape(2, -1)
-    if max(alpha, beta, *abs(trends)) > STEEPEST or max(abs(logs), default=0) > math.log(FASTEST):
+    if _falls_by_chance(alpha, beta, best):
         raise ValueError("the losses do not fall with size and steps as the law does")
     spread, misfit = _misfit(cells, losses, best)
     return Law(
         reference=reference,
-        E=math.exp(best[0]),
-        A=math.exp(best[1] + alpha * math.log(center)),
+        E=math.exp(log_e),
+        A=math.exp(log_a + alpha * math.log(center)),
         alpha=alpha,
-        B=math.exp(best[3] + beta * math.log(middle)),
+        B=math.exp(log_b + beta * math.log(middle)),
         beta=beta,
         center=center,
         largest=float(sizes.max()),
         cells=losses.shape[0],
         n=losses.shape[1],
-        speed_ups=tuple(map(SpeedUp, names, tests[: len(names)], tests[len(names) :])),
+        speed_ups=speed_ups,
         spread=spread,
         misfit=misfit,
         error=_relative_error(cells, best, means),
@@ -245,17 +172,37 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
     )
 
 
+def _speed_ups(names: Sequence[str], tests: Sequence[TTest]) -> tuple[SpeedUp, ...]:
+    """The speed-ups of optimizers, by the tests of all parameters."""
+    own = tests[SHARED:]
+    logs = own[: len(names)]
+    trends = own[len(names) :]
+    return tuple(map(SpeedUp, names, logs, trends))
+
+
+def _falls_by_chance(alpha: float, beta: float, best: Array) -> bool:
+    """Whether exponents or speed-ups are so large as only losses have that fall by chance."""
+    logs, trends = best[SHARED:].reshape(2, -1)
+    steepest = max(alpha, beta, *abs(trends))
+    fastest = max(abs(logs), default=0)
+    return bool(steepest > STEEPEST or fastest > math.log(FASTEST))
+
+
 def too_few(sizes: Array, steps: Array) -> str:
     """Why the cells of an optimizer do not determine a law; empty when they do."""
-    horizons = min((len(set(steps[sizes == size].tolist())) for size in set(sizes.tolist())), default=0)
-    if (count := len(set(sizes.tolist()))) < SIZES:
-        return f"{count} of {SIZES} sizes that a trend needs"
-    return "" if horizons >= HORIZONS else f"{horizons} of {HORIZONS} horizons that a trend needs at each size"
+    different = set(sizes.tolist())
+    if len(different) < SIZES:
+        return f"{len(different)} of {SIZES} sizes that a trend needs"
+    horizons = min(len(set(steps[sizes == size].tolist())) for size in different)
+    if horizons < HORIZONS:
+        return f"{horizons} of {HORIZONS} horizons that a trend needs at each size"
+    return ""
 
 
 def center_of(values: Array) -> float:
     """The geometric mean of the different values."""
-    return float(np.exp(np.log(np.unique(values)).mean()))
+    logs = np.log(np.unique(values))
+    return float(np.exp(logs.mean()))
 
 
 def _jackknife(cells: Observations, losses: Array, best: Array) -> list[TTest]:
@@ -270,13 +217,21 @@ def _jackknife(cells: Observations, losses: Array, best: Array) -> list[TTest]:
     """
     n = losses.shape[1]
     if n < 2:
-        return [TTest(x, reason="fewer than 2 seeds, no test") for x in best.tolist()]
-    refits = [cells.solve(np.delete(losses, i, axis=1).mean(axis=1), best)[0] for i in range(n)]
+        return [TTest(value, reason="fewer than 2 seeds, no test") for value in best.tolist()]
+    refits = []
+    for seed in range(n):
+        others = np.delete(losses, seed, axis=1)
+        refit, _ = cells.solve(others.mean(axis=1), best)
+        refits.append(refit)
     errors = (n - 1) * np.std(refits, axis=0, ddof=1) / math.sqrt(n)
-    return [
-        TTest(x, reason="the same in every seed, no test") if error < EQUAL_REFITS else t_test(x, error, n - 1)
-        for x, error in zip(best.tolist(), errors.tolist(), strict=True)
-    ]
+    tests = []
+    for value, error in zip(best.tolist(), errors.tolist(), strict=True):
+        if error < EQUAL_REFITS:
+            test = TTest(value, reason="the same in every seed, no test")
+        else:
+            test = t_test(value, error, n - 1)
+        tests.append(test)
+    return tests
 
 
 def _misfit(cells: Observations, losses: Array, best: Array) -> tuple[float | None, float | None]:
@@ -284,19 +239,28 @@ def _misfit(cells: Observations, losses: Array, best: Array) -> tuple[float | No
     n = losses.shape[1]
     if n < 2:
         return None, None
-    variance, residuals = losses.var(axis=1, ddof=1).mean(), losses.mean(axis=1) - cells.predicted(best)
-    square = residuals @ residuals * n / (len(residuals) - len(best))
-    return math.sqrt(variance), float(square / variance) if variance > 0 else None
+    variance = losses.var(axis=1, ddof=1).mean()
+    residuals = losses.mean(axis=1) - cells.predicted(best)
+    df = len(residuals) - len(best)
+    square = residuals @ residuals * n / df
+    misfit = None
+    if variance > 0:
+        misfit = float(square / variance)
+    return math.sqrt(variance), misfit
 
 
 def _relative_error(cells: Observations, parameters: Array, losses: Array) -> float:
-    return float(np.mean(abs(cells.predicted(parameters) / losses - 1)))
+    """The mean absolute relative error of the law with these parameters."""
+    errors = cells.predicted(parameters) / losses - 1
+    return float(np.mean(abs(errors)))
 
 
 def _left_out_error(cells: Observations, losses: Array, start: Array) -> float | None:
     """The error at the largest size of the law of the others; their least squares are sought from the whole law."""
     largest = cells.sizes == cells.sizes.max()
-    rest, left_out = (Observations(cells.sizes[x], cells.steps[x], cells.member[x]) for x in (~largest, largest))
+    rest = cells.subset(~largest)
+    left_out = cells.subset(largest)
     if len(set(rest.sizes.tolist())) < SIZES:
         return None
-    return _relative_error(left_out, rest.solve(losses[~largest], start)[0], losses[largest])
+    parameters, _ = rest.solve(losses[~largest], start)
+    return _relative_error(left_out, parameters, losses[largest])

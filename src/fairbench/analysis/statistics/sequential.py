@@ -51,24 +51,29 @@ class Design:
         if self.spending == "pocock":
             spent = np.log1p((math.e - 1) * fractions)
         else:
-            spent = special.ndtr(special.ndtri(self.alpha / 2) / np.sqrt(fractions))
-        return list(map(float, np.diff(spent / spent[-1], prepend=0.0)))
+            quantile = special.ndtri(self.alpha / 2)
+            spent = special.ndtr(quantile / np.sqrt(fractions))
+        increments = np.diff(spent / spent[-1], prepend=0.0)
+        return [float(share) for share in increments]
 
     def expected_seeds(self, effect: float, level: float, test: str) -> float:
         """The expected seeds of each of two arms until a test finds their difference, by simulated studies.
 
         The seeds are normal, `effect` has the unit of `minimum_detectable_effect`, and all looks together the level.
         """
-        generator, seeds = np.random.default_rng(0), np.zeros(STUDIES)
-        ours, theirs = (generator.standard_normal((STUDIES, self.looks[-1])) for _ in range(2))
+        generator = np.random.default_rng(0)
+        shape = (STUDIES, self.looks[-1])
+        ours = generator.standard_normal(shape)
+        theirs = generator.standard_normal(shape)
+        seeds = np.zeros(STUDIES)
         undecided = np.ones(STUDIES, bool)
-        for look, n in enumerate(self.looks):
+        for n, share in zip(self.looks, self.shares, strict=True):
             seeds[undecided] = n
             if test == "paired":
                 found = stats.ttest_1samp(ours[:, :n], -effect, axis=1)
             else:
                 found = stats.ttest_ind(ours[:, :n] + effect, theirs[:, :n], axis=1, equal_var=False)
-            undecided &= found.pvalue > self.shares[look] * level
+            undecided &= found.pvalue > share * level
         return float(seeds.mean())
 
 
@@ -77,8 +82,8 @@ class Look:
     """A look of a design.
 
     Attributes:
-        seeds: of each arm.
-        share: of the level; at very few of the seeds it may be 0.
+        seeds: the number of seeds of each arm.
+        share: the part of the level that the look has; at very few of the seeds it may be 0.
     """
 
     seeds: int
@@ -97,7 +102,11 @@ class Look:
 
         Source: Jennison and Turnbull, "Group Sequential Methods", 2000, chapter 9.
         """
-        return None if p is None else p / self.share if p < self.share else 1.0
+        if p is None:
+            return None
+        if p < self.share:
+            return p / self.share
+        return 1.0
 
 
 ONLY_LOOK = Look(1, 1.0)

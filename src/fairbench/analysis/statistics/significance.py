@@ -15,6 +15,7 @@ from scipy import special
 Values = Sequence[float]
 EQUAL = 1e-12
 """Values that vary by less than this share of their size are equal: computers round."""
+ALL_EQUAL = "all values are equal"
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,19 @@ class Summary:
 def summarize(values: Values) -> Summary:
     """The summary of a sample of at least 1 value."""
     unit = binary_unit(*values)
-    scaled = [x / unit for x in values]
-    return Summary(len(values), unit * fmean(scaled), unit * stdev(scaled) if len(values) > 1 else 0.0)
+    scaled = [value / unit for value in values]
+    mean = unit * fmean(scaled)
+    std = 0.0
+    if len(values) > 1:
+        std = unit * stdev(scaled)
+    return Summary(len(values), mean, std)
 
 
 def binary_unit(*values: float) -> float:
     """The power of two next to the largest value."""
-    return 2.0 ** max(math.frexp(max(map(abs, values)))[1], -1000)
+    largest = max(map(abs, values))
+    _, exponent = math.frexp(largest)
+    return 2.0 ** max(exponent, -1000)
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,17 @@ class TTest:
 
 def t_test(difference: float, error: float, df: float, *, level: float = 0.05) -> TTest:
     """The t-test of a difference with a positive standard error and its degrees of freedom; interval: 1 - level."""
-    t, half = difference / error, critical_t(level / 2, df) * error
-    return TTest(difference, error, difference - half, difference + half, t, df, 2 * upper_tail(abs(t), df))
+    t = difference / error
+    half_width = critical_t(level / 2, df) * error
+    return TTest(
+        difference=difference,
+        error=error,
+        ci_low=difference - half_width,
+        ci_high=difference + half_width,
+        t=t,
+        df=df,
+        p=2 * upper_tail(abs(t), df),
+    )
 
 
 def upper_tail(t: float, df: float) -> float:
@@ -80,9 +96,12 @@ def no_test_reason(a: Summary, b: Summary) -> str:
     """Why Welch's test does not exist for two samples; empty when it does."""
     if min(a.n, b.n) < 2:
         return "fewer than 2 seeds, no test"
-    if max(a.std, b.std) > EQUAL * max(abs(a.mean), abs(b.mean)):
+    size = max(abs(a.mean), abs(b.mean))
+    if max(a.std, b.std) > EQUAL * size:
         return ""
-    return "all values are equal" if a.mean == b.mean else "no variance in either arm, no test"
+    if a.mean == b.mean:
+        return ALL_EQUAL
+    return "no variance in either arm, no test"
 
 
 def welch(a: Summary, b: Summary, *, level: float = 0.05) -> TTest:
@@ -96,9 +115,13 @@ def welch(a: Summary, b: Summary, *, level: float = 0.05) -> TTest:
     involved", Biometrika 1947.
     """
     difference = a.mean - b.mean
-    if reason := no_test_reason(a, b):
-        return TTest(difference, p=1.0 if reason == "all values are equal" else None, reason=reason)
-    return t_test(difference, *error_and_freedom(a, b), level=level)
+    reason = no_test_reason(a, b)
+    if reason == ALL_EQUAL:
+        return TTest(difference, p=1.0, reason=reason)
+    if reason:
+        return TTest(difference, reason=reason)
+    error, df = error_and_freedom(a, b)
+    return t_test(difference, error, df, level=level)
 
 
 def error_and_freedom(a: Summary, b: Summary) -> tuple[float, float]:
@@ -107,9 +130,11 @@ def error_and_freedom(a: Summary, b: Summary) -> tuple[float, float]:
     sqrt(var(a)/n + var(b)/m),    (var(a)/n + var(b)/m)^2 / ((var(a)/n)^2 / (n - 1) + (var(b)/m)^2 / (m - 1))
     """
     unit = binary_unit(a.std, b.std)
-    first, second = ((x.std / unit) ** 2 / x.n for x in (a, b))
-    freedom = (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
-    return unit * math.sqrt(first + second), freedom
+    first = (a.std / unit) ** 2 / a.n
+    second = (b.std / unit) ** 2 / b.n
+    error = unit * math.sqrt(first + second)
+    df = (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
+    return error, df
 
 
 def equivalence(test: TTest, margin: float) -> float | None:
@@ -138,10 +163,14 @@ def hedges_g(a: Summary, b: Summary) -> float | None:
     if no_test_reason(a, b):
         return None
     df = a.n + b.n - 2
-    correction = math.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / math.sqrt(df / 2)
+    log_gammas = special.gammaln(df / 2) - special.gammaln((df - 1) / 2)
+    correction = math.exp(log_gammas) / math.sqrt(df / 2)
     unit = binary_unit(a.std, b.std)
-    pooled = math.sqrt(((a.n - 1) * (a.std / unit) ** 2 + (b.n - 1) * (b.std / unit) ** 2) / df)
-    return correction * ((a.mean - b.mean) / unit) / pooled
+    squares_a = (a.n - 1) * (a.std / unit) ** 2
+    squares_b = (b.n - 1) * (b.std / unit) ** 2
+    pooled = math.sqrt((squares_a + squares_b) / df)
+    difference = (a.mean - b.mean) / unit
+    return correction * difference / pooled
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -154,11 +183,13 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
     Source: Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 1979.
     """
-    adjusted: list[float | None] = [None] * len(p_values)
+    family = len(p_values)
     known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
     for rank, (p, i) in enumerate(known):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p))
+        corrected = min(1.0, (family - rank) * p)
+        highest = max(highest, corrected)
         adjusted[i] = highest
     return adjusted
 
@@ -180,18 +211,28 @@ def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
         return TTest(d.mean, reason="fewer than 2 seeds, no test")
     if not any(differences):
         return TTest(d.mean, p=1.0, reason="no seed differs")
-    if d.std <= EQUAL * max(map(abs, (*a, *b))):
+    size = max(map(abs, (*a, *b)))
+    if d.std <= EQUAL * size:
         return TTest(d.mean, reason="the same difference in every seed, no test")
-    return t_test(d.mean, d.std / math.sqrt(d.n), d.n - 1, level=level)
+    error = d.std / math.sqrt(d.n)
+    return t_test(d.mean, error, d.n - 1, level=level)
 
 
 def difference_test(test: str, a: Values, b: Values, *, level: float = 0.05) -> TTest:
     """The test of a suite, "paired" or "welch", of two arms by the values of the same seeds in the same order."""
-    return paired_t(a, b, level=level) if test == "paired" else welch(summarize(a), summarize(b), level=level)
+    if test == "paired":
+        return paired_t(a, b, level=level)
+    return welch(summarize(a), summarize(b), level=level)
 
 
 def seed_correlation(a: Values, b: Values) -> float | None:
     """Pearson's correlation of two arms over the seeds; None for fewer than 3 seeds, and for a constant arm."""
     if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
         return None
-    return correlation(*([x / unit for x in arm] for arm in (a, b) for unit in [binary_unit(*arm)]))
+    return correlation(_scaled(a), _scaled(b))
+
+
+def _scaled(values: Values) -> Values:
+    """The values, divided by a power of two so that they may be squared."""
+    unit = binary_unit(*values)
+    return [value / unit for value in values]

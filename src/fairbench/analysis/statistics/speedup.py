@@ -43,29 +43,59 @@ def reach(horizons: Array, curve: Array, values: Array) -> Reach:
     Source: Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 1954, on intervals that are inverted
     tests; Fritsch and Carlson, "Monotone piecewise cubic interpolation", SIAM J. Numer. Anal. 1980.
     """
-    ends, n = np.log(horizons), len(values)
-    at = np.concatenate([ends[:1], *(np.linspace(a, b, POINTS + 1)[1:] for a, b in pairwise(ends))])
-    differences = PchipInterpolator(ends, curve, axis=0)(at) - values
-    mean, error = differences.mean(axis=1), differences.std(axis=1, ddof=1) / math.sqrt(n)
-    half = critical_t(0.025, n - 1) * error
+    n = len(values)
+    trained = np.log(horizons)
+    points = _points_between(trained)
+    differences = PchipInterpolator(trained, curve, axis=0)(points) - values
+    mean = differences.mean(axis=1)
+    error = differences.std(axis=1, ddof=1) / math.sqrt(n)
+    half_width = critical_t(0.025, n - 1) * error
     falling = isotonic_regression(curve.mean(axis=1), increasing=False).x
-    found = _crossing(at, PchipInterpolator(ends, falling)(at) - values.mean())
-    low = _crossing(at, mean - half)
-    high = _crossing(-at[::-1], (-mean - half)[::-1])
-    return Reach(
-        None if found in (-math.inf, math.inf) else math.exp(found),
-        None if low == -math.inf else min(math.exp(low), float(horizons[-1])),
-        None if high == -math.inf else max(math.exp(-high), float(horizons[0])),
-        {math.inf: "at least", -math.inf: "at most"}.get(found, ""),
-    )
+    gap = PchipInterpolator(trained, falling)(points) - values.mean()
+    found = _crossing(points, gap)
+    low = _crossing(points, mean - half_width)
+    high = _crossing(-points[::-1], (-mean - half_width)[::-1])
+
+    speedup = None
+    beyond = ""
+    if found == math.inf:
+        beyond = "at least"
+    elif found == -math.inf:
+        beyond = "at most"
+    else:
+        speedup = math.exp(found)
+    ci_low = None
+    if low != -math.inf:
+        ci_low = min(math.exp(low), float(horizons[-1]))
+    ci_high = None
+    if high != -math.inf:
+        ci_high = max(math.exp(-high), float(horizons[0]))
+    return Reach(speedup, ci_low, ci_high, beyond)
 
 
-def _crossing(at: Array, values: Array) -> float:
-    """Where values that begin above 0 first are 0; infinite if they never are, minus infinite if they begin below."""
-    if values[0] <= 0:
-        return at[0] if values[0] == 0 else -math.inf
+def _points_between(trained: Array) -> Array:
+    """The points at which a curve is compared, from the first of the trained horizons to the last."""
+    parts = [trained[:1]]
+    for start, end in pairwise(trained):
+        points = np.linspace(start, end, POINTS + 1)
+        parts.append(points[1:])
+    return np.concatenate(parts)
+
+
+def _crossing(points: Array, values: Array) -> float:
+    """The point at which values that begin above 0 first are 0.
+
+    It is infinite if they never are, and minus infinite if they begin below 0.
+    """
+    if values[0] == 0:
+        return float(points[0])
+    if values[0] < 0:
+        return -math.inf
     below = np.flatnonzero(values <= 0)
     if not below.size:
         return math.inf
-    i = int(below[0])
-    return float(at[i - 1] + (at[i] - at[i - 1]) * values[i - 1] / (values[i - 1] - values[i]))
+    after = int(below[0])
+    before = after - 1
+    width = points[after] - points[before]
+    fall = values[before] - values[after]
+    return float(points[before] + width * values[before] / fall)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairbench.analysis.statistics.least_squares import Array, Observations
 from fairbench.analysis.statistics.power import detectable_noncentrality
-from fairbench.analysis.statistics.scaling_law import STEEPEST, Array, Law, Observations, fit, too_few
+from fairbench.analysis.statistics.scaling_law import STEEPEST, Law, fit, too_few
 from fairbench.analysis.statistics.significance import TTest, critical_t, holm
 
 TREND_MARGIN = 0.05
@@ -45,22 +46,29 @@ def judge_trends(
     An optimizer with too few cells is left out of the law, and still counts in Holm's correction. The law is None where
     the cells or their losses do not determine it.
     """
-    of = {name: np.array([x == name for x in optimizers]) for name in (reference, *dict.fromkeys(optimizers))}
-    notes = {name: too_few(sizes[cells], steps[cells]) for name, cells in of.items()}
+    names = [name for name in dict.fromkeys(optimizers) if name != reference]
+    notes = {}
+    for name in (reference, *names):
+        cells = np.array([optimizer == name for optimizer in optimizers])
+        notes[name] = too_few(sizes[cells], steps[cells])
     kept = [i for i, name in enumerate(optimizers) if not notes[name]]
+    kept_optimizers = [optimizers[i] for i in kept]
     try:
         if notes[reference]:
             raise ValueError(f"{reference} has {notes[reference]}")
-        law = fit(sizes[kept], steps[kept], losses[kept], [optimizers[i] for i in kept], reference)
+        law = fit(sizes[kept], steps[kept], losses[kept], kept_optimizers, reference)
     except ValueError as error:
-        return None, [Trend(name, UNKNOWN, note=str(error)) for name in of if name != reference]
-    known = {x.optimizer: x.trend for x in law.speed_ups}
-    tests = {name: known.get(name, TTest(0.0, reason=notes[name])) for name in of if name != reference}
+        return None, [Trend(name, UNKNOWN, note=str(error)) for name in names]
+
+    tests = {name: TTest(0.0, reason=notes[name]) for name in names}
+    for speed_up in law.speed_ups:
+        tests[speed_up.optimizer] = speed_up.trend
     adjusted = holm([test.p for test in tests.values()])
-    return law, [
-        Trend(name, verdict(test, p, alpha, margin), p, test.reason)
-        for (name, test), p in zip(tests.items(), adjusted, strict=True)
-    ]
+    trends = []
+    for name, p_holm in zip(names, adjusted, strict=True):
+        test = tests[name]
+        trends.append(Trend(name, verdict(test, p_holm, alpha, margin), p_holm, test.reason))
+    return law, trends
 
 
 def verdict(trend: TTest, p_holm: float | None, alpha: float, margin: float) -> str:
@@ -68,10 +76,15 @@ def verdict(trend: TTest, p_holm: float | None, alpha: float, margin: float) -> 
     if trend.ci_low is None or trend.ci_high is None or trend.df is None or p_holm is None:
         return UNKNOWN
     if p_holm < alpha:
-        return "grows" if trend.difference > 0 else "shrinks"
-    error = (trend.ci_high - trend.ci_low) / 2 / critical_t(0.025, trend.df)
-    within = abs(trend.difference) + critical_t(alpha, trend.df) * error < margin
-    return "holds" if within else UNKNOWN
+        if trend.difference > 0:
+            return "grows"
+        return "shrinks"
+    half_width = (trend.ci_high - trend.ci_low) / 2
+    error = half_width / critical_t(0.025, trend.df)
+    farthest = abs(trend.difference) + critical_t(alpha, trend.df) * error
+    if farthest < margin:
+        return "holds"
+    return UNKNOWN
 
 
 def detectable_trend(
@@ -107,21 +120,34 @@ def detectable_trend(
     if seeds < 2 or not names or too_few(sizes, steps):
         return {}
     cells = Observations.of(sizes / law.center, steps, optimizers, names)
-    known = {x.optimizer: x.log.difference for x in law.speed_ups}
-    a, b = math.log(law.A) - law.alpha * math.log(law.center), math.log(law.B)
-    # any E has the same derivatives but for a factor
-    shared = [0.0, a, math.log(law.alpha), b, math.log(law.beta), *(known.get(name, 0.0) for name in names)]
+    others = _parameters_without_trends(law, names)
     covariance = np.asarray(spread) if np.ndim(spread) else spread**2 * np.eye(len(sizes))
-    needed = detectable_noncentrality(seeds - 1, alpha / len(names), power) / math.sqrt(seeds)
+    level = alpha / len(names)
+    needed = detectable_noncentrality(seeds - 1, level, power) / math.sqrt(seeds)
 
     found = np.zeros(len(names))
     for _ in range(ROUNDS):
-        at = np.minimum(found, STEEPEST)
-        found = needed * np.maximum(*(_errors(cells, shared, x, covariance) for x in (at, -at)))
+        trends = np.minimum(found, STEEPEST)
+        growing = _errors(cells, others, trends, covariance)
+        shrinking = _errors(cells, others, -trends, covariance)
+        found = needed * np.maximum(growing, shrinking)
     return dict(zip(names, found.tolist(), strict=True))
+
+
+def _parameters_without_trends(law: Law, names: Sequence[str]) -> list[float]:
+    """The parameters of a law as `Observations` has them, without the trends of the named optimizers."""
+    log_a = math.log(law.A) - law.alpha * math.log(law.center)
+    log_b = math.log(law.B)
+    known = {speed_up.optimizer: speed_up.log.difference for speed_up in law.speed_ups}
+    logs = [known.get(name, 0.0) for name in names]
+    log_e = 0.0  # any E has the same derivatives but for a factor
+    return [log_e, log_a, math.log(law.alpha), log_b, math.log(law.beta), *logs]
 
 
 def _errors(cells: Observations, others: Sequence[float], trends: Array, covariance: Array) -> Array:
     """The standard errors of trends for one seed."""
-    rows = np.linalg.pinv(cells.jacobian(np.array([*others, *trends])))[-len(trends) :]
-    return np.asarray(np.sqrt(np.diag(rows @ covariance @ rows.T)))
+    parameters = np.array([*others, *trends])
+    inverse = np.linalg.pinv(cells.jacobian(parameters))
+    rows = inverse[-len(trends) :]
+    variances = np.diag(rows @ covariance @ rows.T)
+    return np.asarray(np.sqrt(variances))
