@@ -24,7 +24,8 @@ class Analyses:
     """
 
     def __init__(self, history: History, lookup: Lookup) -> None:
-        self.history, self.lookup = history, lookup
+        self.history = history
+        self.lookup = lookup
         self._made: dict[Callable[[Analyses], Any], Any] = {}
 
     def of(self, analysis: Callable[["Analyses"], T]) -> T:
@@ -60,9 +61,11 @@ class Analyses:
     @cached_property
     def first_comparisons(self) -> Sequence[Comparison]:
         """The verdict table by the plan that was declared before the first final trial, if any, without `declared`."""
-        first = self.history.declared or self.history.plans[-1]
-        looks = self._looks if first is self.history.plans[-1] else judge_looks(first.study, self.lookup)
-        return looks.comparisons
+        last = self.history.plans[-1]
+        first = self.history.declared or last
+        if first is last:
+            return self._looks.comparisons
+        return judge_looks(first.study, self.lookup).comparisons
 
     def title(self, c: Comparison) -> str:
         """A comparison in words."""

@@ -7,6 +7,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.common.formatting import NONE, exact, merged, plural, rate
+from fairbench.common.grouping import grouped
 from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import ResolvedSuite
 
@@ -48,53 +49,79 @@ def budgets(analyses: Analyses) -> list[Budget]:
 
 
 def _budget(results: Results, arm: ArmResults) -> Budget:
-    resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
+    suite = results.study.suite
+    resolved = results.study.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
-    chosen = {**plan.options, **plan.arenas.get(arm.arena, {})}
+    searched = dict(arm.selected.extra) if arm.selected else {}
     default = "by the preset" if resolved.factory in PRESETS else "none"
-    norm = results.study.suite.clip_norm(arm.optimizer)
-    by_loop = [f"norm {exact(norm)}"] if norm > 0 else []
-    extra = dict(arm.selected.extra) if arm.selected else {}
-    by_optimizer = _amount(options, "gradient clipping of its own", "")
+    sweep = [run for run in arm.sweep if run.record is not None]
+    full_length = [run for run in (*arm.others, *arm.final) if run.record is not None]
     return Budget(
-        arm.arena,
-        arm.optimizer,
-        resolved.factory,
-        ", ".join(f"{key} = {value}" for key, value in chosen.items()) or "nothing",
-        _search(results, arm),
-        len({run.setting for run in arm.sweep if run.record is not None}),
-        *_count(arm.sweep),
-        *_count([*arm.others, *arm.final]),
-        clipping=", ".join([*by_loop, *([f"its own {by_optimizer}"] if by_optimizer else [])]) or "none",
+        arena=arm.arena,
+        optimizer=arm.optimizer,
+        factory=resolved.factory,
+        options=_chosen_options(results, arm),
+        search=_search(results, arm),
+        settings=len({run.setting for run in sweep}),
+        sweep_trials=len(sweep),
+        sweep_steps=_steps(sweep),
+        final_trials=len(full_length),
+        final_steps=_steps(full_length),
+        clipping=_clipping(suite.clip_norm(arm.optimizer), options),
         centralization=_amount(options, "gradient centralization", default),
         adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
-        schedule=schedule(resolved.needs, *results.study.suite.schedule(arm.arena, arm.optimizer)),
-        decay=_decay(resolved.factory, {**options, **extra}, default),
+        schedule=schedule(resolved.needs, *suite.schedule(arm.arena, arm.optimizer)),
+        decay=_decay(resolved.factory, {**options, **searched}, default),
         tuned=arm.tuned,
     )
 
 
+def _chosen_options(results: Results, arm: ArmResults) -> str:
+    """The options that the suite sets."""
+    plan = results.study.suite.optimizers[arm.optimizer]
+    options = {**plan.options, **plan.arenas.get(arm.arena, {})}
+    return ", ".join(f"{key} = {value}" for key, value in options.items()) or "nothing"
+
+
+def _clipping(norm: float, options: Mapping[str, Any]) -> str:
+    """How the gradients' global norm is clipped: by the training loop, by the optimizer, or by both."""
+    words = []
+    if norm > 0:
+        words.append(f"norm {exact(norm)}")
+    by_optimizer = _amount(options, "gradient clipping of its own", "")
+    if by_optimizer:
+        words.append(f"its own {by_optimizer}")
+    return ", ".join(words) or "none"
+
+
 def _search(results: Results, arm: ArmResults) -> str:
     if not arm.tuned:
-        return f"untuned, at {rate(arm.selected.lr if arm.selected else None)}"
-    if tuning_arena := results.study.suite.arenas[arm.arena].tuning_arena:
-        return f"in {tuning_arena}"
+        lr = arm.selected.lr if arm.selected else None
+        return f"untuned, at {rate(lr)}"
+    other_arena = results.study.suite.arenas[arm.arena].tuning_arena
+    if other_arena:
+        return f"in {other_arena}"
+    lowest = min(arm.rates, default=None)
+    highest = max(arm.rates, default=None)
+    words = f"{rate(lowest)} to {rate(highest)}"
     lacks = results.study.optimizers[arm.optimizer].lacks
-    without = f", without {', '.join(lacks)}" if lacks else ""
-    return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}{without}"
+    if lacks:
+        words += f", without {', '.join(lacks)}"
+    return words
 
 
 def search_in_words(study: ResolvedSuite) -> str:
     """The search of every optimizer, in words."""
     sweep = study.suite.sweep
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
-    scaled = "" if scales <= {1.0} else ", times the optimizer's lr_scale"
-    ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{scaled}"
-    values = [f"{name} {', '.join(map(str, x))}" for name, x in sweep.extra.items()]
-    beyond = "rates beyond the end nearer to the best"
-    more = f", then {beyond} until each search has {sweep.budget}" if sweep.budget > sweep.points else ""
-    words = f"{sweep.points} rates {ends}{more}{''.join(f', each with {x}' for x in values)}"
+    words = f"{sweep.points} rates from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}"
+    if not scales <= {1.0}:
+        words += ", times the optimizer's lr_scale"
+    if sweep.budget > sweep.points:
+        words += f", then rates beyond the end nearer to the best until each search has {sweep.budget}"
+    for name, values in sweep.extra.items():
+        words += f", each with {name} {', '.join(map(str, values))}"
     return f"{words}; {finals_in_words(study)}"
 
 
@@ -103,10 +130,12 @@ def finals_in_words(study: ResolvedSuite) -> str:
     final = study.suite.final
     if final.settings == 1:
         return "the best of these short trials is reported"
-    values = "its neighbors" if final.settings == 3 else f"its {final.settings // 2} neighbors on each side"
+    neighbors = f"its {final.settings // 2} neighbors on each side"
+    if final.settings == 3:
+        neighbors = "its neighbors"
     first = plural(final.halve_after, "final seed")
     return (
-        f"the best and {values}, and more while the best lies at the edge, are trained with the reported length; "
+        f"the best and {neighbors}, and more while the best lies at the edge, are trained with the reported length; "
         f"after {first} the best two continue, and the one with the best mean over all seeds is reported"
     )
 
@@ -114,35 +143,44 @@ def finals_in_words(study: ResolvedSuite) -> str:
 def equality(arms: Sequence[Budget]) -> str:
     """Whether the searches of an arena had the same budget, in one or two sentences."""
     unequal = []
-    for arena in dict.fromkeys(x.arena for x in arms):
-        tried = {x.optimizer: x.settings for x in arms if x.arena == arena and x.tuned}
-        if len(set(tried.values())) > 1:
-            unequal.append((arena, ", ".join(f"{name} {n}" for name, n in tried.items())))
-    untuned = list(dict.fromkeys(x.optimizer for x in arms if not x.tuned))
-    text = f"The budget of the searches was not equal, in settings: {merged(unequal)}." if unequal else ""
-    text = text or "The budget was equal: in each arena every search had the same number of settings."
-    return text + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")
+    for arena, here in grouped((arm.arena, arm) for arm in arms).items():
+        tuned = [arm for arm in here if arm.tuned]
+        if len({arm.settings for arm in tuned}) > 1:
+            counts = ", ".join(f"{arm.optimizer} {arm.settings}" for arm in tuned)
+            unequal.append((arena, counts))
+    text = "The budget was equal: in each arena every search had the same number of settings."
+    if unequal:
+        text = f"The budget of the searches was not equal, in settings: {merged(unequal)}."
+    untuned = dict.fromkeys(arm.optimizer for arm in arms if not arm.tuned)
+    if untuned:
+        text += f" Untuned, without any search: {', '.join(untuned)}."
+    return text
 
 
-def _count(runs: Sequence[Run]) -> tuple[int, int]:
-    """Trials with a record, and their steps."""
-    done = [run for run in runs if run.record is not None]
-    return len(done), sum(run.result.steps for run in done if run.result)
+def _steps(runs: Sequence[Run]) -> int:
+    """The training steps of some trials."""
+    return sum(run.result.steps for run in runs if run.result)
 
 
 def _amount(options: Mapping[str, Any], treatment: str, default: str) -> str:
     """The first option for a treatment that is on, or the default if none of them is set."""
     values = [options.get(name) for name, words in TREATMENTS.items() if words == treatment]
-    chosen = next(filter(None, values), None)
-    if chosen is None:
-        return default if values.count(None) == len(values) else "none"
-    return "on" if chosen is True else str(chosen)
+    given = [value for value in values if value is not None]
+    if not given:
+        return default
+    for value in given:
+        if value:
+            return "on" if value is True else str(value)
+    return "none"
 
 
 def _decay(factory: str, options: Mapping[str, Any], default: str) -> str:
     value = options.get("weight_decay")
     if value is None:
         return NONE if default == "none" else default
+    if not value:
+        return "0"
     kind = decay_kind(factory, options)
-    known = f", {kind}" if kind in ("coupled", "decoupled") else ""
-    return f"{exact(value)}{known}" if value else "0"
+    if kind in ("coupled", "decoupled"):
+        return f"{exact(value)}, {kind}"
+    return exact(value)

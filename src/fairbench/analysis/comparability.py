@@ -1,6 +1,6 @@
 """Whether trials that share arena, stage and seed had the same start and the same data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
@@ -38,19 +38,36 @@ def hash_checks(analyses: Analyses) -> list[HashCheck]:
     """A check for each arena, stage and seed with records of at least two trials."""
     ended = analyses.results.select(lambda run: run.result is not None)
     groups = grouped(((run.arena, run.stage, run.seed), run) for run in ended)
-    return [_hash_check(analyses.results, *key, runs) for key, runs in groups.items() if len(runs) > 1]
+    checks = []
+    for (arena, stage, seed), runs in groups.items():
+        if len(runs) > 1:
+            start = analyses.results.study.arenas[arena].starts.get(str(seed))
+            checks.append(_hash_check(arena, stage, seed, runs, start))
+    return checks
 
 
-def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
-    start = _agreement(runs, "initial_weights", results.study.arenas[arena].starts.get(str(seed)))
+def _hash_check(arena: str, stage: str, seed: int, runs: list[Run], start: str | None) -> HashCheck:
+    """The check of some trials, and of the initial weights of a process without an optimizer, if they are known."""
     complete = [run for run in runs if run.status == "finished"]
-    return HashCheck(arena, stage, seed, len(runs), start, *(_agreement(complete, x) for x in ("batches", "noise")))
+    return HashCheck(
+        arena=arena,
+        stage=stage,
+        seed=seed,
+        trials=len(runs),
+        initial_weights=_agreement(runs, "initial_weights", start),
+        batches=_agreement(complete, "batches"),
+        noise=_agreement(complete, "noise"),
+    )
 
 
 def _agreement(runs: list[Run], name: str, expected: str | None = None) -> bool | None:
     """Whether all trials have one hash, the expected one if there is one; None if one of them did not show it."""
-    found = {run.hash(name) for run in runs} | {expected} - {None}
-    return None if None in found else len(found) <= 1
+    found = {run.hash(name) for run in runs}
+    if None in found:
+        return None
+    if expected is not None:
+        found.add(expected)
+    return len(found) <= 1
 
 
 Pairs = tuple[tuple[str, str, str], ...]
@@ -75,18 +92,42 @@ class Mixture:
 def mixtures(analyses: Analyses) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
     results = analyses.results
-    several = {fact: values for fact, values in results.environment.items() if len(values) > 1}
-    groups = grouped((_concerned(results, fact), (fact, values)) for fact, values in several.items())
-    return [Mixture(dict(facts), *concerned) for concerned, facts in groups.items() if concerned[0]]
+    facts_of: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
+    for fact, values in results.environment.items():
+        if len(values) > 1:
+            mixed = _mixed(results, fact)
+            confounded = _confounded(results, fact, mixed)
+            facts_of.setdefault((mixed, confounded), {})[fact] = values
+    return [Mixture(facts, mixed, confounded) for (mixed, confounded), facts in facts_of.items() if mixed]
 
 
-def _concerned(results: Results, fact: str) -> tuple[Pairs, Pairs]:
-    """The comparisons in which a fact differs between trials, and those of them in which it depends on the arm."""
+def _mixed(results: Results, fact: str) -> Pairs:
+    """The comparisons in which a fact differs between trials."""
+    mixed = []
+    for arena, optimizer, baseline in results.study.suite.compared:
+        ours = _values(fact, results.arm(arena, optimizer).trials)
+        theirs = _values(fact, results.arm(arena, baseline).trials)
+        if len(ours | theirs) > 1:
+            mixed.append((arena, optimizer, baseline))
+    return tuple(mixed)
 
-    def values(arena: str, name: str, *stages: str) -> set[str]:
-        runs = [run for run in results.arm(arena, name).trials if not stages or run.stage in stages]
-        return {run.environment[fact] for run in runs if fact in run.environment}
 
-    mixed = [x for x in results.study.suite.compared if len(values(*x[:2]) | values(x[0], x[2])) > 1]
-    finals = [(x, values(*x[:2], "final"), values(x[0], x[2], "final")) for x in mixed]
-    return tuple(mixed), tuple(x for x, ours, theirs in finals if ours and theirs and not ours & theirs)
+def _confounded(results: Results, fact: str, pairs: Pairs) -> Pairs:
+    """Those comparisons in which the final trials of the two arms share no value of a fact."""
+    confounded = []
+    for arena, optimizer, baseline in pairs:
+        ours = _values(fact, _finals(results, arena, optimizer))
+        theirs = _values(fact, _finals(results, arena, baseline))
+        if ours and theirs and not ours & theirs:
+            confounded.append((arena, optimizer, baseline))
+    return tuple(confounded)
+
+
+def _finals(results: Results, arena: str, optimizer: str) -> list[Run]:
+    """The trials of stage 2 at every setting."""
+    return [run for run in results.arm(arena, optimizer).trials if run.stage == "final"]
+
+
+def _values(fact: str, runs: Sequence[Run]) -> set[str]:
+    """The values that a fact has in some trials."""
+    return {run.environment[fact] for run in runs if fact in run.environment}

@@ -1,5 +1,6 @@
 """The time and memory that each arm takes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -47,12 +48,18 @@ class Cost:
 
 def costs(analyses: Analyses) -> list[Cost]:
     """The cost of every arm with a final trial; the only table that another run of the study would change."""
-    return [cost for arm in analyses.results.arms if (cost := _cost(arm)) is not None]
+    found = []
+    for arm in analyses.results.arms:
+        cost = _cost(arm)
+        if cost is not None:
+            found.append(cost)
+    return found
 
 
 def trial_costs(arm: ArmResults) -> list[TrialCost]:
     """What each of the trials took that make up the cost of an arm, if they had their device to themselves."""
-    return [run.cost for run in arm.timing or arm.final if run.cost]
+    runs = arm.timing or arm.final
+    return [run.cost for run in runs if run.cost]
 
 
 def _alone(arm: ArmResults) -> list[TrialCost]:
@@ -73,18 +80,26 @@ def _cost(arm: ArmResults) -> Cost | None:
     taken = _alone(arm)
     if not taken:
         return None
-    kinds = {x.data_on for x in taken}
-    phases = {f"{x}_ms": 1000 * median(getattr(y.seconds, x) / y.steps for y in taken) for x in STEP_PHASES}
+    phases = {phase: _milliseconds(taken, phase) for phase in STEP_PHASES}
+    data_on = {cost.data_on for cost in taken}
     return Cost(
-        arm.arena,
-        arm.optimizer,
+        arena=arm.arena,
+        optimizer=arm.optimizer,
         source="timing" if arm.timing else "final",
         trials=len(taken),
-        **phases,
+        data_ms=phases["data"],
+        forward_ms=phases["forward"],
+        backward_ms=phases["backward"],
+        step_ms=phases["step"],
         train_ms=sum(phases.values()),
-        eval_s=median(x.seconds.eval for x in taken),
-        trial_s=median(x.seconds.total for x in taken),
+        eval_s=median(cost.seconds.eval for cost in taken),
+        trial_s=median(cost.seconds.total for cost in taken),
         total_s=sum(run.cost.seconds.total for run in arm.trials if run.cost),
-        data_on=kinds.pop() if len(kinds) == 1 else "mixed",
-        peak_memory_mb=max(x.peak_memory_bytes for x in taken) / 1e6,
+        data_on=data_on.pop() if len(data_on) == 1 else "mixed",
+        peak_memory_mb=max(cost.peak_memory_bytes for cost in taken) / 1e6,
     )
+
+
+def _milliseconds(taken: Sequence[TrialCost], phase: str) -> float:
+    """The milliseconds of a phase of a training step, median over trials."""
+    return 1000 * median(getattr(cost.seconds, phase) / cost.steps for cost in taken)

@@ -37,15 +37,33 @@ class Aggregate:
 
 def aggregates(analyses: Analyses) -> list[Aggregate]:
     """Every metric of every arm, in the order of the suite."""
-
-    def one(arm: ArmResults, metric: str) -> Aggregate:
-        values = arm.scores(metric)
-        mean, std = (fmean(values) if values else None), (stdev(values) if len(values) > 1 else None)
-        lost = map(arm.count, ("diverged", "failed", "missing"))
-        return Aggregate(arm.arena, arm.optimizer, metric, "test", mean, std, len(values), *lost)
-
     results = analyses.results
-    return [one(arm, metric) for arm in results.arms for metric in results.metrics[arm.arena]]
+    rows = []
+    for arm in results.arms:
+        for metric in results.metrics[arm.arena]:
+            rows.append(_aggregate(arm, metric))
+    return rows
+
+
+def _aggregate(arm: ArmResults, metric: str) -> Aggregate:
+    values = arm.scores(metric)
+    return Aggregate(
+        arena=arm.arena,
+        optimizer=arm.optimizer,
+        metric=metric,
+        split="test",
+        mean=fmean(values) if values else None,
+        std=_spread(values),
+        n=len(values),
+        diverged=arm.count("diverged"),
+        failed=arm.count("failed"),
+        missing=arm.count("missing"),
+    )
+
+
+def _spread(values: Sequence[float]) -> float | None:
+    """The standard deviation, which a single value does not have."""
+    return stdev(values) if len(values) > 1 else None
 
 
 Curve = list[tuple[float, float, float | None]]
@@ -58,18 +76,24 @@ def curves(analyses: Analyses) -> dict[tuple[str, str], Curve]:
     It is the primary metric on the validation split over the final seeds, at the steps that every seed with a record
     has.
     """
-    arenas = analyses.suite.arenas
-    return {
-        (arm.arena, arm.optimizer): mean_curve([run.curve(arenas[arm.arena].metric) for run in arm.final if run.result])
-        for arm in analyses.results.arms
-    }
+    found = {}
+    for arm in analyses.results.arms:
+        metric = analyses.suite.arenas[arm.arena].metric
+        seeds = [run.curve(metric) for run in arm.final if run.result]
+        found[arm.arena, arm.optimizer] = mean_curve(seeds)
+    return found
 
 
 def mean_curve(seeds: Sequence[Mapping[int, float]]) -> Curve:
     """The mean of the values of some seeds by step, at the steps that all of them have."""
-    shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
-    columns = [(step, [seed[step] for seed in seeds]) for step in shared]
-    return [(step, fmean(values), stdev(values) if len(values) > 1 else None) for step, values in columns]
+    if not seeds:
+        return []
+    shared = set(seeds[0]).intersection(*seeds[1:])
+    curve: Curve = []
+    for step in sorted(shared):
+        values = [seed[step] for seed in seeds]
+        curve.append((step, fmean(values), _spread(values)))
+    return curve
 
 
 @dataclass(frozen=True)
@@ -100,12 +124,39 @@ def equal_times(analyses: Analyses) -> list[EqualTime]:
     rows = []
     for arena, plan in analyses.suite.arenas.items():
         timed = [cost for cost in analyses.of(costs) if cost.arena == arena and cost.train_ms > 0]
-        fastest = min((cost.train_ms for cost in timed), default=0.0)
-        for cost in timed if len(timed) > 1 else []:
-            curve, steps = analyses.of(curves)[arena, cost.optimizer], plan.steps * (fastest / cost.train_ms)
-            end = curve[-1][1] if curve and curve[-1][0] == plan.steps else None
-            about = (arena, cost.optimizer, plan.metric, plan.steps * fastest / 1000, steps)
-            known = curve and curve[0][0] <= steps <= curve[-1][0]
-            value = float(np.interp(steps, [x for x, _, _ in curve], [y for _, y, _ in curve])) if known else None
-            rows.append(EqualTime(*about, value, end))
+        if len(timed) < 2:
+            continue
+        fastest = min(cost.train_ms for cost in timed)
+        for cost in timed:
+            curve = analyses.of(curves)[arena, cost.optimizer]
+            steps = plan.steps * (fastest / cost.train_ms)
+            row = EqualTime(
+                arena=arena,
+                optimizer=cost.optimizer,
+                metric=plan.metric,
+                seconds=plan.steps * fastest / 1000,
+                steps=steps,
+                value=_value_at(curve, steps),
+                final=_value_at_the_end(curve, plan.steps),
+            )
+            rows.append(row)
     return rows
+
+
+def _value_at(curve: Curve, step: float) -> float | None:
+    """The mean of a curve at a step, linear between evaluations; None before the first and after the last one."""
+    if not curve:
+        return None
+    steps = [at for at, _, _ in curve]
+    means = [mean for _, mean, _ in curve]
+    if not steps[0] <= step <= steps[-1]:
+        return None
+    return float(np.interp(step, steps, means))
+
+
+def _value_at_the_end(curve: Curve, steps: int) -> float | None:
+    """The mean of a curve at the last step of the training; None if the curve ends before."""
+    if not curve:
+        return None
+    step, mean, _ = curve[-1]
+    return mean if step == steps else None

@@ -1,19 +1,22 @@
 """The time, disk space and statistical power of a study before it runs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean, variance
 
 from fairbench.analysis.comparison.looks import design_of
 from fairbench.analysis.comparison.size_trends import detectable_trends
-from fairbench.analysis.results import Results, collect
+from fairbench.analysis.results import ArmResults, Results, collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.study.plan import Lookup, ResolvedSuite, typical_trial
 from fairbench.study.preflight_result import Preflight, trial_seconds
 from fairbench.suites.schema import Suite
 
-RECORD_BYTES, VALUE_BYTES = 2500, 90
-"""Bytes of a record without its spec and its values, and of each of these, there and in `steps.csv`; approximately."""
+RECORD_BYTES = 2500
+"""Bytes of a record without its spec and its values, approximately."""
+VALUE_BYTES = 90
+"""Bytes of each of its values, there and in `steps.csv`, approximately."""
 FIGURE_BYTES = 430_000
 """Bytes of the figures and the page, for each arena, as in the suite `mini`."""
 
@@ -59,40 +62,58 @@ def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
     """The forecast of each arena; the seeds with a record give the spread."""
     results = collect(preflight.study, lookup)
     trends = detectable_trends(results)
-    return [_forecast(preflight, x, results, *trends.get(x, (None, None))) for x in preflight.study.suite.arenas]
+    forecasts = []
+    for arena in preflight.study.suite.arenas:
+        trend, trend_spread = trends.get(arena, (None, None))
+        forecasts.append(_forecast(preflight, arena, results, trend, trend_spread))
+    return forecasts
 
 
 def _forecast(
     preflight: Preflight, arena: str, results: Results, trend: float | None, trend_spread: float | None
 ) -> Forecast:
-    study, seconds = preflight.study, trial_seconds(preflight, arena)
+    study = preflight.study
     suite = study.suite
-    names = suite.optimizers_of(arena)
-    searches = [study.search(x) for x in names if suite.tuning_arena(arena) == arena]
-    design, twins = design_of(suite), len(names) - len(searches)
-    sweeps = len(suite.sweep.seeds) * sum(study.search(x).size for x in names if study.tuned(x) and searches)
-    usual_finals, most_finals = (
-        sum(x.final_trials(suite.final, seeds, added) for x in searches) + twins * seeds
-        for seeds, added in ((design.looks[0], False), (design.looks[-1], True))
-    )
-    usual = sweeps * seconds["sweep"] + usual_finals * seconds["final"]
-    sizes = {stage: fmean(_trial_bytes(study, arena, x, stage) for x in names) for stage in seconds}
-    family = len(suite.compared)
+    design = design_of(suite)
+    sweeps = _sweep_trials(study, arena)
+    usual_finals = _final_trials(study, arena, seeds=design.looks[0], with_added=False)
+    most_finals = _final_trials(study, arena, seeds=design.looks[-1], with_added=True)
+    seconds = trial_seconds(preflight, arena)
+    usual_seconds = sweeps * seconds["sweep"] + usual_finals * seconds["final"]
+    sweep_bytes = _mean_trial_bytes(study, arena, "sweep")
+    final_bytes = _mean_trial_bytes(study, arena, "final")
+    strictest = suite.alpha / max(len(suite.compared), 1)
     return Forecast(
         arena=arena,
         sweep_trials=sweeps,
         final_trials=usual_finals,
         more_final_trials=most_finals - usual_finals,
-        seconds=usual,
-        most_seconds=usual + (most_finals - usual_finals) * seconds["final"],
-        disk=sweeps * sizes["sweep"] + most_finals * sizes["final"] + FIGURE_BYTES,
-        effect=minimum_detectable_effect(
-            len(suite.final.seeds), design.shares[-1] * (suite.alpha / max(family, 1)), suite.final.test
-        ),
+        seconds=usual_seconds,
+        most_seconds=usual_seconds + (most_finals - usual_finals) * seconds["final"],
+        disk=sweeps * sweep_bytes + most_finals * final_bytes + FIGURE_BYTES,
+        effect=minimum_detectable_effect(len(suite.final.seeds), design.shares[-1] * strictest, suite.final.test),
         spread=_spread(results, arena),
         trend=trend,
         trend_spread=trend_spread,
     )
+
+
+def _sweep_trials(study: ResolvedSuite, arena: str) -> int:
+    """The trials of stage 1; none in an arena that is tuned on another one."""
+    suite = study.suite
+    if suite.tuning_arena(arena) != arena:
+        return 0
+    settings = sum(study.search(name).size for name in suite.optimizers_of(arena) if study.tuned(name))
+    return len(suite.sweep.seeds) * settings
+
+
+def _final_trials(study: ResolvedSuite, arena: str, seeds: int, *, with_added: bool) -> int:
+    """The trials of stage 2, perhaps with those that are added while the best setting lies at the edge."""
+    suite = study.suite
+    names = suite.optimizers_of(arena)
+    if suite.tuning_arena(arena) != arena:
+        return len(names) * seeds
+    return sum(study.search(name).final_trials(suite.final, seeds, with_added) for name in names)
 
 
 def expected_seeds(suite: Suite) -> dict[float, float]:
@@ -100,8 +121,14 @@ def expected_seeds(suite: Suite) -> dict[float, float]:
 
     A difference is one from the baseline, in the standard deviations of the suite's test.
     """
-    level = suite.alpha / max(len(suite.compared), 1)
-    return {effect: design_of(suite).expected_seeds(effect, level, suite.final.test) for effect in EFFECTS}
+    strictest = suite.alpha / max(len(suite.compared), 1)
+    design = design_of(suite)
+    return {effect: design.expected_seeds(effect, strictest, suite.final.test) for effect in EFFECTS}
+
+
+def _mean_trial_bytes(study: ResolvedSuite, arena: str, stage: str) -> float:
+    """The mean bytes of a trial of a stage over the optimizers of an arena."""
+    return fmean(_trial_bytes(study, arena, name, stage) for name in study.suite.optimizers_of(arena))
 
 
 def _trial_bytes(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> int:
@@ -116,15 +143,32 @@ def _spread(results: Results, arena: str) -> float | None:
     """The standard deviation that the test of the suite has, pooled over the samples with at least two seeds."""
     suite = results.study.suite
     metric = suite.arenas[arena].metric
-    samples = {
-        arm.optimizer: {run.seed: x for run in arm.final if (x := run.metric("test", metric)) is not None}
-        for arm in results.of(arena)
-    }
+    scores = {arm.optimizer: _scores_by_seed(arm, metric) for arm in results.of(arena)}
+    samples = []
     if suite.final.test == "welch":
-        known = [[*of_arm.values()] for of_arm in samples.values()]
+        samples = [list(of_arm.values()) for of_arm in scores.values()]
     else:
-        pairs = [pair for pair in suite.pairs if {*pair} <= samples.keys()]
-        known = [[samples[a][seed] - samples[b][seed] for seed in samples[a].keys() & samples[b]] for a, b in pairs]
-    known = [sample for sample in known if len(sample) > 1]
-    freedom = sum(len(sample) - 1 for sample in known)
-    return sqrt(sum((len(x) - 1) * variance(x) for x in known) / freedom) if known else None
+        for first, second in suite.pairs:
+            if first in scores and second in scores:
+                samples.append(_differences(scores[first], scores[second]))
+    samples = [sample for sample in samples if len(sample) > 1]
+    if not samples:
+        return None
+    freedom = sum(len(sample) - 1 for sample in samples)
+    squares = sum((len(sample) - 1) * variance(sample) for sample in samples)
+    return sqrt(squares / freedom)
+
+
+def _scores_by_seed(arm: ArmResults, metric: str) -> dict[int, float]:
+    """A metric of the finished final trials on the test split."""
+    scores = {}
+    for run in arm.final:
+        value = run.metric("test", metric)
+        if value is not None:
+            scores[run.seed] = value
+    return scores
+
+
+def _differences(first: Mapping[int, float], second: Mapping[int, float]) -> list[float]:
+    """The differences of two arms in the seeds that both have."""
+    return [first[seed] - second[seed] for seed in first.keys() & second.keys()]

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from statistics import fmean
+from typing import NamedTuple
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
@@ -58,13 +58,25 @@ class Mechanism:
     state: str
 
 
+class Seed(NamedTuple):
+    """What a final trial ended with, and what it reports of its mechanism."""
+
+    result: Result
+    report: MechanismReport
+
+
 def mechanisms(analyses: Analyses) -> list[Mechanism]:
     """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
-    ended = [(arm, [run for run in arm.final if run.result]) for arm in analyses.results.arms]
-    arms = [
-        (arm, [(x.result, x.mechanism) for x in runs if x.result and x.mechanism], len(runs)) for arm, runs in ended
-    ]
-    return [_mechanism(arm, seeds) for arm, seeds, count in arms if seeds and len(seeds) == count]
+    found = []
+    for arm in analyses.results.arms:
+        ended = [run for run in arm.final if run.result]
+        seeds = []
+        for run in ended:
+            if run.result and run.mechanism:
+                seeds.append(Seed(run.result, run.mechanism))
+        if seeds and len(seeds) == len(ended):
+            found.append(_mechanism(arm, seeds))
+    return found
 
 
 def quantities(analyses: Analyses) -> list[Quantity]:
@@ -74,29 +86,35 @@ def quantities(analyses: Analyses) -> list[Quantity]:
 
 def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
     """The increase of a quantity at each logged step since the one before, mean over the final seeds."""
-    reports = filter(None, (run.mechanism for run in arm.final))
-    by_step = grouped(point for report in reports for point in report.course.points(quantity))
+    points: list[tuple[int, float]] = []
+    for run in arm.final:
+        if run.mechanism:
+            points += run.mechanism.course.points(quantity)
+    by_step = grouped(points)
     return [(step, fmean(values)) for step, values in sorted(by_step.items())]
 
 
-def _mechanism(arm: ArmResults, seeds: Sequence[tuple[Result, MechanismReport]]) -> Mechanism:
-    rows = [_quantity(arm, seeds, name, unit) for name, unit in seeds[0][1].units.items()]
+def _mechanism(arm: ArmResults, seeds: Sequence[Seed]) -> Mechanism:
+    units = seeds[0].report.units
+    rows = [_quantity(arm, seeds, name, unit) for name, unit in units.items()]
     by_name = {row.quantity: row for row in rows}
-    acted = by_name["acted"].per_tensor_step if "acted" in by_name else None
-    return Mechanism(arm.arena, arm.optimizer, len(seeds), rows, acted, _state(by_name))
+    acted = by_name.get("acted")
+    return Mechanism(
+        arena=arm.arena,
+        optimizer=arm.optimizer,
+        n=len(seeds),
+        quantities=rows,
+        acted=acted.per_tensor_step if acted else None,
+        state=_state(by_name),
+    )
 
 
-def _quantity(arm: ArmResults, seeds: Sequence[tuple[Result, MechanismReport]], name: str, unit: str) -> Quantity:
-    reports = [report for _, report in seeds]
-    value, pairs = (fmean(report.totals.get(total, 0.0) for report in reports) for total in (name, "tensor_steps"))
-    moved = [
-        report.path_length[name] / result.path_length
-        for result, report in seeds
-        if result.path_length and name in report.path_length  # diverged seeds have none
-    ]
-    tensors = [report.tensors.get(name, {}) for report in reports]
-    totals = {tensor: fmean(each.get(tensor, 0.0) for each in tensors) for tensor in tensors[0]}
-    most = max(totals, key=lambda tensor: totals[tensor], default="")
+def _quantity(arm: ArmResults, seeds: Sequence[Seed], name: str, unit: str) -> Quantity:
+    value = _mean_total(seeds, name)
+    pairs = _mean_total(seeds, "tensor_steps")
+    moved = _shares_of_path(seeds, name)
+    tensors = _mean_by_tensor(seeds, name)
+    most = max(tensors, key=lambda tensor: tensors[tensor], default="")
     return Quantity(
         arena=arm.arena,
         optimizer=arm.optimizer,
@@ -106,32 +124,66 @@ def _quantity(arm: ArmResults, seeds: Sequence[tuple[Result, MechanismReport]], 
         per_tensor_step=value / pairs if pairs else None,
         of_path_length=fmean(moved) if moved else None,
         most_in=most if value else "",
-        most_share=totals[most] / value if value and most else None,
+        most_share=tensors[most] / value if value and most else None,
         half_by=_half_by(quantity_curve(arm, name), value),
     )
 
 
+def _mean_total(seeds: Sequence[Seed], quantity: str) -> float:
+    """The total of a quantity, mean over the seeds."""
+    return fmean(seed.report.totals.get(quantity, 0.0) for seed in seeds)
+
+
+def _shares_of_path(seeds: Sequence[Seed], quantity: str) -> list[float]:
+    """The distance that a quantity moved the weights as a share of the path length, of each seed that has both."""
+    shares = []
+    for result, report in seeds:
+        if result.path_length and quantity in report.path_length:  # diverged seeds have none
+            shares.append(report.path_length[quantity] / result.path_length)
+    return shares
+
+
+def _mean_by_tensor(seeds: Sequence[Seed], quantity: str) -> dict[str, float]:
+    """The total of a quantity in each tensor, mean over the seeds."""
+    of_seeds = [seed.report.tensors.get(quantity, {}) for seed in seeds]
+    means = {}
+    for tensor in of_seeds[0]:
+        means[tensor] = fmean(of_seed.get(tensor, 0.0) for of_seed in of_seeds)
+    return means
+
+
 def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
     """The share of the steps after which half of a total was reached."""
-    sums = zip(added, accumulate(amount for _, amount in added), strict=True)
-    return next((step / added[-1][0] for (step, _), so_far in sums if total and so_far >= total / 2), None)
+    if not total:
+        return None
+    so_far = 0.0
+    for step, amount in added:
+        so_far += amount
+        if so_far >= total / 2:
+            last_step, _ = added[-1]
+            return step / last_step
+    return None
 
 
 def _state(rows: Mapping[str, Quantity]) -> str:
     """The effect of a mechanism in words, by the quantities that it counts."""
-    if "acted" not in rows:
+    acted = rows.get("acted")
+    if acted is None:
         return ", ".join(f"{row.quantity}: {plain(row.value, '.3g')} {row.unit}" for row in rows.values())
-    if rows["acted"].value == 0:
-        held = "fired" in rows and rows["fired"].value > 0
-        return "gate open only while the term was off or held at 0, changed nothing" if held else "never fired"
-    share = rows["acted"].per_tensor_step
-    words = [f"acted in {percent(share)} of tensor steps" if share is not None else "acted"]
+    if acted.value == 0:
+        fired = rows.get("fired")
+        if fired is not None and fired.value > 0:
+            return "gate open only while the term was off or held at 0, changed nothing"
+        return "never fired"
+    words = ["acted"]
+    if acted.per_tensor_step is not None:
+        words = [f"acted in {percent(acted.per_tensor_step)} of tensor steps"]
     decay = rows.get("weight_decay")
     for row in rows.values():
-        if row.of_path_length is not None and row is not decay:
-            relative = (
-                f"{percent(row.value / decay.value)} of what weight decay did and " if decay and decay.value else ""
-            )
-            moved = f"{percent(row.of_path_length)} of the path length of the weights"
-            words.append(f"{row.quantity} did {relative}{moved}")
+        if row.of_path_length is None or row is decay:
+            continue
+        effect = f"{percent(row.of_path_length)} of the path length of the weights"
+        if decay and decay.value:
+            effect = f"{percent(row.value / decay.value)} of what weight decay did and {effect}"
+        words.append(f"{row.quantity} did {effect}")
     return "; ".join(words)

@@ -75,8 +75,9 @@ class Run(NamedTuple):
     @property
     def details(self) -> Details:
         """Curves and mechanism; empty when the trial failed or is missing, and of a record without its long parts."""
-        known = isinstance(self.record, WholeRecord) and self.record.details
-        return known or Details(Series(), Series(), None)
+        if isinstance(self.record, WholeRecord) and self.record.details:
+            return self.record.details
+        return Details(Series(), Series(), None)
 
     def curve(self, metric: str) -> dict[int, float]:
         """A metric on the validation split by step; empty when the trial failed or is missing."""
@@ -95,11 +96,15 @@ class Run(NamedTuple):
     @property
     def environment(self) -> Mapping[str, str]:
         """Machine and versions; empty when the trial failed or is missing."""
-        return (self.record and self.record.environment) or {}
+        if self.record is None:
+            return {}
+        return self.record.environment or {}
 
     def hash(self, of: str) -> str | None:
         """One of the result's hashes; None where a training program did not show it."""
-        return getattr(self.result.hashes, of) or None if self.result else None
+        if self.result is None:
+            return None
+        return getattr(self.result.hashes, of) or None
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,8 @@ class ArmResults(Arm[Run]):
     @property
     def rates(self) -> list[float]:
         """The learning rates that were tried, rising."""
-        return sorted({run.lr for run in (*self.sweep, *self.full_length) if run.lr is not None})
+        runs = [*self.sweep, *self.full_length]
+        return sorted({run.lr for run in runs if run.lr is not None})
 
     @property
     def awaited(self) -> Sequence[Run]:
@@ -175,15 +181,22 @@ class Results:
     def metrics(self) -> dict[str, list[str]]:
         """The metrics of each arena, the primary one first."""
         suite = self.study.suite
-        return {x: sorted(suite.facts(x).metrics, key=lambda m: m != plan.metric) for x, plan in suite.arenas.items()}
+        metrics = {}
+        for arena, plan in suite.arenas.items():
+            others = [metric for metric in suite.facts(arena).metrics if metric != plan.metric]
+            metrics[arena] = [plan.metric, *others]
+        return metrics
 
 
 def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
     """The results of a study, as far as its records go, with the final seeds that each arm needs; by default all."""
     needed = seeds or study.suite.all_seeds
     timing = grouped(((spec.arena.name, spec.optimizer.name), spec) for spec in timing_trials(study))
-    planned = zip(study.suite.arms, arms(study, lookup, needed), strict=True)
-    return Results(study, [_collect_arm(study, x, needed[name], timing.get(name, []), lookup) for name, x in planned])
+    planned = arms(study, lookup, needed)
+    collected = []
+    for name, arm in zip(study.suite.arms, planned, strict=True):
+        collected.append(_collect_arm(study, arm, needed[name], timing.get(name, []), lookup))
+    return Results(study, collected)
 
 
 def _collect_arm(
@@ -194,12 +207,32 @@ def _collect_arm(
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
         for spec in specs:
             setting = Setting.of(spec.hyperparameters, searched)
-            about = (arm.arena, arm.optimizer, spec.stage, setting, spec.seed, spec)
-            yield Run(*about, lookup(spec), setting == arm.selected)
+            yield Run(
+                arena=arm.arena,
+                optimizer=arm.optimizer,
+                stage=spec.stage,
+                setting=setting,
+                seed=spec.seed,
+                spec=spec,
+                record=lookup(spec),
+                selected=setting == arm.selected,
+            )
 
     found = arm.map(lambda specs: [*runs(specs)])
     if not (arm.others or arm.selected or arm.diverged):
-        missing = study.suite.final.seeds[:seeds]
-        final = [Run(arm.arena, arm.optimizer, "final", None, seed, None, None) for seed in missing]
-        found = replace(found, final=final)
-    return ArmResults(**vars(found), timing=[done for done in runs(timing) if done.result])
+        found = replace(found, final=[_unknown_final(arm, seed) for seed in study.suite.final.seeds[:seeds]])
+    measured = [run for run in runs(timing) if run.result]
+    return ArmResults(**vars(found), timing=measured)
+
+
+def _unknown_final(arm: Arm[TrialSpec], seed: int) -> Run:
+    """A final trial whose setting is not known yet."""
+    return Run(
+        arena=arm.arena,
+        optimizer=arm.optimizer,
+        stage="final",
+        setting=None,
+        seed=seed,
+        spec=None,
+        record=None,
+    )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ from fairbench.optimizers.spec import WARMUP
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.search import Setting
 
-DEFAULT, ALL = "default", "all"
+DEFAULT = "default"
+ALL = "all"
 Scores = Mapping[Setting, float]
 """The score of each setting of a search, lower is better; infinite if a trial diverged."""
 
@@ -54,6 +56,14 @@ class Tuning:
     ranked: int | None = None
 
 
+class Draw(NamedTuple):
+    """Settings drawn at random: what the draw is called, the scores from which they are drawn, and how many."""
+
+    name: str
+    scores: Sequence[float]
+    count: int
+
+
 def expected_best(scores: npt.ArrayLike, k: int) -> float:
     """The expected lowest of k scores that are drawn at random, with replacement, from n.
 
@@ -74,59 +84,118 @@ def default_setting(study: ResolvedSuite, arm: ArmResults, tried: Sequence[Setti
     rates, with the defaults of all else that is searched, and the suite's warm-up; None if there is no such setting. An
     optimizer without a default of one of them has the setting in the middle of its search as planned.
     """
-    resolved, planned = study.optimizers[arm.optimizer], study.search(arm.optimizer).first()
-    own = {WARMUP: study.suite.training.warmup_steps, **resolved.options, **resolved.arenas.get(arm.arena, {})}
-    own = {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}  # as a setting's
-    rate = own.get("lr")
-    if not isinstance(rate, (int, float)) or not own.keys() >= dict(planned[0].extra).keys():
+    planned = study.search(arm.optimizer).first()
+    defaults = _defaults(study, arm)
+    rate = defaults.get("lr")
+    searched = dict(planned[0].extra).keys()
+    if not isinstance(rate, (int, float)) or not searched <= defaults.keys():
         return planned[len(planned) // 2], "grid"
-    alike = {setting.lr: setting for setting in tried if all(own[name] == value for name, value in setting.extra)}
-    if not alike or not min(alike) <= rate <= max(alike):
+    setting_of_rate: dict[float, Setting] = {}
+    for setting in tried:
+        if all(defaults[name] == value for name, value in setting.extra):
+            setting_of_rate[setting.lr] = setting
+    if not setting_of_rate or not min(setting_of_rate) <= rate <= max(setting_of_rate):
         return None, ""
-    return alike[min(alike, key=lambda lr: abs(math.log(lr / rate)))], "optimizer"
+    nearest = min(setting_of_rate, key=lambda lr: abs(math.log(lr / rate)))
+    return setting_of_rate[nearest], "optimizer"
+
+
+def _defaults(study: ResolvedSuite, arm: ArmResults) -> dict[str, Any]:
+    """The suite's warm-up and the optimizer's own hyperparameters, with tuples for lists, as a setting has them."""
+    resolved = study.optimizers[arm.optimizer]
+    own = {WARMUP: study.suite.training.warmup_steps, **resolved.options, **resolved.arenas.get(arm.arena, {})}
+    for name, value in own.items():
+        if isinstance(value, list):
+            own[name] = tuple(value)
+    return own
 
 
 def tuning(analyses: Analyses) -> list[Tuning]:
     """Every arm whose search is complete, for every number of drawn settings, in the order of the suite."""
-    return [row for arena in analyses.suite.compared_arenas for row in _in_arena(analyses.results, arena)]
+    rows = []
+    for arena in analyses.suite.compared_arenas:
+        rows += _in_arena(analyses.results, arena)
+    return rows
 
 
 def _in_arena(results: Results, arena: str) -> list[Tuning]:
-    study, metric = results.study, results.study.suite.arenas[arena].metric
+    study = results.study
+    metric = study.suite.arenas[arena].metric
     sign = -study.suite.sign(arena)  # lower is better after it
-    searched = [(arm, scores) for arm in results.of(arena) if (scores := _scores(arm, metric, sign))]
-    worst = max((x for _, scores in searched for x in scores.values() if math.isfinite(x)), default=None)
-    if worst is None:
+    searched = []
+    finite = []
+    for arm in results.of(arena):
+        scores = _scores(arm, metric, sign)
+        if scores:
+            searched.append((arm, scores))
+            finite += filter(math.isfinite, scores.values())
+    if not finite:
         return []
-    rows = [row for arm, scores in searched for row in _of_arm(study, arm, scores, worst)]
-    for drawn, of in grouped((row.drawn, i) for i, row in enumerate(rows)).items():
-        if drawn == DEFAULT or len(of) == len(searched):
-            for i, rank in zip(of, stats.rankdata([rows[i].value for i in of]).tolist(), strict=True):
-                rows[i] = replace(rows[i], rank=rank, ranked=len(of))
-    return [replace(row, metric=metric, value=sign * row.value) for row in rows]
+    rows = []
+    for arm, scores in searched:
+        rows += _of_arm(study, arm, scores, max(finite))
+    ranked = _ranked(rows, arms=len(searched))
+    return [replace(row, metric=metric, value=sign * row.value) for row in ranked]
+
+
+def _ranked(rows: Sequence[Tuning], arms: int) -> list[Tuning]:
+    """The rows of an arena with their ranks, where all arms have that many settings; among the defaults in any case."""
+    found = list(rows)
+    for drawn, indices in grouped((row.drawn, index) for index, row in enumerate(rows)).items():
+        if drawn != DEFAULT and len(indices) < arms:
+            continue
+        ranks = stats.rankdata([rows[index].value for index in indices])
+        for index, rank in zip(indices, ranks.tolist(), strict=True):
+            found[index] = replace(rows[index], rank=rank, ranked=len(indices))
+    return found
 
 
 def _scores(arm: ArmResults, metric: str, sign: float) -> Scores:
     """The scores of an arm's search; none while a trial has no result, and for an arm without a search."""
     if any(run.status in ("missing", "failed") for run in arm.sweep):
         return {}
-    found = [(run.setting, run.metric("val", metric)) for run in arm.sweep if run.setting is not None]
-    values = grouped((setting, math.inf if value is None else sign * value) for setting, value in found)
-    return {setting: fmean(of) for setting, of in values.items()}
+    values: dict[Setting, list[float]] = {}
+    for run in arm.sweep:
+        if run.setting is not None:
+            value = run.metric("val", metric)
+            score = math.inf if value is None else sign * value
+            values.setdefault(run.setting, []).append(score)
+    return {setting: fmean(of_seeds) for setting, of_seeds in values.items()}
 
 
 def _of_arm(study: ResolvedSuite, arm: ArmResults, scores: Scores, worst: float) -> list[Tuning]:
     """The rows of an arm, with scores in place of values, without metric and rank."""
     default, source = default_setting(study, arm, [*scores])
-    settings = len(scores)
-    some = {str(k): ([*scores.values()], k) for k in range(1, settings + 1)}
-    at_default = {DEFAULT: ([scores[default]], 1)} if default else {}
-    samples = {**at_default, **some, ALL: ([min(scores.values())], 1)}
-    reached = {drawn: expected_best(np.minimum(x, worst), k) for drawn, (x, k) in samples.items()}
-    lost = {drawn: expected_best(np.isinf(x), k) for drawn, (x, k) in samples.items()}
-    about = (arm.arena, arm.optimizer, "", settings, default.lr if default else None, source)
+    every = list(scores.values())
+    draws = []
+    if default:
+        draws.append(Draw(DEFAULT, [scores[default]], 1))
+    for count in range(1, len(every) + 1):
+        draws.append(Draw(str(count), every, count))
+    draws.append(Draw(ALL, [min(every)], 1))
+    rows = []
+    at_default: Tuning | None = None
+    for draw in draws:
+        row = Tuning(
+            arena=arm.arena,
+            optimizer=arm.optimizer,
+            metric="",
+            settings=len(every),
+            default_lr=default.lr if default else None,
+            default_from=source,
+            drawn=draw.name,
+            value=expected_best(np.minimum(draw.scores, worst), draw.count),
+            p_diverged=expected_best(np.isinf(draw.scores), draw.count),
+            gain=None,
+        )
+        if draw.name == DEFAULT:
+            at_default = row
+        rows.append(replace(row, gain=_gain(at_default, row)))
+    return rows
 
-    def gain(drawn: str) -> float | None:
-        return None if 1 in (lost.get(DEFAULT, 1), lost[drawn]) else reached[DEFAULT] - reached[drawn]
 
-    return [Tuning(*about, drawn, reached[drawn], lost[drawn], gain(drawn)) for drawn in samples]
+def _gain(default: Tuning | None, row: Tuning) -> float | None:
+    """The improvement over the default; None without one, and where the default or all that is drawn diverged."""
+    if default is None or default.p_diverged == 1 or row.p_diverged == 1:
+        return None
+    return default.value - row.value

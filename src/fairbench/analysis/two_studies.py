@@ -1,5 +1,6 @@
 """Two studies, A and B, compared arm by arm: what differs between their plans, their verdicts, values and costs."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.statistics.significance import difference_test
+from fairbench.analysis.statistics.significance import TTest, difference_test
 from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
 from fairbench.study.history import ABSENT, Change, changes, locked_settings
@@ -79,38 +80,66 @@ class TwoArms:
 
 def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
     """What differs: names that only one plan has, settings of what both have, versions, machine and revision."""
-    plans = a.results.study, b.results.study
+    first = a.results.study
+    second = b.results.study
     found = []
-    for kind in ("arenas", "optimizers"):
-        ours, theirs = (getattr(study.suite, kind) for study in plans)
-        only = [", ".join(x for x in one if x not in other) for one, other in ((ours, theirs), (theirs, ours))]
-        found += [Change(f"{kind} that only one has", *(names or ABSENT for names in only))] if any(only) else []
-    found += changes(_settings(*plans), _settings(*reversed(plans)))
-    ours, theirs = ({fact: " / ".join(x) for fact, x in side.results.environment.items()} for side in (a, b))
-    return found + changes(ours, theirs, "environment")
+    found += _only_one_has("arenas", first.suite.arenas, second.suite.arenas)
+    found += _only_one_has("optimizers", first.suite.optimizers, second.suite.optimizers)
+    found += changes(_settings(first, second), _settings(second, first))
+    found += changes(_environment(a), _environment(b), "environment")
+    return found
+
+
+def _only_one_has(kind: str, ours: Collection[str], theirs: Collection[str]) -> list[Change]:
+    """The names that only one plan has; none if both have the same."""
+    only_ours = ", ".join(name for name in ours if name not in theirs)
+    only_theirs = ", ".join(name for name in theirs if name not in ours)
+    if not only_ours and not only_theirs:
+        return []
+    return [Change(f"{kind} that only one has", only_ours or ABSENT, only_theirs or ABSENT)]
+
+
+def _environment(analyses: Analyses) -> dict[str, str]:
+    """The values of each fact about machine and versions, in words."""
+    return {fact: " / ".join(values) for fact, values in analyses.results.environment.items()}
 
 
 def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
     """What the verdicts of a study depend on, for the arenas and optimizers of both; code as one digest.
 
-    Of an optimizer it has what the trials get, and not once more what the suite sets of it.
+    An optimizer has what the trials get, and not once more what the suite sets.
     """
-    plain = locked_settings(study)
-    suite = plain["suite"]
-    arenas, optimizers = (
-        {name: {**x, "code": digest(x["code"])[:12]} for name, x in plain[kind].items() if name in of_other}
-        for kind, of_other in (("arenas", other.suite.arenas), ("optimizers", other.suite.optimizers))
-    )
+    settings = locked_settings(study)
+    suite = settings["suite"]
+    arenas = _with_code_as_digest(settings["arenas"], other.suite.arenas)
+    optimizers = _with_code_as_digest(settings["optimizers"], other.suite.optimizers)
     planned = suite.pop("optimizers")
     suite["arenas"] = {name: suite["arenas"][name] for name in arenas}
-    trained = {name: {**x, **{key: planned[name][key] for key in OWN}} for name, x in optimizers.items()}
-    return {**plain, "arenas": arenas, "optimizers": trained}
+    for name, optimizer in optimizers.items():
+        for key in OWN:
+            optimizer[key] = planned[name][key]
+    return {**settings, "arenas": arenas, "optimizers": optimizers}
+
+
+def _with_code_as_digest(entries: Mapping[str, Mapping[str, Any]], kept: Collection[str]) -> dict[str, dict[str, Any]]:
+    """The entries of some names, with the beginning of a digest in place of their code."""
+    found = {}
+    for name, entry in entries.items():
+        if name in kept:
+            code = digest(entry["code"])
+            found[name] = {**entry, "code": code[:12]}
+    return found
 
 
 def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:
     """The comparisons that both studies have, in either direction, in the order and direction of A."""
-    theirs = {x.pair: x for x in (*(c.exchanged for c in b.comparisons), *b.comparisons)}
-    return [TwoVerdicts(c, theirs[c.pair]) for c in a.comparisons if c.pair in theirs]
+    theirs = {}
+    for comparison in b.comparisons:
+        exchanged = comparison.exchanged
+        theirs[exchanged.pair] = exchanged
+    for comparison in b.comparisons:
+        theirs[comparison.pair] = comparison
+    return [TwoVerdicts(ours, theirs[ours.pair]) for ours in a.comparisons if ours.pair in theirs]
 
 
 def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
@@ -120,38 +149,88 @@ def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
 
 
 def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:
-    arena, optimizer, metric = ours.arena, ours.optimizer, a.suite.arenas[ours.arena].metric
-    method, test, note = "", None, _obstacle(a, b, ours, theirs)
+    arena = ours.arena
+    metric = a.suite.arenas[arena].metric
+    method = ""
+    test: TTest | None = None
+    note = _obstacle(a, b, ours, theirs)
     if not note:
-        first, second = ([(run.seed, *map(run.hash, HASHES)) for run in arm.final] for arm in (ours, theirs))
-        values = ([a.suite.sign(arena) * x for x in arm.scores(metric)] for arm in (theirs, ours))
-        method = "paired" if first == second else "Welch"
-        test = difference_test(method.lower(), *values)
-        before, after = (x.results.study.optimizers[optimizer].spec(arena, {}, 0) for x in (a, b))
-        others = changes({"from": before.factory, **before.options}, {"from": after.factory, **after.options})
-        note = "; ".join(filter(None, (test.reason, *map(str, others))))
+        sign = a.suite.sign(arena)
+        before = [sign * value for value in ours.scores(metric)]
+        after = [sign * value for value in theirs.scores(metric)]
+        method = "paired" if _starts(ours) == _starts(theirs) else "Welch"
+        test = difference_test(method.lower(), after, before)
+        differing = changes(_optimizer(a, ours), _optimizer(b, theirs))
+        notes = [test.reason, *map(str, differing)]
+        note = "; ".join(text for text in notes if text)
     reference = a.suite.reference
-    sides = _side(a, ours, metric, reference, "a") | _side(b, theirs, metric, reference, "b")
-    difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
-    return TwoArms(arena, optimizer, metric, a.suite.direction(arena), difference, low, high, p, method, note, **sides)
+    side_a = _side(a, ours, metric, reference)
+    side_b = _side(b, theirs, metric, reference)
+    return TwoArms(
+        arena=arena,
+        optimizer=ours.optimizer,
+        metric=metric,
+        direction=a.suite.direction(arena),
+        gain=test.difference if test else None,
+        ci_low=test.ci_low if test else None,
+        ci_high=test.ci_high if test else None,
+        p=test.p if test else None,
+        method=method,
+        note=note,
+        mean_a=side_a.mean,
+        std_a=side_a.std,
+        n_a=side_a.n,
+        mean_b=side_b.mean,
+        std_b=side_b.std,
+        n_b=side_b.n,
+        lr_a=side_a.lr,
+        lr_b=side_b.lr,
+        step_ratio_a=side_a.step_ratio,
+        step_ratio_b=side_b.step_ratio,
+    )
 
 
-def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str, letter: str) -> dict[str, Any]:
-    """What one study says about an arm, by the fields of `TwoArms` for this study."""
-    steps = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arm.arena}
-    values, step, of_reference = arm.scores(metric), steps.get(arm.optimizer), steps.get(reference)
-    return {
-        f"mean_{letter}": fmean(values) if values else None,
-        f"std_{letter}": stdev(values) if len(values) > 1 else None,
-        f"n_{letter}": len(values),
-        f"lr_{letter}": arm.selected.lr if arm.selected else None,
-        f"step_ratio_{letter}": step / of_reference if step and of_reference else None,
-    }
+def _starts(arm: ArmResults) -> list[tuple[int | str | None, ...]]:
+    """What must agree in the final trials of two arms, so that their values are pairs."""
+    return [(run.seed, *map(run.hash, HASHES)) for run in arm.final]
+
+
+def _optimizer(analyses: Analyses, arm: ArmResults) -> dict[str, Any]:
+    """Where the optimizer of an arm comes from, and its options."""
+    resolved = analyses.results.study.optimizers[arm.optimizer]
+    spec = resolved.spec(arm.arena, {}, 0)
+    return {"from": spec.factory, **spec.options}
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one study says about an arm, see `TwoArms`."""
+
+    mean: float | None
+    std: float | None
+    n: int
+    lr: float | None
+    step_ratio: float | None
+
+
+def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> Side:
+    values = arm.scores(metric)
+    step_ms = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arm.arena}
+    own = step_ms.get(arm.optimizer)
+    of_reference = step_ms.get(reference)
+    return Side(
+        mean=fmean(values) if values else None,
+        std=stdev(values) if len(values) > 1 else None,
+        n=len(values),
+        lr=arm.selected.lr if arm.selected else None,
+        step_ratio=own / of_reference if own and of_reference else None,
+    )
 
 
 def _obstacle(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> str:
     """Why an arm of two studies is not compared: other data, task or training, or seeds without a value."""
-    found = [str(change) for change in changes(_measured(a, ours.arena), _measured(b, ours.arena))]
+    differing = changes(_measured(a, ours.arena), _measured(b, ours.arena))
+    found = [str(change) for change in differing]
     for letter, analyses, arm in (("A", a, ours), ("B", b, theirs)):
         values = len(arm.scores(analyses.suite.arenas[arm.arena].metric))
         if values < max(len(arm.final), 1):
@@ -162,8 +241,11 @@ def _obstacle(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
 def _measured(analyses: Analyses, arena: str) -> dict[str, Any]:
     """What the final value of an arena depends on, whichever optimizer trains it."""
     study = analyses.results.study
-    plan = {key: x for key, x in asdict(study.suite.arenas[arena]).items() if key not in ELSEWHERE}
-    training = {key: x for key, x in vars(study.suite.training).items() if key not in ELSEWHERE}
+    plan = asdict(study.suite.arenas[arena])
+    training = dict(vars(study.suite.training))
+    for key in ELSEWHERE:
+        plan.pop(key, None)
+        training.pop(key, None)
     return {
         **plan,
         **training,

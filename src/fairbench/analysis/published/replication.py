@@ -103,17 +103,18 @@ def value_rows(publication: Publication, results: Results) -> list[ValueRow]:
 
 
 def _value_row(publication: Publication, entry: Entry, results: Results) -> ValueRow:
-    about = {"arena": entry.arena, "optimizer": entry.optimizer}
-    # the printed spread is that of the mean over seeds, not of one seed
-    std = publication.number("std", metric=entry.metric, **about) if entry.statistic == "mean" else None
-    lr = publication.number("lr", **about)
-    arm = results.by_name.get((entry.arena, entry.optimizer))
+    std = None
+    if entry.statistic == "mean":  # the printed spread is that of the mean over seeds, not of one seed
+        std = publication.number("std", arena=entry.arena, metric=entry.metric, optimizer=entry.optimizer)
+    lr = publication.number("lr", arena=entry.arena, optimizer=entry.optimizer)
+    our_lr = _selected_rate(results, entry)
     by_seed = our_scores(results, entry.arena, entry.metric, entry.optimizer)
     ours = [value for seed, value in by_seed.items() if entry.seed in ("", str(seed))]
-    mean, our_lr = fmean(ours) if ours else None, arm.selected.lr if arm and arm.selected else None
+    mean = fmean(ours) if ours else None
     return ValueRow(
         place=entry.place,
-        **about,
+        arena=entry.arena,
+        optimizer=entry.optimizer,
         metric=entry.metric,
         seed=entry.seed,
         published_mean=entry.number,
@@ -125,8 +126,21 @@ def _value_row(publication: Publication, entry: Entry, results: Results) -> Valu
         inside=None if mean is None or std is None else is_inside(mean, entry.number, std),
         published_lr=lr,
         our_lr=our_lr,
-        same_lr=None if lr is None or our_lr is None else float(f"{our_lr:.3g}") == float(lr),
+        same_lr=None if lr is None or our_lr is None else is_same_rate(our_lr, lr),
     )
+
+
+def _selected_rate(results: Results, entry: Entry) -> float | None:
+    """The learning rate of our final trials of an arm."""
+    arm = results.by_name.get((entry.arena, entry.optimizer))
+    if arm is None or arm.selected is None:
+        return None
+    return arm.selected.lr
+
+
+def is_same_rate(rate: float, printed: Decimal) -> bool:
+    """Whether a rate is the printed one in three digits, as published rates are printed."""
+    return float(f"{rate:.3g}") == float(printed)
 
 
 def is_inside(value: float, mean: Decimal, std: Decimal) -> bool:
@@ -140,10 +154,15 @@ def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dic
     The perplexity of a seed is exp of its loss.
     """
     arm = results.by_name.get((arena, optimizer))
-    measured = "loss" if metric == "perplexity" else metric
-    runs = arm.final if arm else []
-    scores = {run.seed: value for run in runs if (value := run.metric("test", measured)) is not None}
-    return {s: math.exp(min(x, HIGHEST_LOSS)) for s, x in scores.items()} if metric == "perplexity" else scores
+    if arm is None:
+        return {}
+    is_perplexity = metric == "perplexity"
+    scores = {}
+    for run in arm.final:
+        value = run.metric("test", "loss" if is_perplexity else metric)
+        if value is not None:
+            scores[run.seed] = math.exp(min(value, HIGHEST_LOSS)) if is_perplexity else value
+    return scores
 
 
 def verdict_rows(publication: Publication, results: Results, comparisons: Sequence[Comparison]) -> list[VerdictRow]:
@@ -158,27 +177,46 @@ def verdict_rows(publication: Publication, results: Results, comparisons: Sequen
 def _verdict_row(
     publication: Publication, entry: Entry, results: Results, holm: Mapping[tuple[str, str, str, str], str]
 ) -> VerdictRow:
-    about, pair = (entry.arena, entry.metric), (entry.optimizer, entry.baseline)
-    first, second = (publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=x) for x in pair)
-    assert first is not None
-    assert second is not None
-    published = Judgement(direction(*about, float(first - second)), entry.value != NOT_SIGNIFICANT)
-    test, note = _test(results, *about, *pair)
-    ours = None if test is None or test.p is None else Judgement(direction(*about, test.difference), test.p < LEVEL)
-    keys = dict(zip(("arena", "metric", "optimizer", "baseline"), (*about, *pair), strict=True))
+    published = _published(publication, entry)
+    test, note = _test(results, entry.arena, entry.metric, entry.optimizer, entry.baseline)
+    ours = None
+    if test is not None and test.p is not None:
+        ours = Judgement(direction(entry.arena, entry.metric, test.difference), test.p < LEVEL)
     return VerdictRow(
         place=entry.place,
-        **keys,
+        arena=entry.arena,
+        metric=entry.metric,
+        optimizer=entry.optimizer,
+        baseline=entry.baseline,
         published_mark=entry.value,
-        published_p=publication.number("p", **keys),
+        published_p=publication.number(
+            "p",
+            arena=entry.arena,
+            metric=entry.metric,
+            optimizer=entry.optimizer,
+            baseline=entry.baseline,
+        ),
         published_direction=published.direction,
         published_significant=published.significant,
         our_p=test.p if test else None,
         our_direction=ours.direction if ours else None,
         our_significant=ours.significant if ours else None,
-        holm=holm.get((*about, *pair)),
+        holm=holm.get((entry.arena, entry.metric, entry.optimizer, entry.baseline)),
         agree=agree(published, ours) if ours else None,
         note=note,
+    )
+
+
+def _published(publication: Publication, entry: Entry) -> Judgement:
+    """The result that a publication prints: the direction of its means, and its mark."""
+    ours = publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=entry.optimizer)
+    theirs = publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=entry.baseline)
+    assert ours is not None
+    assert theirs is not None
+    difference = float(ours - theirs)
+    return Judgement(
+        direction=direction(entry.arena, entry.metric, difference),
+        significant=entry.value != NOT_SIGNIFICANT,
     )
 
 
@@ -186,35 +224,56 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
     """Welch's test of two complete arms, and the reason why it is missing or degenerate."""
     if arena not in results.study.suite.arenas:
         return None, f"no {arena} in the study"
-    planned, notes = len(results.study.suite.final.seeds), []
-    scores = {name: [*our_scores(results, arena, metric, name).values()] for name in (optimizer, baseline)}
-    for name, finished in scores.items():
+    planned = len(results.study.suite.final.seeds)
+    notes = []
+    scores = []
+    for name in (optimizer, baseline):
+        finished = our_scores(results, arena, metric, name)
+        scores.append(list(finished.values()))
         if (arena, name) not in results.by_name:
             notes.append(f"no {name} in the study")
         elif len(finished) < planned:
             notes.append(f"{name} finished {len(finished)} of {planned} seeds")
-    test = None if notes else welch(*map(summarize, scores.values()))
-    return test, test.reason if test else ", ".join(notes)
+    if notes:
+        return None, ", ".join(notes)
+    ours, theirs = scores
+    test = welch(summarize(ours), summarize(theirs))
+    return test, test.reason
 
 
 def direction(arena: str, metric: str, difference: float) -> Direction:
     """The direction of an optimizer whose metric exceeds the baseline's by a difference."""
     higher_is_better = ARENAS[arena].metrics.get(metric) == "max"  # perplexity, which arenas do not have, is a minimum
-    return "equal" if difference == 0 else "better" if (difference > 0) == higher_is_better else "worse"
+    if difference == 0:
+        return "equal"
+    is_higher = difference > 0
+    return "better" if is_higher == higher_is_better else "worse"
 
 
 def gaps(publication: Publication, results: Results) -> list[str]:
     """The arenas, optimizers and metrics that only one side has, in words; metrics of the arenas that both have."""
-    suite, printed = results.study.suite, publication.all("mean")
-    both = [arena for arena in suite.arenas if any(entry.arena == arena for entry in printed)]
-    theirs = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in both}
-    ours = {f"{arena} {metric}" for arena in both for metric in results.metrics[arena]}
-    ours |= theirs & {f"{arena} perplexity" for arena in both if "loss" in results.metrics[arena]}
-    names = {
-        "arenas": ({entry.arena for entry in printed}, set(suite.arenas)),
-        "optimizers": ({entry.optimizer for entry in printed}, set(suite.optimizers)),
-        "metrics": (theirs, ours),
-    }
-    missing = [f"{kind} missing in the study: {', '.join(sorted(a - b))}" for kind, (a, b) in names.items() if a - b]
-    others = [f"{kind} that were not published: {', '.join(sorted(b - a))}" for kind, (a, b) in names.items() if b - a]
+    suite = results.study.suite
+    printed = publication.all("mean")
+    printed_arenas = {entry.arena for entry in printed}
+    printed_optimizers = {entry.optimizer for entry in printed}
+    printed_metrics = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in suite.arenas}
+    our_metrics = set()
+    for arena in suite.arenas:
+        if arena in printed_arenas:
+            our_metrics.update(f"{arena} {metric}" for metric in results.metrics[arena])
+            perplexity = f"{arena} perplexity"
+            if "loss" in results.metrics[arena] and perplexity in printed_metrics:
+                our_metrics.add(perplexity)  # which is that of the loss
+    names = [
+        ("arenas", printed_arenas, set(suite.arenas)),
+        ("optimizers", printed_optimizers, set(suite.optimizers)),
+        ("metrics", printed_metrics, our_metrics),
+    ]
+    missing = []
+    others = []
+    for kind, theirs, ours in names:
+        if theirs - ours:
+            missing.append(f"{kind} missing in the study: {', '.join(sorted(theirs - ours))}")
+        if ours - theirs:
+            others.append(f"{kind} that were not published: {', '.join(sorted(ours - theirs))}")
     return missing + others

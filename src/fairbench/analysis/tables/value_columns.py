@@ -21,7 +21,10 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
         numeric: the columns of numbers without a role.
         metric: the metric that the user asks for, or empty.
     """
-    given = {role: roles[role][0] for role in ("value", "mean", "std", "sem") if role in roles}
+    given: dict[str, str] = {}
+    for role in ("value", "mean", "std", "sem"):
+        if role in roles:
+            given[role] = roles[role][0]
     if "value" in given or "mean" in given:
         return given, metric or given.get("value", "value")
     has_tags = "metric" in roles
