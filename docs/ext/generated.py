@@ -24,11 +24,12 @@ from fairbench.cli.parser import parser
 from fairbench.optimizers.needs import NEEDS
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.optimizers.treatments import SCHEDULES
-from fairbench.report.render.parquet import RecordTable, columns
-from fairbench.report.replication import CostRow
+from fairbench.report.fields import Field, fields_of, purpose
+from fairbench.report.render.parquet import RecordTable
+from fairbench.report.render.record_columns import columns
+from fairbench.report.replicated_costs import CostRow
 from fairbench.report.sections import SECTIONS
-from fairbench.report.sections.trials import Trial
-from fairbench.report.table import Field, fields_of, purpose
+from fairbench.report.sections.trial_tables import Trial
 from fairbench.study.record import WholeRecord
 from fairbench.suites.schema import ArenaPlan, Compare, Ladder, Suite
 from fairbench.suites.stages import Final, Sweep, Training

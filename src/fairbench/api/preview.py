@@ -20,7 +20,8 @@ from fairbench.common.formatting import number
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import ResolvedOptimizer
-from fairbench.report.table import Table, names_of
+from fairbench.report.fields import names_of
+from fairbench.report.table import Table
 from fairbench.runner.devices import device_slots
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor

@@ -12,7 +12,8 @@ from fairbench.analysis.published.publication import PublishedComparison, load_p
 from fairbench.analysis.tables.judging import table_comparisons
 from fairbench.analysis.tables.question import Question
 from fairbench.common.errors import UsageError
-from fairbench.report.table import Table, names_of
+from fairbench.report.fields import names_of
+from fairbench.report.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Group

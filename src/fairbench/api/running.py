@@ -18,7 +18,7 @@ from fairbench.contract.run_checks import check_all
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import checks_view
-from fairbench.report.sections.verdicts import flag_table
+from fairbench.report.sections.audit import flag_table
 from fairbench.report.table import Audit
 from fairbench.runner.devices import RunOptions, device_kind, device_slots
 from fairbench.runner.executors.local import call_each

@@ -20,8 +20,8 @@ from fairbench.common.files import write_atomically
 from fairbench.report.document import Document
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.sections import SECTIONS
-from fairbench.report.sections.trials import CurveValue, curve_table
-from fairbench.report.sections.verdicts import flag_table
+from fairbench.report.sections.audit import flag_table
+from fairbench.report.sections.trial_tables import CurveValue, curve_table
 from fairbench.report.study import draw_figures, study_report, write_report
 from fairbench.report.table import Audit, Table
 from fairbench.runner.progress.watch import Preparation, StudyStatus, Watcher

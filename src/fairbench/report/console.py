@@ -11,7 +11,7 @@ from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.publication import PublishedComparison
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import NONE, column_of_intervals, duration, number, p_value, percent, plain, plural
-from fairbench.report.sections.verdicts import naming, verdict_text
+from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.stages import TESTS

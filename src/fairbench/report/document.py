@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.style import ArmStyles
 from fairbench.report.render.terminal import flag_lines, rich_table
 from fairbench.report.table import Table, table_of
-from fairbench.report.view import Cell, Column, Row, TableView, table_view
+from fairbench.report.view import Cell, Row, TableView, TextColumn, table_view
 
 SourceT = TypeVar("SourceT")
 """What a report is about: the analyses of a study, two studies, or a study and a publication."""
@@ -53,7 +53,7 @@ class Output(Generic[SourceT]):
     name: str
     title: str = ""
     rows: Callable[[SourceT], Sequence[Row]] = lambda _: ()
-    columns: Sequence[Column] | Callable[[SourceT], Sequence[Column]] = ()
+    columns: Sequence[TextColumn] | Callable[[SourceT], Sequence[TextColumn]] = ()
     caption: str | Callable[[SourceT], str] = ""
     shown: Callable[[SourceT], Iterable[Row]] | None = None
     view: Callable[[SourceT], TableView] | None = None
@@ -72,7 +72,14 @@ class Output(Generic[SourceT]):
     def file_name(self) -> str:
         """The name of its data file."""
         file = self.file or self.name
-        return file if "." in file else f"{file}.csv"
+        if "." in file:
+            return file
+        return f"{file}.csv"
+
+    @property
+    def table_name(self) -> str:
+        """The name of its data file without the ending."""
+        return Path(self.file_name).stem
 
     @property
     def has_table(self) -> bool:
@@ -85,17 +92,21 @@ class Output(Generic[SourceT]):
             return self.view(source)
         caption = self.caption(source) if callable(self.caption) else self.caption
         columns = self.columns(source) if callable(self.columns) else self.columns
-        return table_view(self.name, caption, columns, (self.shown or self.rows)(source))
+        shown = self.shown or self.rows
+        return table_view(self.name, caption, columns, shown(source))
 
     def no_table(self, reason: str) -> TableView:
         """What stands in the place of a table that cannot be made."""
-        return TableView(self.name, "", [Column("", str)], [[Cell(f"This table cannot be made: {reason}.")]])
+        cell = Cell(f"This table cannot be made: {reason}.")
+        return TableView(self.name, caption="", columns=[TextColumn("", str)], rows=[[cell]])
 
     def table(self, source: SourceT) -> Table[Any] | None:
         """The table of values that the data file has; None without one."""
         if self.data:
             return self.data(source)
-        return table_of(self.kind, self.rows(source)) if self.kind else None
+        if self.kind:
+            return table_of(self.kind, self.rows(source))
+        return None
 
 
 @dataclass(frozen=True)
@@ -143,17 +154,36 @@ class Document(Generic[SourceT]):
         """The flags, the tables for a terminal, the findings, and the paths of the files; the last alone if brief."""
         content: list[RenderableType] = []
         if not self.brief:
-            content += flag_lines(self.flags)
-            if notes := sum(flag.severity == "note" for flag in self.flags):
-                study = shlex.quote(str(self.page.parent))
-                content.append(whole(f"{plural(notes, 'note')}; fairbench audit {study} shows them"))
-            shown = [x.name for x in self.outputs if x.in_terminal and x.name in self.tables]
-            content += (rich_table(self.tables[name]) for name in shown)
-            content += (Text.assemble((topic, "bold"), ": ", text) for topic, text in self.findings.items())
-        failed = [Text(f"{plural(self.failed, 'trial')} failed", "bold red")] if self.failed else []
-        tables = f"tables in {', '.join(map(str, self.files))}"
-        where = f"everything in {self.page.parent}, the report in {self.page}" if self.page_name else tables
-        return Group(*content, *failed, whole(where))
+            content += self._flag_lines()
+            content += self._terminal_tables()
+            content += self._finding_lines()
+        if self.failed:
+            content.append(Text(f"{plural(self.failed, 'trial')} failed", "bold red"))
+        content.append(whole(self._where()))
+        return Group(*content)
+
+    def _flag_lines(self) -> Iterator[RenderableType]:
+        """Every fail and warn, and the number of notes."""
+        yield from flag_lines(self.flags)
+        notes = sum(flag.severity == "note" for flag in self.flags)
+        if notes:
+            study = shlex.quote(str(self.page.parent))
+            yield whole(f"{plural(notes, 'note')}; fairbench audit {study} shows them")
+
+    def _terminal_tables(self) -> Iterator[RenderableType]:
+        for output in self.outputs:
+            if output.in_terminal and output.name in self.tables:
+                yield rich_table(self.tables[output.name])
+
+    def _finding_lines(self) -> Iterator[RenderableType]:
+        for topic, statement in self.findings.items():
+            yield Text.assemble((topic, "bold"), ": ", statement)
+
+    def _where(self) -> str:
+        """The paths of the files in a sentence."""
+        if self.page_name:
+            return f"everything in {self.page.parent}, the report in {self.page}"
+        return f"tables in {', '.join(map(str, self.files))}"
 
     @property
     def page(self) -> Path:
@@ -163,20 +193,33 @@ class Document(Generic[SourceT]):
     @property
     def outputs(self) -> list[Output[SourceT]]:
         """Everything that its sections show, in the order of the page."""
-        return [output for section in self.sections for output in section.outputs]
+        found: list[Output[SourceT]] = []
+        for section in self.sections:
+            found += section.outputs
+        return found
 
     @cached_property
     def tables(self) -> dict[str, TableView]:
         """Every table that has a row, by its name."""
-        views = [attempted(partial(x.table_view, self.source), x.no_table) for x in self.outputs if x.has_table]
-        return {view.name: view for view in views if view.rows}
+        found = {}
+        for output in self.outputs:
+            if not output.has_table:
+                continue
+            view = attempted(partial(output.table_view, self.source), output.no_table)
+            if view.rows:
+                found[view.name] = view
+        return found
 
     @cached_property
     def findings(self) -> dict[str, str]:
         """Statements by their topics that flags and tables do not make, the most important first."""
-        found = {topic: partial(of, self.source) for topic, of in (x.finding for x in self.outputs if x.finding)}
-        said = {topic: attempted(of, "This cannot be computed: {}.".format) for topic, of in found.items()}
-        return {topic: text for topic, text in said.items() if text}
+        found = {}
+        for output in self.outputs:
+            if output.finding is None:
+                continue
+            topic, state = output.finding
+            found[topic] = attempted(partial(state, self.source), "This cannot be computed: {}.".format)
+        return {topic: statement for topic, statement in found.items() if statement}
 
     def write_data(self, directory: Path) -> dict[str, Table[Any]]:
         """Write each data file before the next is made; returns their columns by the names of the files, without rows.
@@ -187,7 +230,9 @@ class Document(Generic[SourceT]):
         written = {}
         for output in self.outputs:
             table = attempted(partial(output.table, self.source), lambda reason: None)  # the page has the reason
-            if table is not None and (output.always or table):
+            if table is None:
+                continue
+            if output.always or table:
                 write_atomically(directory / output.file_name, table.content())
                 written[output.file_name] = replace(table, rows=())
         self.files += [directory / name for name in written]
@@ -200,7 +245,13 @@ class Document(Generic[SourceT]):
             UsageError: there is no such file.
         """
         for output in self.outputs:
-            found = output.table(self.source) if Path(output.file_name).stem == name else None
-            if found is not None:
-                return replace(found, report_view=output.table_view(self.source)) if output.has_table else found
-        raise unknown("table", name, [Path(x.file_name).stem for x in self.outputs if x.kind or x.data])
+            if output.table_name != name:
+                continue
+            found = output.table(self.source)
+            if found is None:
+                continue
+            if not output.has_table:
+                return found
+            return replace(found, report_view=output.table_view(self.source))
+        known = [output.table_name for output in self.outputs if output.kind or output.data]
+        raise unknown("table", name, known)

@@ -13,13 +13,14 @@ from fairbench.common.errors import attempted
 from fairbench.common.files import Content, remove, write_atomically
 from fairbench.common.reading import read_text
 from fairbench.report.document import Document
+from fairbench.report.fields import purpose
 from fairbench.report.figures.canvas import Drawing, figure_options, not_drawn
 from fairbench.report.figures.panel import Panel
 from fairbench.report.figures.style import styles_of
 from fairbench.report.page import render_page
 from fairbench.report.render.latex import to_latex
 from fairbench.report.sections import SECTIONS
-from fairbench.report.table import Table, purpose
+from fairbench.report.table import Table
 from fairbench.study.folder import LISTING, PAGE
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup

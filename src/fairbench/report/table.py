@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from decimal import Decimal
+from dataclasses import dataclass
 from functools import cached_property, partial
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from markupsafe import Markup
 
@@ -20,95 +16,17 @@ from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
 from fairbench.common.files import Content
 from fairbench.common.formatting import plain, plural
-from fairbench.report.view import Cell, Column, TableView, table_view
+from fairbench.report.fields import SEARCHED, Field, fields_of, names_of
+from fairbench.report.view import Cell, TableView, TextColumn, table_view
 
 if TYPE_CHECKING:
     import pandas
     from rich.console import Group
 
 RowT = TypeVar("RowT")
-IN_TERMINAL, IN_NOTEBOOK = 20, 100
+IN_TERMINAL = 20
+IN_NOTEBOOK = 100
 """The most rows that are shown."""
-SEARCHED = "searched"
-"""A field with the searched hyperparameters by their names, each of which is a column."""
-TYPES = {str: "string", int: "integer", float: "number", Decimal: "number", bool: "boolean"}
-"""The names of types in a Frictionless table schema; all others are texts."""
-UNITS = {"_ms": "ms", "_s": "s", "_seconds": "s", "_mb": "MB", "_bytes": "B"}
-"""The unit of a column by the end of its name."""
-COMMON = {
-    "arena": "name of the arena",
-    "optimizer": "name of the optimizer",
-    "metric": "name of the metric",
-    "n": "number of seeds",
-    "note": "why a value is missing, or a restriction; may be empty",
-    "ci_low": "end of the 95% confidence interval, not corrected for the number of rows",
-    "ci_high": "end of the 95% confidence interval, not corrected for the number of rows",
-    "groups": "a letter for each group to which it belongs; optimizers that share one are not separated",
-    "critical_difference": "the smallest difference of mean ranks that separates two; empty without such a test",
-    "baseline": "the optimizer that it is compared with",
-    "direction": '"min" or "max", which is better',
-    "place": "where it is printed",
-    "stage": '"sweep" or "final"',
-    "status": '"finished", "diverged", "failed" or "missing"',
-    "selected": "whether its setting is the one that is reported",
-}
-"""The meaning of columns where their dataclass does not say more."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """A column of a data file.
-
-    Attributes:
-        type: "string", "integer", "number", "boolean", "array" or "any"; only a Parquet file has arrays.
-        item: of an array, the type of its values; otherwise empty.
-    """
-
-    name: str
-    type: str
-    description: str
-    item: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The column in a Frictionless table schema."""
-        unit = next(({"unit": unit} for end, unit in UNITS.items() if self.name.endswith(end)), {})
-        kind, begin = ("any", "list: ") if self.item else (self.type, "")  # its library refuses the lists of Parquet
-        return {"name": self.name, "type": kind, "description": f"{begin}{self.description}", **unit}
-
-
-def fields_of(kind: type) -> list[Field]:
-    """The fields of a dataclass with the meanings that its docstring gives, or that of its base, or common ones.
-
-    Raises:
-        KeyError: a field has no meaning.
-    """
-    meanings, types = dict(COMMON), get_type_hints(kind)
-    for base in reversed(kind.__mro__):
-        meanings |= meanings_of(base)
-    return [Field(name, _type(types[name]), meanings[name]) for name in names_of(kind)]
-
-
-def names_of(kind: type) -> tuple[str, ...]:
-    """The names of a dataclass's columns; `searched` stands for columns that differ between studies."""
-    return tuple(field.name for field in fields(kind) if field.name != SEARCHED)
-
-
-def _type(hint: Any) -> str:
-    """The type of the values, without None."""
-    return next(TYPES.get(x, "string") for x in (get_args(hint) or (hint,)) if x is not NoneType)
-
-
-def purpose(kind: type) -> str:
-    """The first sentence of a docstring."""
-    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
-
-
-def meanings_of(kind: type) -> dict[str, str]:
-    """The meaning of each field in the section "Attributes" of a docstring; None is an empty cell in a file."""
-    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
-    entries = re.findall(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", section, flags=re.MULTILINE)
-    entries = [(names, re.sub(r"\bNone\b", "empty", " ".join(text.split())).rstrip(".")) for names, text in entries]
-    return {name: text for names, text in entries for name in names.split(", ")}
 
 
 def csv_line(cells: Iterable[Any]) -> str:
@@ -122,7 +40,9 @@ def _cell(value: Any) -> Any:
     """The value to pass to `csv`, which writes floats by `repr` and None as an empty cell."""
     if isinstance(value, bool):
         return str(value).upper()  # R reads no other spelling; pandas reads this one too
-    return json.dumps(value) if isinstance(value, tuple | list) else value
+    if isinstance(value, tuple | list):
+        return json.dumps(value)
+    return value
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,7 +73,9 @@ class Table(Sequence[RowT], Generic[RowT]):
     def __getitem__(self, index: slice) -> Table[RowT]: ...
     def __getitem__(self, index: int | slice) -> RowT | Table[RowT]:
         """A row, or a plain table of some rows."""
-        return Table(self.rows[index], self.columns) if isinstance(index, slice) else self.rows[index]
+        if isinstance(index, slice):
+            return Table(self.rows[index], self.columns)
+        return self.rows[index]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -161,8 +83,10 @@ class Table(Sequence[RowT], Generic[RowT]):
     @property
     def fields(self) -> list[Field]:
         """Type and meaning of each column."""
-        known = {field.name: field for field in fields_of(self.kind)} if self.kind else {}
-        return [known.get(name) or Field(name, "any", "searched hyperparameter") for name in self.columns]
+        known = {}
+        if self.kind:
+            known = {field.name: field for field in fields_of(self.kind)}
+        return [known.get(name, Field(name, "any", "searched hyperparameter")) for name in self.columns]
 
     def content(self) -> Content:
         r"""The content of its data file.
@@ -217,20 +141,19 @@ class Table(Sequence[RowT], Generic[RowT]):
         """
         if self.report_view is not None:
             return self.report_view
-        shown = [Column(name, partial(_shown, name)) for name in self.columns]
-        return table_view("", "", shown, [*map(_as_dict, self.rows[:IN_NOTEBOOK])])
+        columns = [TextColumn(name, partial(_shown, name)) for name in self.columns]
+        rows = [_as_dict(row) for row in self.rows[:IN_NOTEBOOK]]
+        return table_view(name="", caption="", columns=columns, rows=rows)
 
     def _repr_html_(self) -> str:
         """The table for a notebook."""
         view = self.view
-        head = Markup("").join(Markup("<th>{}</th>").format(column.title) for column in view.columns)
-        rows = (Markup("").join(map(_html, row)) for row in view.rows[:IN_NOTEBOOK])
-        body = Markup("").join(map(Markup("<tr>{}</tr>").format, rows))
-        caption = Markup("<caption>{}</caption>").format(view.caption) if view.caption else ""
-        more = Markup("<p>{}</p>").format(f"... {IN_NOTEBOOK} of {len(self)} rows") if len(self) > IN_NOTEBOOK else ""
-        return str(
-            Markup("<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}").format(caption, head, body, more)
-        )
+        table = Markup("<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")
+        html = table.format(_html_caption(view), _html_head(view), _html_body(view))
+        if len(self) > IN_NOTEBOOK:
+            more = f"... {IN_NOTEBOOK} of {len(self)} rows"
+            html += Markup("<p>{}</p>").format(more)
+        return str(html)
 
     def __repr__(self) -> str:
         """The table in one screen: the first rows, and the columns that fit."""
@@ -238,8 +161,10 @@ class Table(Sequence[RowT], Generic[RowT]):
 
         if not self:
             return f"no rows; columns: {', '.join(self.columns)}"
-        more = f"\n... {IN_TERMINAL} of {len(self)} rows" if len(self) > IN_TERMINAL else ""
-        return screen(self.view, IN_TERMINAL) + more
+        text = screen(self.view, IN_TERMINAL)
+        if len(self) > IN_TERMINAL:
+            text += f"\n... {IN_TERMINAL} of {len(self)} rows"
+        return text
 
 
 class Audit(Table[Flag]):
@@ -275,6 +200,7 @@ def table_of(kind: type, rows: Sequence[RowT]) -> Table[RowT]:
 
 
 def _as_dict(row: Any) -> dict[str, Any]:
+    """The values of a row by the names of the columns."""
     found = row if isinstance(row, Mapping) else vars(row)
     return {**found, **found.get(SEARCHED, {})}
 
@@ -285,10 +211,34 @@ def _shown(name: str, row: Mapping[str, Any]) -> str:
     if isinstance(value, float):
         return plain(value, ".4g")
     if isinstance(value, list | tuple):
-        return ", ".join(value) if all(isinstance(x, str) for x in value) else plural(len(value), "value")
-    return "" if value is None else str(value)
+        if all(isinstance(part, str) for part in value):
+            return ", ".join(value)
+        return plural(len(value), "value")
+    if value is None:
+        return ""
+    return str(value)
 
 
-def _html(cell: Cell) -> Markup:
+def _html_caption(view: TableView) -> str:
+    if not view.caption:
+        return ""
+    return Markup("<caption>{}</caption>").format(view.caption)
+
+
+def _html_head(view: TableView) -> Markup:
+    cells = [Markup("<th>{}</th>").format(column.title) for column in view.columns]
+    return Markup("").join(cells)
+
+
+def _html_body(view: TableView) -> Markup:
+    """The first rows of a table."""
+    rows = []
+    for row in view.rows[:IN_NOTEBOOK]:
+        cells = Markup("").join(map(_html_cell, row))
+        rows.append(Markup("<tr>{}</tr>").format(cells))
+    return Markup("").join(rows)
+
+
+def _html_cell(cell: Cell) -> Markup:
     align = "left" if cell.value is None else "right"
     return Markup('<td style="text-align: {}">{}</td>').format(align, cell.text)

@@ -1,24 +1,47 @@
 """Two studies, A and B, side by side."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, two_arms, two_verdicts
+from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, rate, some
 from fairbench.report.document import Document, Output, Section
-from fairbench.report.sections.verdicts import ORDER, grid_column
+from fairbench.report.sections.verdict_grid import ORDER, GridCell, grid_column
 from fairbench.report.table import Table
-from fairbench.report.view import ARM, Column, aligned, intervals, means, numbers, words
+from fairbench.report.view import (
+    ARM,
+    TextColumn,
+    aligned,
+    intervals,
+    means,
+    numbers,
+    words,
+)
 from fairbench.study.history import Change
 
 OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "p_holm")
 """What compare_verdicts.csv has of each comparison."""
+
+
+class Side(NamedTuple):
+    """One of the two studies.
+
+    Attributes:
+        letter: A or B.
+        name: of its directory.
+    """
+
+    letter: str
+    name: str
+    analyses: Analyses
 
 
 @dataclass(frozen=True)
@@ -33,19 +56,18 @@ class TwoStudies:
     @property
     def summary(self) -> str:
         """The comparison in numbers."""
-        changed = some([v.title for v in self.verdicts if v.changed], "; ")
-        how = Counter(arm.method or "not compared" for arm in self.arms)
+        changed = [both.title for both in self.verdicts if both.changed]
+        verdicts = "no verdict changed"
+        if changed:
+            verdicts = f"another verdict in {some(changed, '; ')}"
+        methods = Counter(arm.method or "not compared" for arm in self.arms)
+        methods_text = ", ".join(f"{count} {method}" for method, count in methods.items())
         same = sum(arm.note.startswith("no seed differs") for arm in self.arms)
+        same_text = f"; in {same} no seed has another value" if same else ""
         return (
-            f"{plural(len(self.verdicts), 'comparison')} in both; "
-            f"{f'another verdict in {changed}' if changed else 'no verdict changed'}. "
-            f"{plural(len(self.arms), 'arm')} in both: {', '.join(f'{n} {method}' for method, n in how.items())}"
-            f"{f'; in {same} no seed has another value' if same else ''}."
+            f"{plural(len(self.verdicts), 'comparison')} in both; {verdicts}. "
+            f"{plural(len(self.arms), 'arm')} in both: {methods_text}{same_text}."
         )
-
-
-def _differences(found: TwoStudies) -> str:
-    return f"The studies differ in: {some([*map(str, found.changes)], '; ') or 'nothing'}."
 
 
 def two_studies(a: Analyses, b: Analyses, names: Sequence[str]) -> Document[TwoStudies]:
@@ -54,136 +76,211 @@ def two_studies(a: Analyses, b: Analyses, names: Sequence[str]) -> Document[TwoS
     Raises:
         UsageError: no optimizer is in the same arena of both.
     """
-    sides, arms = list(zip("AB", names, (a, b), strict=True)), two_arms(a, b)
+    sides = (Side("A", names[0], a), Side("B", names[1], b))
+    arms = two_arms(a, b)
     if not arms:
-        have = (f"{name} has {', '.join(x.suite.optimizers)} in {', '.join(x.suite.arenas)}" for _, name, x in sides)
-        raise UsageError(f"the studies have no optimizer in the same arena: {'; '.join(have)}")
-    about = " ".join(
-        f"{letter} is {name}: suite {x.suite.name}, {plural(len(x.suite.arenas), 'arena')}, "
-        f"{plural(len(x.suite.optimizers), 'optimizer')}, {x.suite.final.in_words}, "
-        f"declared {x.history.plans[-1].declared}."
-        for letter, name, x in sides
+        have = "; ".join(_optimizers_and_arenas(side) for side in sides)
+        raise UsageError(f"the studies have no optimizer in the same arena: {have}")
+    found = TwoStudies(
+        about=" ".join(_about(side) for side in sides),
+        changes=plan_changes(a, b),
+        verdicts=two_verdicts(a, b),
+        arms=arms,
     )
-    failures = [
-        replace(flag, name=f"{letter}, {flag.name}")
-        for letter, _, x in sides
-        for flag in x.of(audit)
-        if flag.severity == "fail"
-    ]
-    found = TwoStudies(about, plan_changes(a, b), two_verdicts(a, b), arms)
-    return Document(found, TWO_STUDIES, " and ".join(names), about, failures, page_name="compare.html")
+    return Document(
+        source=found,
+        sections=TWO_STUDIES,
+        title=" and ".join(names),
+        lead=found.about,
+        flags=[*_failures(sides[0]), *_failures(sides[1])],
+        page_name="compare.html",
+    )
+
+
+def _optimizers_and_arenas(side: Side) -> str:
+    suite = side.analyses.suite
+    return f"{side.name} has {', '.join(suite.optimizers)} in {', '.join(suite.arenas)}"
+
+
+def _about(side: Side) -> str:
+    """A study in a sentence."""
+    suite = side.analyses.suite
+    declared = side.analyses.history.plans[-1].declared
+    return (
+        f"{side.letter} is {side.name}: suite {suite.name}, {plural(len(suite.arenas), 'arena')}, "
+        f"{plural(len(suite.optimizers), 'optimizer')}, {suite.final.in_words}, declared {declared}."
+    )
+
+
+def _failures(side: Side) -> Iterator[Flag]:
+    """The flags of a study's audit that are fails, with its letter."""
+    for flag in side.analyses.of(audit):
+        if flag.severity == "fail":
+            yield replace(flag, name=f"{side.letter}, {flag.name}")
+
+
+def _differences(found: TwoStudies) -> str:
+    differing = some([str(change) for change in found.changes], "; ")
+    return f"The studies differ in: {differing or 'nothing'}."
 
 
 def _verdict_data(found: TwoStudies) -> Table[dict[str, Any]]:
-    columns = ("arena", "optimizer", "baseline", "changed", *(f"{of}_{side}" for side in "ab" for of in OF_EACH))
-    rows = (
-        (v.a.arena, v.a.optimizer, v.a.baseline, v.changed, *(getattr(c, of) for c in v for of in OF_EACH))
-        for v in found.verdicts
-    )
-    return Table([dict(zip(columns, row, strict=True)) for row in rows], columns)
+    """Each comparison with what both studies say of it."""
+    rows = []
+    for both in found.verdicts:
+        row = {
+            "arena": both.a.arena,
+            "optimizer": both.a.optimizer,
+            "baseline": both.a.baseline,
+            "changed": both.changed,
+        }
+        row |= _of_side("a", both.a)
+        row |= _of_side("b", both.b)
+        rows.append(row)
+    columns = ["arena", "optimizer", "baseline", "changed"]
+    for side in ("a", "b"):
+        columns += [f"{name}_{side}" for name in OF_EACH]
+    return Table(rows, tuple(columns))
 
 
-def _verdict_column(side: str) -> Column:
-    of = attrgetter(side.lower())
-    return grid_column(side, lambda both: (of(both), ORDER.index(of(both).verdict), "changed" * both.changed))
+def _of_side(side: str, comparison: Comparison) -> dict[str, Any]:
+    """What one study says of a comparison, by the names of the columns."""
+    return {f"{name}_{side}": getattr(comparison, name) for name in OF_EACH}
 
 
-TWO_STUDIES = (
-    Section[TwoStudies](
-        "verdicts",
-        "Verdicts",
-        (
-            Output("about", finding=("What is compared", lambda found: found.about)),
-            Output("differences", finding=("Plans", _differences)),
-            Output(
-                "verdicts",
-                "Verdicts",
-                lambda found: found.verdicts,
-                (
-                    Column("Comparison", lambda both: f"{both.title}{' (changed)' if both.changed else ''}"),
-                    *map(_verdict_column, "AB"),
-                ),
-                "The verdicts of both studies, each by its own plan, with the gain and its 95% confidence "
-                "interval, positive where the optimizer is better than the baseline. A frame marks those that changed.",
-                data=_verdict_data,
-                file="compare_verdicts",
-                always=True,
-                finding=("Verdicts", lambda found: found.summary),
-            ),
-        ),
-        always=True,
-    ),
-    Section[TwoStudies](
-        "values",
-        "Values",
-        (
-            Output(
-                "values",
-                "Every arm of both",
-                lambda found: found.arms,
-                (
-                    *ARM,
-                    words("Metric", "metric"),
-                    means("A", "mean_a", "std_a"),
-                    means("B", "mean_b", "std_b"),
-                    intervals("Gain of B", "gain"),
-                    Column("Compared", lambda x: x.method or "not compared"),
-                    words("Note", "note"),
-                ),
-                "Final value of the primary metric on the test split, mean ± standard deviation over the finished "
-                "seeds. Gain of B: positive where B is better. Paired: in every seed initial weights, batch order "
-                "and noise of both studies have the same sha256; otherwise Welch. The intervals are not corrected for "
-                "the number of arms; they are no verdicts, and contain the luck of both selections. Not compared: the "
-                "arenas measure something else, or a seed has no value.",
-                kind=TwoArms,
-                file="compare_arms",
-                always=True,
-                open_up_to=100,
-                in_terminal=True,
-            ),
-        ),
-    ),
-    Section[TwoStudies](
-        "costs",
-        "Rates and cost",
-        (
-            Output(
-                "costs",
-                "Selected rates and step times",
-                lambda found: found.arms,
-                (
-                    *ARM,
-                    *(numbers(f"Rate in {side.upper()}", f"lr_{side}", rate) for side in "ab"),
-                    *(aligned(f"Step time in {side.upper()}", f"step_ratio_{side}") for side in "ab"),
-                ),
-                "Selected learning rates, and the time of a training step as a multiple of that of A’s reference in "
-                "the same study, since milliseconds of two studies need not be of the same machine.",
-                open_up_to=100,
-            ),
-        ),
-    ),
-    Section[TwoStudies](
-        "plans",
-        "Plans",
-        (
-            Output(
-                "plans",
-                "What differs",
-                lambda found: found.changes,
-                (words("Setting", "path"), words("A", "before"), words("B", "after")),
-                "Settings of what both plans have, and machine, versions and revision of the records, where they "
-                "differ.",
-                data=lambda found: Table(
-                    [{"setting": x.path, "a": str(x.before), "b": str(x.after)} for x in found.changes],
-                    ("setting", "a", "b"),
-                ),
-                file="compare_plans",
-                always=True,
-                texts=lambda found: (
-                    [] if found.changes else ["The plans do not differ in what both have, nor do machine and versions."]
-                ),
-                open_up_to=100,
-            ),
-        ),
-    ),
+def _comparison_name(both: TwoVerdicts) -> str:
+    if both.changed:
+        return f"{both.title} (changed)"
+    return both.title
+
+
+def _verdict_column(letter: str) -> TextColumn:
+    """The verdicts of one study."""
+    comparison_of = attrgetter(letter.lower())
+
+    def cell_of(both: TwoVerdicts) -> GridCell:
+        comparison = comparison_of(both)
+        mark = "changed" if both.changed else ""
+        return GridCell(comparison, ORDER.index(comparison.verdict), mark)
+
+    return grid_column(letter, cell_of)
+
+
+ABOUT = Output[TwoStudies](
+    name="about",
+    finding=("What is compared", lambda found: found.about),
 )
+
+DIFFERENCES = Output[TwoStudies](
+    name="differences",
+    finding=("Plans", _differences),
+)
+
+VERDICTS_TABLE = Output[TwoStudies](
+    name="verdicts",
+    title="Verdicts",
+    rows=lambda found: found.verdicts,
+    columns=(TextColumn("Comparison", _comparison_name), _verdict_column("A"), _verdict_column("B")),
+    caption=(
+        "The verdicts of both studies, each by its own plan, with the gain and its 95% confidence "
+        "interval, positive where the optimizer is better than the baseline. A frame marks those that changed."
+    ),
+    data=_verdict_data,
+    file="compare_verdicts",
+    always=True,
+    finding=("Verdicts", lambda found: found.summary),
+)
+
+
+def _method(arm: TwoArms) -> str:
+    return arm.method or "not compared"
+
+
+VALUE_COLUMNS = (
+    *ARM,
+    words("Metric", "metric"),
+    means("A", "mean_a", "std_a"),
+    means("B", "mean_b", "std_b"),
+    intervals("Gain of B", "gain"),
+    TextColumn("Compared", _method),
+    words("Note", "note"),
+)
+
+VALUES_TABLE = Output[TwoStudies](
+    name="values",
+    title="Every arm of both",
+    rows=lambda found: found.arms,
+    columns=VALUE_COLUMNS,
+    caption=(
+        "Final value of the primary metric on the test split, mean ± standard deviation over the finished "
+        "seeds. Gain of B: positive where B is better. Paired: in every seed initial weights, batch order "
+        "and noise of both studies have the same sha256; otherwise Welch. The intervals are not corrected for "
+        "the number of arms; they are no verdicts, and contain the luck of both selections. Not compared: the "
+        "arenas measure something else, or a seed has no value."
+    ),
+    kind=TwoArms,
+    file="compare_arms",
+    always=True,
+    open_up_to=100,
+    in_terminal=True,
+)
+
+COST_COLUMNS = (
+    *ARM,
+    numbers("Rate in A", "lr_a", form=rate),
+    numbers("Rate in B", "lr_b", form=rate),
+    aligned("Step time in A", "step_ratio_a"),
+    aligned("Step time in B", "step_ratio_b"),
+)
+
+COSTS_TABLE = Output[TwoStudies](
+    name="costs",
+    title="Selected rates and step times",
+    rows=lambda found: found.arms,
+    columns=COST_COLUMNS,
+    caption=(
+        "Selected learning rates, and the time of a training step as a multiple of that of A’s reference in "
+        "the same study, since milliseconds of two studies need not be of the same machine."
+    ),
+    open_up_to=100,
+)
+
+
+def _plan_data(found: TwoStudies) -> Table[dict[str, str]]:
+    """Each setting that differs."""
+    rows = []
+    for change in found.changes:
+        rows.append({"setting": change.path, "a": str(change.before), "b": str(change.after)})
+    return Table(rows, columns=("setting", "a", "b"))
+
+
+def _no_difference(found: TwoStudies) -> list[str]:
+    if found.changes:
+        return []
+    return ["The plans do not differ in what both have, nor do machine and versions."]
+
+
+PLANS_TABLE = Output[TwoStudies](
+    name="plans",
+    title="What differs",
+    rows=lambda found: found.changes,
+    columns=(words("Setting", "path"), words("A", "before"), words("B", "after")),
+    caption=("Settings of what both plans have, and machine, versions and revision of the records, where they differ."),
+    data=_plan_data,
+    file="compare_plans",
+    always=True,
+    texts=_no_difference,
+    open_up_to=100,
+)
+
+VERDICTS_SECTION = Section[TwoStudies](
+    name="verdicts",
+    title="Verdicts",
+    outputs=(ABOUT, DIFFERENCES, VERDICTS_TABLE),
+    always=True,
+)
+VALUES_SECTION = Section[TwoStudies](name="values", title="Values", outputs=(VALUES_TABLE,))
+COSTS_SECTION = Section[TwoStudies](name="costs", title="Rates and cost", outputs=(COSTS_TABLE,))
+PLANS_SECTION = Section[TwoStudies](name="plans", title="Plans", outputs=(PLANS_TABLE,))
+
+TWO_STUDIES = (VERDICTS_SECTION, VALUES_SECTION, COSTS_SECTION, PLANS_SECTION)

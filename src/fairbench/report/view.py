@@ -48,17 +48,24 @@ class Emphasized:
 
     def __html__(self) -> str:
         """The text for a template, already escaped."""
+        if self.html:
+            return self.html
         text = escape(self.text)
-        return self.html or (Markup('<strong class="win">{}</strong>').format(text) if self.is_win else text)
+        if self.is_win:
+            return Markup('<strong class="win">{}</strong>').format(text)
+        return text
 
     def latex(self, source: str) -> str:
         """The text, given as LaTeX source."""
-        return re.sub(self.bold, r"\\textbf{\g<0>}", source, count=1) if self.is_win else source
+        if not self.is_win:
+            return source
+        return re.sub(self.bold, r"\\textbf{\g<0>}", source, count=1)
 
     def __rich__(self) -> Text:
         from rich.text import Text  # slow to import
 
-        return Text(self.text, "bold" if self.is_win else "")
+        style = "bold" if self.is_win else ""
+        return Text(self.text, style)
 
 
 @dataclass(frozen=True)
@@ -71,8 +78,8 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column.
+class TextColumn:
+    """One column of a table of text.
 
     Attributes:
         show: returns the text for a row.
@@ -91,10 +98,21 @@ class Column:
 
     def cells(self, rows: Sequence[Row]) -> list[Cell]:
         """The cell of each row."""
-        values = [self.value(row) if self.value else None for row in rows]
-        texts = self.together(rows) if self.together else [self.show(row) for row in rows]
-        more = [tuple(number(row) for number in self.more.values()) for row in rows]
-        return [Cell(*parts) for parts in zip(texts, values, more, strict=True)]
+        texts = self._texts(rows)
+        values = self._values(rows)
+        further = [tuple(number(row) for number in self.more.values()) for row in rows]
+        parts = zip(texts, values, further, strict=True)
+        return [Cell(text, value, more) for text, value, more in parts]
+
+    def _texts(self, rows: Sequence[Row]) -> Sequence[str | Emphasized]:
+        if self.together:
+            return self.together(rows)
+        return [self.show(row) for row in rows]
+
+    def _values(self, rows: Sequence[Row]) -> Sequence[float | None]:
+        if self.value is None:
+            return [None] * len(rows)
+        return [self.value(row) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -103,88 +121,135 @@ class TableView:
 
     name: str
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[TextColumn]
     rows: Sequence[Sequence[Cell]]
 
     @property
     def grouped(self) -> bool:
         """Whether several rows have the same subject."""
-        return len({row[0].text for row in self.rows}) < len(self.rows)
+        subjects = {row[0].text for row in self.rows}
+        return len(subjects) < len(self.rows)
 
     @property
     def narrow(self) -> TableView:
         """The table without the columns that only the page has."""
         kept = [i for i, column in enumerate(self.columns) if column.narrow]
-        columns, rows = [self.columns[i] for i in kept], [[row[i] for i in kept] for row in self.rows]
+        columns = [self.columns[i] for i in kept]
+        rows = [[row[i] for i in kept] for row in self.rows]
         return replace(self, columns=columns, rows=rows)
 
 
-def words(title: str, attribute: str) -> Column:
+def words(title: str, attribute: str) -> TextColumn:
     """A column of an attribute as text."""
-    return Column(title, lambda row: str(getattr(row, attribute)))
+
+    def text(row: Row) -> str:
+        return str(getattr(row, attribute))
+
+    return TextColumn(title, text)
 
 
-def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
+def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> TextColumn:
     """A column of an attribute that is a number or None."""
-    return Column(title, lambda row: form(getattr(row, attribute)), lambda row: getattr(row, attribute))
+
+    def text(row: Row) -> str:
+        return form(getattr(row, attribute))
+
+    return TextColumn(title, text, value=attrgetter(attribute))
 
 
-def aligned(title: str, attribute: str, form: Callable[..., Sequence[str]] = column_of_numbers) -> Column:
-    """A column of an attribute that is a number or None, with the same number of decimals in all rows."""
-    of = attrgetter(attribute)
-    return Column(title, str, of, together=lambda rows: form([*map(of, rows)]))
-
-
-def values(title: str, attribute: str) -> Column:
-    """A column of an attribute that is a value of a metric."""
-    return aligned(title, attribute, lambda numbers: column_of_numbers(numbers, 4))
-
-
-def differences(title: str, attribute: str) -> Column:
-    """A column of an attribute that is a difference without an interval."""
-
-    def signed(values: Sequence[float | None]) -> list[str]:
-        texts = column_of_numbers(values)
-        return [f"+{text}" if value and value > 0 else text for value, text in zip(values, texts, strict=True)]
-
-    return aligned(title, attribute, signed)
-
-
-def percents(title: str, attribute: str) -> Column:
-    """A column of an attribute that is a share."""
-    return aligned(title, attribute, column_of_percents)
-
-
-def answers(title: str, attribute: str, yes: str = "yes", no: str = "no", unknown: str = NONE) -> Column:
-    """A column of an attribute that is a boolean or None, in words."""
-    return Column(title, lambda row: {True: yes, False: no, None: unknown}[getattr(row, attribute)])
-
-
-def integers(title: str, attribute: str) -> Column:
+def integers(title: str, attribute: str) -> TextColumn:
     """A column of whole numbers."""
     return numbers(title, attribute, str)
 
 
-def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high") -> Column:
+def aligned(
+    title: str, attribute: str, form: Callable[[Sequence[float | None]], Sequence[str]] = column_of_numbers
+) -> TextColumn:
+    """A column of an attribute that is a number or None, with the same number of decimals in all rows."""
+    value = attrgetter(attribute)
+
+    def texts(rows: Sequence[Row]) -> Sequence[str]:
+        return form([value(row) for row in rows])
+
+    return TextColumn(title, str, value=value, together=texts)
+
+
+def values(title: str, attribute: str) -> TextColumn:
+    """A column of an attribute that is a value of a metric."""
+
+    def with_four_digits(numbers: Sequence[float | None]) -> list[str]:
+        return column_of_numbers(numbers, 4)
+
+    return aligned(title, attribute, with_four_digits)
+
+
+def differences(title: str, attribute: str) -> TextColumn:
+    """A column of an attribute that is a difference without an interval."""
+
+    def signed(values: Sequence[float | None]) -> list[str]:
+        texts = column_of_numbers(values)
+        for i, value in enumerate(values):
+            if value and value > 0:
+                texts[i] = f"+{texts[i]}"
+        return texts
+
+    return aligned(title, attribute, signed)
+
+
+def percents(title: str, attribute: str) -> TextColumn:
+    """A column of an attribute that is a share."""
+    return aligned(title, attribute, column_of_percents)
+
+
+def answers(title: str, attribute: str, yes: str = "yes", no: str = "no", unknown: str = NONE) -> TextColumn:
+    """A column of an attribute that is a boolean or None, in words."""
+
+    def text(row: Row) -> str:
+        answer = getattr(row, attribute)
+        if answer is None:
+            return unknown
+        return yes if answer else no
+
+    return TextColumn(title, text)
+
+
+def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high") -> TextColumn:
     """A column of an attribute that is a difference, with its interval."""
-    of = attrgetter(middle, low, high)
-    more = {"low": attrgetter(low), "high": attrgetter(high)}
-    return replace(
-        aligned(f"{title} [95% CI]", middle), more=more, together=lambda rows: column_of_intervals([*map(of, rows)])
+    interval = attrgetter(middle, low, high)
+
+    def texts(rows: Sequence[Row]) -> list[str]:
+        return column_of_intervals([interval(row) for row in rows])
+
+    return TextColumn(
+        title=f"{title} [95% CI]",
+        show=str,
+        value=attrgetter(middle),
+        more={"low": attrgetter(low), "high": attrgetter(high)},
+        together=texts,
     )
 
 
-def means(title: str, mean: str, std: str) -> Column:
+def means(title: str, mean: str, std: str) -> TextColumn:
     """A column of an attribute that is a mean, with its standard deviation; each metric has its own decimals."""
-    of, unit = attrgetter(mean, std), attrgetter("arena", "metric")
+    mean_and_std = attrgetter(mean, std)
+    unit = attrgetter("arena", "metric")
 
     def texts(rows: Sequence[Row]) -> list[str]:
-        return [text for _, alike in groupby(rows, unit) for text in column_of_means([*map(of, alike)])]
+        found: list[str] = []
+        for _, alike in groupby(rows, unit):
+            found += column_of_means([mean_and_std(row) for row in alike])
+        return found
 
-    return Column(title, str, attrgetter(mean), more={"std": attrgetter(std)}, together=texts)
+    return TextColumn(
+        title=title,
+        show=str,
+        value=attrgetter(mean),
+        more={"std": attrgetter(std)},
+        together=texts,
+    )
 
 
-def page_only(*columns: Column) -> tuple[Column, ...]:
+def page_only(*columns: TextColumn) -> tuple[TextColumn, ...]:
     """Columns that LaTeX and terminals leave out."""
     return tuple(replace(column, narrow=False) for column in columns)
 
@@ -193,7 +258,8 @@ ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
 """The columns that name a row's arm."""
 
 
-def table_view(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> TableView:
+def table_view(name: str, caption: str, columns: Sequence[TextColumn], rows: Iterable[Row]) -> TableView:
     """The table with a row for each object."""
     given = list(rows)
-    return TableView(name, caption, columns, [*zip(*(column.cells(given) for column in columns), strict=True)])
+    cells_by_column = [column.cells(given) for column in columns]
+    return TableView(name, caption, columns, rows=list(zip(*cells_by_column, strict=True)))

@@ -11,8 +11,8 @@ from fabricated import EVERY_PAIR, Records, analysed, finals, study, with_suite
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison, summarized
 from fairbench.analysis.statistics.significance import holm, summarize
+from fairbench.report.fields import fields_of
 from fairbench.report.study import study_report
-from fairbench.report.table import fields_of
 from fairbench.suites.schema import LadderPoint
 
 SEEDS = (1, 2, 3, 4, 5)

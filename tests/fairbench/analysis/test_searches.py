@@ -24,7 +24,7 @@ from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.style import styles_of
 from fairbench.report.sections.provenance import optimizer_table
 from fairbench.report.sections.rates import RATES
-from fairbench.report.sections.trials import final_table, search_table
+from fairbench.report.sections.trial_tables import final_table, search_table
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import ResolvedSuite, arms, timing_trials
 from fairbench.study.trial_queue import TrialQueue

@@ -22,10 +22,10 @@ from fabricated import (
     with_suite,
 )
 
+from fairbench.report.fields import fields_of, meanings_of
 from fairbench.report.sections import SECTIONS
-from fairbench.report.sections.trials import Trial
+from fairbench.report.sections.trial_tables import Trial
 from fairbench.report.study import write_report
-from fairbench.report.table import fields_of, meanings_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 VERDICTS = (DOCS / "verdicts.md").read_text()

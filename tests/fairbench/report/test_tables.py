@@ -34,9 +34,10 @@ from fairbench.common.formatting import (
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.render.latex import ESCAPED, escape, to_latex
-from fairbench.report.sections.verdicts import main_table, verdict_text
+from fairbench.report.sections.verdict_grid import verdict_text
+from fairbench.report.sections.verdicts import main_table
 from fairbench.report.study import study_report
-from fairbench.report.view import Cell, Column, TableView, page_only
+from fairbench.report.view import Cell, TableView, TextColumn, page_only
 from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("tables")
@@ -89,7 +90,7 @@ def test_every_table_fits_a_paper(tmp_path, small_study):
 
     The tables of a study that ran, and of studies with names that no small study has.
     """
-    printable = TableView("x", "", [Column("All", str)], [[Cell("".join(c for c in ESCAPED if c > "~"))]])
+    printable = TableView("x", "", [TextColumn("All", str)], [[Cell("".join(c for c in ESCAPED if c > "~"))]])
     studies = [tables(HOSTILE), tables(*MANY), tables("Adam β₂, ε=1e-08", *MANY[:2], compare=EVERY_PAIR)]
     ran = [path.read_text() for path in sorted((small_study / "tables").glob("*.tex"))]
     assert len(ran) > 12
@@ -130,7 +131,7 @@ def test_only_wins_are_bold():
 
 
 def test_a_table():
-    columns = [Column("A & B", str), *page_only(Column("x_1", str)), Column("Holm p", str, float)]
+    columns = [TextColumn("A & B", str), *page_only(TextColumn("x_1", str)), TextColumn("Holm p", str, float)]
     rows = [
         [Cell("adam_1"), Cell(""), Cell("−1.5 ± 0.3")],
         [Cell("adam_1"), Cell(""), Cell("3.75e−08")],

@@ -2,18 +2,30 @@
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.document import Section
-from fairbench.report.sections import budget, causes, provenance, rates, results, speedup, trials, verdicts
+from fairbench.report.sections import (
+    audit,
+    budget,
+    causes,
+    cost,
+    mechanism,
+    provenance,
+    rates,
+    results,
+    speedup,
+    trials,
+    verdicts,
+)
 
 SECTIONS: tuple[Section[Analyses], ...] = (
     verdicts.VERDICT_SECTION,
     rates.CURVES,
     rates.RATES,
-    verdicts.AUDIT,
+    audit.AUDIT,
     results.RESULTS,
     speedup.SPEEDUP,
     causes.CAUSES,
-    causes.MECHANISM,
-    budget.COST,
+    mechanism.MECHANISM,
+    cost.COST,
     budget.BUDGET,
     trials.TRIALS,
     provenance.PROVENANCE,

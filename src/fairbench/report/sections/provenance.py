@@ -1,6 +1,6 @@
 """What was run: arenas, optimizers, training, plans, machine and versions."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
@@ -8,84 +8,120 @@ from fairbench.common.formatting import exact, plural, rate
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.report.document import Output, Section
-from fairbench.report.view import Column, TableView, page_only, table_view
+from fairbench.report.view import TableView, TextColumn, page_only, table_view
 from fairbench.study.environments import environment_values
+from fairbench.suites.schema import Suite
 
 
 def arena_table(analyses: Analyses) -> TableView:
     """The task, data and training of each arena."""
     suite = analyses.suite
+    arenas = analyses.results.study.arenas
 
-    def planned(title: str, attribute: str, form: Callable[[Any], str] = str) -> Column:
-        value: Callable[[str], Any] = lambda name: getattr(suite.arenas[name], attribute)  # noqa: E731
-        return Column(title, lambda name: form(value(name)), value)
-
-    def metric(name: str) -> str:
-        return f"{suite.arenas[name].metric} ({suite.better(name)})"
+    def task(name: str) -> str:
+        return suite.facts(name).title
 
     def data(name: str) -> str:
         source = suite.arenas[name].data.get("source")
         return DATASETS[source].title if source else "defined by the arena"
 
+    def data_hash(name: str) -> str:
+        return arenas[name].fingerprint[:12]
+
+    def metric(name: str) -> str:
+        return f"{suite.arenas[name].metric} ({suite.better(name)})"
+
     columns = (
-        Column("Arena", str),
-        Column("Task", lambda name: suite.facts(name).title),
-        Column("Data", data),
-        *page_only(Column("Data’s sha256", lambda name: analyses.results.study.arenas[name].fingerprint[:12])),
-        Column("Primary metric", metric),
-        planned("Margin", "margin", exact),
-        planned("Steps", "steps"),
-        planned("Sweep steps", "sweep_steps"),
-        planned("Batch size", "batch_size"),
+        TextColumn("Arena", str),
+        TextColumn("Task", task),
+        TextColumn("Data", data),
+        *page_only(TextColumn("Data’s sha256", data_hash)),
+        TextColumn("Primary metric", metric),
+        _plan_column(suite, "Margin", "margin", form=exact),
+        _plan_column(suite, "Steps", "steps"),
+        _plan_column(suite, "Sweep steps", "sweep_steps"),
+        _plan_column(suite, "Batch size", "batch_size"),
     )
+    caption = "".join(["Arenas.", *_data_faults(suite)])
+    return table_view("arenas", caption, columns, rows=suite.arenas)
+
+
+def _plan_column(suite: Suite, title: str, attribute: str, form: Callable[[Any], str] = str) -> TextColumn:
+    """A column of a number that the plan of each arena has."""
+
+    def value(arena: str) -> Any:
+        return getattr(suite.arenas[arena], attribute)
+
+    def text(arena: str) -> str:
+        return form(value(arena))
+
+    return TextColumn(title, text, value=value)
+
+
+def _data_faults(suite: Suite) -> Iterator[str]:
+    """A sentence on each known fault of the data."""
     sources = dict.fromkeys(plan.data.get("source") for plan in suite.arenas.values())
-    faults = [f" In {x}, {DATASETS[x].fault}." for x in sources if x in DATASETS and DATASETS[x].fault]
-    return table_view("arenas", f"Arenas.{''.join(faults)}", columns, suite.arenas)
+    for source in sources:
+        if source in DATASETS and DATASETS[source].fault:
+            yield f" In {source}, {DATASETS[source].fault}."
 
 
 def optimizer_table(analyses: Analyses) -> TableView:
     """The optimizers with the options that the suite and fairbench set."""
-    suite, resolved = analyses.suite, analyses.results.study.optimizers
+    suite = analyses.suite
+    resolved = analyses.results.study.optimizers
 
-    def chosen(name: str) -> Iterator[str]:
+    def factory(name: str) -> str:
+        return resolved[name].factory
+
+    def set_by_suite(name: str) -> str:
         plan = suite.optimizers[name]
-        yield _listed(plan.options)
-        yield from (f"in {arena}: {_listed(options)}" for arena, options in plan.arenas.items())
+        parts = [_listed(plan.options)]
+        for arena, options in plan.arenas.items():
+            parts.append(f"in {arena}: {_listed(options)}")
+        return "; ".join(parts)
 
-    def added(name: str) -> str:
-        plan, facts = suite.optimizers[name], known_optimizers().get(name)
-        names = facts.options if facts and not plan.factory else ()
+    def set_by_fairbench(name: str) -> str:
+        plan = suite.optimizers[name]
         options = resolved[name].options
-        return _listed({key: options[key] for key in names if key in options and key not in plan.options})
+        defaults = _defaults_of_fairbench(name, plan.factory)
+        return _listed({key: options[key] for key in defaults if key in options and key not in plan.options})
 
     columns = (
-        Column("Optimizer", str),
-        Column("From", lambda name: resolved[name].factory),
-        Column("Set by the suite", lambda name: "; ".join(chosen(name))),
-        Column("Set by fairbench", added),
+        TextColumn("Optimizer", str),
+        TextColumn("From", factory),
+        TextColumn("Set by the suite", set_by_suite),
+        TextColumn("Set by fairbench", set_by_fairbench),
     )
     caption = (
         "Optimizers; options that neither the suite nor fairbench sets keep their defaults. Records have all options."
     )
-    return table_view("optimizers", caption, columns, suite.optimizers)
+    return table_view("optimizers", caption, columns, rows=suite.optimizers)
+
+
+def _defaults_of_fairbench(name: str, factory: str) -> Iterable[str]:
+    """The options that fairbench sets for an optimizer that it knows; none where the suite names a factory."""
+    known = known_optimizers()
+    if factory or name not in known:
+        return ()
+    return known[name].options
 
 
 def _listed(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in options.items()) or "nothing"
+    if not options:
+        return "nothing"
+    return ", ".join(f"{key} = {value}" for key, value in options.items())
 
 
 def _training(analyses: Analyses) -> Iterator[str]:
     """What all trials have in common, and each plan of the study."""
-    suite, history = analyses.suite, analyses.history
-    training = suite.training
-    linear = f"linear learning-rate warm-up over {training.warmup_steps} steps, then "
-    warmup = linear if training.warmup_steps else "learning rate by "
-    clipped = f"gradients clipped to a global norm of {rate(training.clip_norm)}"
-    clipping = clipped if training.clip_norm > 0 else "no clipping"
-    sweep, final = (", ".join(map(str, seeds)) for seeds in (suite.sweep.seeds, suite.final.seeds))
+    suite = analyses.suite
+    history = analyses.history
+    sweep_seeds = ", ".join(map(str, suite.sweep.seeds))
+    final_seeds = ", ".join(map(str, suite.final.seeds))
     yield (
-        f"All trials: {warmup}the schedule of the table “treatment”; {clipping}. Sweep seeds {sweep}; "
-        f"final seeds {final}."
+        f"All trials: {_warm_up(suite)}the schedule of the table “treatment”; {_clipping(suite)}. Sweep seeds "
+        f"{sweep_seeds}; final seeds {final_seeds}."
     )
     for plan in history.plans:
         declared = f" declared {plan.declared}" if plan.declared else ""
@@ -94,24 +130,42 @@ def _training(analyses: Analyses) -> Iterator[str]:
         yield f"Frozen; sha256 {history.frozen}."
 
 
+def _warm_up(suite: Suite) -> str:
+    steps = suite.training.warmup_steps
+    if not steps:
+        return "learning rate by "
+    return f"linear learning-rate warm-up over {steps} steps, then "
+
+
+def _clipping(suite: Suite) -> str:
+    norm = suite.training.clip_norm
+    if norm > 0:
+        return f"gradients clipped to a global norm of {rate(norm)}"
+    return "no clipping"
+
+
 def environment_table(analyses: Analyses) -> TableView:
     """Machine and versions, with all values over the records; those of the study where there are no records."""
     results = analyses.results
     facts = results.environment or environment_values([results.study.environment])
-    mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
+
+    def value(fact: str) -> str:
+        return " / ".join(facts[fact])
+
+    columns = (TextColumn("Fact", str), TextColumn("Value", value))
     caption = "Machine and versions, from the records."
+    mixed = [fact for fact, values in facts.items() if len(values) > 1]
     if mixed:
-        caption += f" Not all trials ran in the same environment; they differ in: {mixed}."
-    columns = (Column("Fact", str), Column("Value", lambda fact: " / ".join(facts[fact])))
-    return table_view("environment", caption, columns, facts)
+        caption += f" Not all trials ran in the same environment; they differ in: {', '.join(mixed)}."
+    return table_view("environment", caption, columns, rows=facts)
 
 
 PROVENANCE = Section[Analyses](
-    "provenance",
-    "What was run",
-    (
-        Output("arenas", "Arenas", view=arena_table),
-        Output("optimizers", "Optimizers", view=optimizer_table, texts=_training),
-        Output("environment", "Machine and versions", view=environment_table),
+    name="provenance",
+    title="What was run",
+    outputs=(
+        Output(name="arenas", title="Arenas", view=arena_table),
+        Output(name="optimizers", title="Optimizers", view=optimizer_table, texts=_training),
+        Output(name="environment", title="Machine and versions", view=environment_table),
     ),
 )

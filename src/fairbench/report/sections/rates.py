@@ -11,80 +11,130 @@ from fairbench.common.formatting import NONE, rate
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.view import ARM, Column
+from fairbench.report.view import ARM, TextColumn
 from fairbench.suites.schema import RULES
 from fairbench.suites.search import Setting, are_numbers
 
 CURVES = Section[Analyses](
-    "curves",
-    "Learning curves",
-    (
-        Output("learning_curves", figure=draw_learning_curves, open_up_to=1),
-        Output("training_loss", figure=draw_training_loss),
+    name="curves",
+    title="Learning curves",
+    outputs=(
+        Output(name="learning_curves", figure=draw_learning_curves, open_up_to=1),
+        Output(name="training_loss", figure=draw_training_loss),
     ),
 )
 
 
-def _columns(analyses: Analyses) -> tuple[Column, ...]:
-    return (
-        *ARM,
-        Column("Located", lambda arm: _rate(arm.located), lambda arm: arm.located and arm.located.lr),
-        Column("Selected", lambda arm: _rate(arm.selected), lambda arm: arm.selected and arm.selected.lr),
-        *(_extra(name, values) for name, values in analyses.suite.sweep.extra.items()),
-        Column("DeviceSlot among the rates tried", _where),
-        Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
-        Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
-        Column("To", lambda arm: rate(max(arm.rates, default=None)), lambda arm: max(arm.rates, default=None)),
-    )
+def _rate_of(setting: Setting | None) -> float | None:
+    return setting.lr if setting else None
 
 
-def _rate(setting: Setting | None) -> str:
+def _rate_text(setting: Setting | None) -> str:
     return rate(setting.lr) if setting else NONE
 
 
-def _caption(analyses: Analyses) -> str:
-    suite = analyses.suite
-    unread = " ".join(f"By choice of the suite, {RULES[rule]}." for rule in suite.breaks)
-    return (
-        f"Selected on the {suite.selection_name} split by the same rule for every optimizer: "
-        f"{search_in_words(analyses.results.study)}. Located: the best of the short trials. "
-        f"{unread or 'The test split was not used for it.'}"
-    )
+def _least_rate(arm: ArmResults) -> float | None:
+    return min(arm.rates, default=None)
 
 
-def _extra(name: str, values: Sequence[Any]) -> Column:
-    """The selected value of a hyperparameter that is searched with the rate."""
-
-    def value(arm: ArmResults) -> Any:
-        return dict(arm.selected.extra).get(name) if arm.selected else None
-
-    def text(arm: ArmResults) -> str:
-        known = value(arm)
-        return NONE if known is None else rate(known) if are_numbers(values) else str(known)
-
-    return Column(name.capitalize().replace("_", " "), text, value if are_numbers(values) else None)
+def _largest_rate(arm: ArmResults) -> float | None:
+    return max(arm.rates, default=None)
 
 
-def _where(arm: ArmResults) -> str:
+def _place(arm: ArmResults) -> str:
+    """Where the selected rate lies among those that were tried."""
     if not arm.tuned:
         return "untuned: none was searched"
     if arm.diverged:
         return "diverged at every rate"
     end = edge(arm)
-    return {"": "sweep incomplete", "inside": "inside"}.get(end, f"{end}: at the edge")
+    if not end:
+        return "sweep incomplete"
+    if end == "inside":
+        return "inside"
+    return f"{end}: at the edge"
 
+
+LOCATED = TextColumn(
+    title="Located",
+    show=lambda arm: _rate_text(arm.located),
+    value=lambda arm: _rate_of(arm.located),
+)
+SELECTED = TextColumn(
+    title="Selected",
+    show=lambda arm: _rate_text(arm.selected),
+    value=lambda arm: _rate_of(arm.selected),
+)
+PLACE = TextColumn("Place among the rates tried", _place)
+TRIED = TextColumn(
+    title="Tried",
+    show=lambda arm: str(len(arm.rates)),
+    value=lambda arm: len(arm.rates),
+)
+FROM = TextColumn("From", lambda arm: rate(_least_rate(arm)), value=_least_rate)
+TO = TextColumn("To", lambda arm: rate(_largest_rate(arm)), value=_largest_rate)
+
+
+def _columns(analyses: Analyses) -> list[TextColumn]:
+    columns = [*ARM, LOCATED, SELECTED]
+    for name, values in analyses.suite.sweep.extra.items():
+        columns.append(_searched_column(name, values))
+    columns += [PLACE, TRIED, FROM, TO]
+    return columns
+
+
+def _searched_column(name: str, values: Sequence[Any]) -> TextColumn:
+    """The selected value of a hyperparameter that is searched with the rate."""
+
+    def value(arm: ArmResults) -> Any:
+        if arm.selected is None:
+            return None
+        return dict(arm.selected.extra).get(name)
+
+    def number_text(arm: ArmResults) -> str:
+        known = value(arm)
+        return NONE if known is None else rate(known)
+
+    def text(arm: ArmResults) -> str:
+        known = value(arm)
+        return NONE if known is None else str(known)
+
+    title = name.capitalize().replace("_", " ")
+    if are_numbers(values):
+        return TextColumn(title, number_text, value=value)
+    return TextColumn(title, text)
+
+
+def _caption(analyses: Analyses) -> str:
+    suite = analyses.suite
+    choices = [f"By choice of the suite, {RULES[rule]}." for rule in suite.breaks]
+    if not choices:
+        choices = ["The test split was not used for it."]
+    return (
+        f"Selected on the {suite.selection_name} split by the same rule for every optimizer: "
+        f"{search_in_words(analyses.results.study)}. Located: the best of the short trials. "
+        f"{' '.join(choices)}"
+    )
+
+
+def _searched_arms(analyses: Analyses) -> list[ArmResults]:
+    """The arms that have begun their search, and those that have none."""
+    return [arm for arm in analyses.results.arms if arm.sweep or not arm.tuned]
+
+
+RATES_TABLE = Output[Analyses](
+    name="learning_rates",
+    title="Selected rates",
+    rows=_searched_arms,
+    columns=_columns,
+    caption=_caption,
+)
 
 RATES = Section[Analyses](
-    "rates",
-    "Learning rates",
-    (
-        Output("lr_sensitivity", figure=draw_lr_sensitivity, open_up_to=1),
-        Output(
-            "learning_rates",
-            "Selected rates",
-            lambda a: [arm for arm in a.results.arms if arm.sweep or not arm.tuned],
-            _columns,
-            _caption,
-        ),
+    name="rates",
+    title="Learning rates",
+    outputs=(
+        Output(name="lr_sensitivity", figure=draw_lr_sensitivity, open_up_to=1),
+        RATES_TABLE,
     ),
 )

@@ -1,6 +1,6 @@
 """The results: every comparison with its statistics, ranks, schedules, and every metric."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from fairbench.analysis.analyses import Analyses
@@ -11,10 +11,11 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.formatting import NONE, PLUS_MINUS, column_of_means, exact, number, p_value
 from fairbench.report.document import Output, Section
-from fairbench.report.sections.verdicts import TEST_NAMES, naming, verdict_text
+from fairbench.report.sections.verdict_grid import naming, verdict_text
+from fairbench.report.sections.verdicts import TEST_NAMES
 from fairbench.report.view import (
     ARM,
-    Column,
+    TextColumn,
     aligned,
     differences,
     integers,
@@ -28,48 +29,66 @@ from fairbench.report.view import (
 from fairbench.suites.stages import TESTS
 
 
-def _pair_columns(analyses: Analyses) -> tuple[Column, ...]:
+def _pair_columns(analyses: Analyses) -> list[TextColumn]:
     """The columns that name a comparison."""
-    sides = naming(analyses.comparisons)
-    return words("Arena", "arena"), *(words(side.capitalize(), side) for side in sides)
+    columns = [words("Arena", "arena")]
+    for side in naming(analyses.comparisons):
+        columns.append(words(side.capitalize(), side))
+    return columns
 
 
-def _mean(analyses: Analyses, i: int, side: str) -> Column:
-    """The mean of one side of a comparison, with the digits that the deviations support."""
-    names, of = analyses.suite.sides[i], attrgetter(f"mean_{side}", f"std_{side}")
-    title = f"Mean of {names[0] if len(names) == 1 else f'the {side}'}"
-
-    def together(rows: Sequence[Comparison]) -> list[str]:
-        return [text.partition(PLUS_MINUS)[0] for text in column_of_means([*map(of, rows)])]
-
-    return Column(title, str, attrgetter(f"mean_{side}"), together=together)
-
-
-def _comparison_columns(analyses: Analyses) -> tuple[Column, ...]:
+def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
     """Every comparison with its tests."""
     decides = analyses.suite.final.test
     (other,) = TESTS.keys() - {decides}
-    return (
-        *_pair_columns(analyses),
-        Column("Verdict", verdict_text),
-        *page_only(
-            Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
-            *(_mean(analyses, *side) for side in enumerate(("optimizer", "baseline"))),
-        ),
-        intervals("Gain", "gain"),
-        *page_only(
-            numbers("Margin", "margin", exact),
-            aligned("Hedges’ g", "hedges_g"),
-            numbers(f"{decides.capitalize()} p", "p", p_value),
-        ),
-        numbers("Holm p", "p_holm", p_value),
-        numbers("TOST p", "p_equivalence", p_value),
-        *page_only(
-            numbers(f"{other.capitalize()} p", "p_other", p_value),
-            numbers("r", "seed_correlation", lambda r: NONE if r is None else f"{r:.2f}".replace("-", "−")),
-            numbers("Seeds needed", "seeds_needed", exact),
-        ),
+    optimizers, baselines = analyses.suite.sides
+    columns = _pair_columns(analyses)
+    columns.append(TextColumn("Verdict", verdict_text))
+    columns += page_only(
+        TextColumn("Metric", _metric_with_arrow),
+        _mean_column("optimizer", optimizers),
+        _mean_column("baseline", baselines),
     )
+    columns.append(intervals("Gain", "gain"))
+    columns += page_only(
+        numbers("Margin", "margin", form=exact),
+        aligned("Hedges’ g", "hedges_g"),
+        numbers(f"{decides.capitalize()} p", "p", form=p_value),
+    )
+    columns.append(numbers("Holm p", "p_holm", form=p_value))
+    columns.append(numbers("TOST p", "p_equivalence", form=p_value))
+    columns += page_only(
+        numbers(f"{other.capitalize()} p", "p_other", form=p_value),
+        numbers("r", "seed_correlation", form=_correlation),
+        numbers("Seeds needed", "seeds_needed", form=exact),
+    )
+    return columns
+
+
+def _metric_with_arrow(comparison: Comparison) -> str:
+    """The metric, and an arrow to its better values."""
+    arrow = "↓" if comparison.direction == "min" else "↑"
+    return f"{comparison.metric}\N{NO-BREAK SPACE}{arrow}"
+
+
+def _mean_column(side: str, names: Sequence[str]) -> TextColumn:
+    """The mean of one side of a comparison, with the digits that the deviations support."""
+    title = f"Mean of the {side}"
+    if len(names) == 1:
+        title = f"Mean of {names[0]}"
+    mean_and_std = attrgetter(f"mean_{side}", f"std_{side}")
+
+    def texts(comparisons: Sequence[Comparison]) -> list[str]:
+        with_deviations = column_of_means([mean_and_std(comparison) for comparison in comparisons])
+        return [text.partition(PLUS_MINUS)[0] for text in with_deviations]
+
+    return TextColumn(title, str, value=attrgetter(f"mean_{side}"), together=texts)
+
+
+def _correlation(r: float | None) -> str:
+    if r is None:
+        return NONE
+    return f"{r:.2f}".replace("-", "−")
 
 
 def _comparison_caption(analyses: Analyses) -> str:
@@ -81,138 +100,183 @@ def _comparison_caption(analyses: Analyses) -> str:
         "the number of comparisons, Holm p is. The p of the other test, the correlation r of the arms over seeds, and "
         "the seeds that would find a difference of the margin decide nothing."
     )
-    return f"{caption} Intervals and p are corrected for the looks." if suite.final.looks else caption
+    if suite.final.looks:
+        caption += " Intervals and p are corrected for the looks."
+    return caption
 
 
-def _leaderboard_columns(analyses: Analyses) -> tuple[Column, ...]:
-    faster = aligned("Speed-up", "speedup"), *page_only(numbers("Faster in", "faster", exact))
-    return (
+COMPARISONS_TABLE = Output[Analyses](
+    name="comparisons",
+    title="Every comparison",
+    rows=lambda analyses: analyses.comparisons,
+    columns=_comparison_columns,
+    caption=_comparison_caption,
+    kind=Comparison,
+    file="significance",
+    always=True,
+    in_terminal=True,
+)
+
+
+def _leaderboard_columns(analyses: Analyses) -> list[TextColumn]:
+    columns = [
         words("Optimizer", "optimizer"),
         aligned("Mean rank", "mean_rank"),
         *page_only(words("Groups", "groups")),
-        *(numbers(verdict.capitalize(), verdict, exact) for verdict in DECIDED),
-        *page_only(numbers("Undecided", "undecided", exact)),
-        aligned("Step time", "step_ratio"),
-        aligned("Training time", "train_ratio"),
-        *(faster if any(x.faster is not None for x in analyses.of(leaderboard)) else ()),
-        *page_only(Column("State", _state), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
-    )
-
-
-def _leaderboard_caption(analyses: Analyses) -> str:
-    reference = analyses.suite.reference
-    known = (x.critical_difference for x in analyses.of(leaderboard))
-    difference = next((x for x in known if x is not None), None)
-    separation = (
-        "There are too few arenas to separate mean ranks."
-        if difference is None
-        else f"Mean ranks that differ by less than {number(difference, 3)} are not separated (Nemenyi): "
-        "they share a group."
-    )
-    return (
-        "Every optimizer over all arenas, by its mean rank, with the number of arenas in which it is better than "
-        f"{reference}, equivalent to it, worse, or undecided. {separation} Times are multiples of {reference}’s; state "
-        "is the number of values for each weight."
-    )
+    ]
+    for verdict in DECIDED:
+        columns.append(numbers(verdict.capitalize(), verdict, form=exact))
+    columns += page_only(numbers("Undecided", "undecided", form=exact))
+    columns.append(aligned("Step time", "step_ratio"))
+    columns.append(aligned("Training time", "train_ratio"))
+    if any(standing.faster is not None for standing in analyses.of(leaderboard)):
+        columns.append(aligned("Speed-up", "speedup"))
+        columns += page_only(numbers("Faster in", "faster", form=exact))
+    columns += page_only(TextColumn("State", _state), TextColumn("Rate", _rate))
+    return columns
 
 
 def _state(standing: Standing) -> str:
     """What an optimizer keeps for each weight, and its further state, in words."""
     known = "" if standing.state is None else str(standing.state)
-    return f"{known}, and {standing.further_state}" if standing.further_state else known
+    if standing.further_state:
+        return f"{known}, and {standing.further_state}"
+    return known
 
 
-def _metric_columns(analyses: Analyses) -> tuple[Column, ...]:
-    arenas = analyses.suite.arenas
+def _rate(standing: Standing) -> str:
+    return "searched" if standing.tuned else "fixed"
+
+
+def _leaderboard_caption(analyses: Analyses) -> str:
+    reference = analyses.suite.reference
     return (
+        "Every optimizer over all arenas, by its mean rank, with the number of arenas in which it is better than "
+        f"{reference}, equivalent to it, worse, or undecided. {_separation(analyses)} Times are multiples of "
+        f"{reference}’s; state is the number of values for each weight."
+    )
+
+
+def _separation(analyses: Analyses) -> str:
+    """Which mean ranks are separated."""
+    for standing in analyses.of(leaderboard):
+        if standing.critical_difference is not None:
+            difference = number(standing.critical_difference, 3)
+            return f"Mean ranks that differ by less than {difference} are not separated (Nemenyi): they share a group."
+    return "There are too few arenas to separate mean ranks."
+
+
+LEADERBOARD_TABLE = Output[Analyses](
+    name="leaderboard",
+    title="Leaderboard",
+    rows=lambda analyses: analyses.of(leaderboard),
+    columns=_leaderboard_columns,
+    caption=_leaderboard_caption,
+    kind=Standing,
+)
+
+
+def _schedule_columns(analyses: Analyses) -> list[TextColumn]:
+    return [
+        *_pair_columns(analyses),
+        words("A", "schedule_a"),
+        words("B", "schedule_b"),
+        words("Under A", "verdict_a"),
+        words("Under B", "verdict_b"),
+        words("Survives", "survives"),
+        *page_only(differences("Gain, A", "gain_a"), differences("Gain, B", "gain_b")),
+        intervals("Interaction", "interaction"),
+        numbers("Holm p", "p_holm", form=p_value),
+        *page_only(words("Note", "note")),
+    ]
+
+
+SCHEDULES_TABLE = Output[Analyses](
+    name="schedules",
+    title="Does the win survive the other schedule?",
+    rows=lambda analyses: analyses.of(interactions),
+    columns=_schedule_columns,
+    caption=(
+        "Whether a win survives another learning-rate schedule: the verdicts of a pair under schedules A and B. "
+        "Interaction: the gain under B minus that under A, with a 95% confidence interval by the pooled "
+        "variance of the four arms. Holm p is corrected for all rows, the interval is not."
+    ),
+    kind=Interaction,
+)
+
+RANKING_COLUMNS = (
+    *ARM,
+    values("Mean", "mean"),
+    numbers("Rank", "rank", form=exact),
+    numbers("At best", "rank_low", form=exact),
+    numbers("At worst", "rank_high", form=exact),
+    words("Groups", "groups"),
+    words("Separated by", "method"),
+)
+
+RANKING_TABLE = Output[Analyses](
+    name="ranking",
+    title="Ranks",
+    rows=lambda analyses: analyses.of(ranking),
+    columns=RANKING_COLUMNS,
+    caption=(
+        "Ranks by the primary metric, 1 is best, with the best and the worst rank that is not ruled out. "
+        "Optimizers that share a group are not separated."
+    ),
+    kind=Rank,
+)
+
+
+def _metric_columns(analyses: Analyses) -> list[TextColumn]:
+    return [
         words("Arena", "arena"),
-        Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
+        TextColumn("Metric", _metric_name(analyses)),
         words("Optimizer", "optimizer"),
         means("Mean ± std", "mean", "std"),
         integers("Finished", "n"),
         integers("Diverged", "diverged"),
         *page_only(integers("Failed", "failed"), integers("Missing", "missing")),
-    )
+    ]
+
+
+def _metric_name(analyses: Analyses) -> Callable[[Aggregate], str]:
+    """A function that says the metric of a row, and whether it is the primary one."""
+    arenas = analyses.suite.arenas
+
+    def text(row: Aggregate) -> str:
+        if row.metric == arenas[row.arena].metric:
+            return f"{row.metric} (primary)"
+        return row.metric
+
+    return text
 
 
 def _by_metric(analyses: Analyses) -> list[Aggregate]:
-    metrics = analyses.results.metrics
-    order = {pair: i for i, pair in enumerate((x, metric) for x in analyses.suite.arenas for metric in metrics[x])}
-    return sorted(analyses.of(aggregates), key=lambda a: order[a.arena, a.metric])
+    """The rows by arena, and the primary metric of each first."""
+    order: dict[tuple[str, str], int] = {}
+    for arena in analyses.suite.arenas:
+        for metric in analyses.results.metrics[arena]:
+            order[arena, metric] = len(order)
+    return sorted(analyses.of(aggregates), key=lambda row: order[row.arena, row.metric])
 
+
+METRICS_TABLE = Output[Analyses](
+    name="metrics",
+    title="Every metric",
+    rows=lambda analyses: analyses.of(aggregates),
+    columns=_metric_columns,
+    caption=(
+        "Test split, mean and standard deviation over the finished seeds. Where seeds diverged, failed or are "
+        "missing, the mean is that of the finished ones and is not compared."
+    ),
+    shown=_by_metric,
+    kind=Aggregate,
+    file="aggregate",
+    always=True,
+)
 
 RESULTS = Section[Analyses](
-    "results",
-    "Results",
-    (
-        Output(
-            "comparisons",
-            "Every comparison",
-            lambda a: a.comparisons,
-            _comparison_columns,
-            _comparison_caption,
-            kind=Comparison,
-            file="significance",
-            always=True,
-            in_terminal=True,
-        ),
-        Output(
-            "leaderboard",
-            "Leaderboard",
-            lambda a: a.of(leaderboard),
-            _leaderboard_columns,
-            _leaderboard_caption,
-            kind=Standing,
-        ),
-        Output(
-            "schedules",
-            "Does the win survive the other schedule?",
-            lambda a: a.of(interactions),
-            lambda a: (
-                *_pair_columns(a),
-                words("A", "schedule_a"),
-                words("B", "schedule_b"),
-                words("Under A", "verdict_a"),
-                words("Under B", "verdict_b"),
-                words("Survives", "survives"),
-                *page_only(differences("Gain, A", "gain_a"), differences("Gain, B", "gain_b")),
-                intervals("Interaction", "interaction"),
-                numbers("Holm p", "p_holm", p_value),
-                *page_only(words("Note", "note")),
-            ),
-            "Whether a win survives another learning-rate schedule: the verdicts of a pair under schedules A and B. "
-            "Interaction: the gain under B minus that under A, with a 95% confidence interval by the pooled "
-            "variance of the four arms. Holm p is corrected for all rows, the interval is not.",
-            kind=Interaction,
-        ),
-        Output(
-            "ranking",
-            "Ranks",
-            lambda a: a.of(ranking),
-            (
-                *ARM,
-                values("Mean", "mean"),
-                numbers("Rank", "rank", exact),
-                numbers("At best", "rank_low", exact),
-                numbers("At worst", "rank_high", exact),
-                words("Groups", "groups"),
-                words("Separated by", "method"),
-            ),
-            "Ranks by the primary metric, 1 is best, with the best and the worst rank that is not ruled out. "
-            "Optimizers that share a group are not separated.",
-            kind=Rank,
-        ),
-        Output(
-            "metrics",
-            "Every metric",
-            lambda a: a.of(aggregates),
-            _metric_columns,
-            "Test split, mean and standard deviation over the finished seeds. Where seeds diverged, failed or are "
-            "missing, the mean is that of the finished ones and is not compared.",
-            shown=_by_metric,
-            kind=Aggregate,
-            file="aggregate",
-            always=True,
-        ),
-    ),
+    name="results",
+    title="Results",
+    outputs=(COMPARISONS_TABLE, LEADERBOARD_TABLE, SCHEDULES_TABLE, RANKING_TABLE, METRICS_TABLE),
 )

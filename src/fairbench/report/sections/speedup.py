@@ -1,8 +1,8 @@
-"""The speed-up over the reference, and its trend over size."""
+"""How many fewer steps than the reference an optimizer needs, and whether that changes with size."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import SizeTrend, ladder_laws, size_trends
@@ -13,7 +13,8 @@ from fairbench.report.document import Output, Section
 from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
 from fairbench.report.view import (
     ARM,
-    Column,
+    Row,
+    TextColumn,
     aligned,
     answers,
     integers,
@@ -30,103 +31,150 @@ def speed_up(analyses: Analyses) -> str:
     rows = analyses.of(speedups)
     if not rows:
         return ""
-    reference, faster = rows[0].reference, [row for row in rows if row.claimed]
-    named = some([f"{row.arena}, {row.optimizer}: {speedup_text(row)}" for row in faster], "; ")
-    return (
-        f"{len(faster)} of {plural(len(rows), 'arm')} {'is' if len(faster) == 1 else 'are'} faster than {reference}, "
-        f"which needs a verdict of better and an interval above 1{f'. {named}' if named else ''}. A speed-up is the "
+    reference = rows[0].reference
+    faster = [f"{row.arena}, {row.optimizer}: {speedup_text(row)}" for row in rows if row.claimed]
+    are = "is" if len(faster) == 1 else "are"
+    named = ""
+    if faster:
+        named = f". {some(faster, '; ')}"
+    statement = (
+        f"{len(faster)} of {plural(len(rows), 'arm')} {are} faster than {reference}, "
+        f"which needs a verdict of better and an interval above 1{named}. A speed-up is the "
         f"steps that {reference} needs for the same final value, over the arm’s own; ≥ and ≤ are beyond its horizons."
-        + "".join(map(_trend, analyses.of(size_trends)))
     )
+    trends = [_trend(row) for row in analyses.of(size_trends)]
+    return " ".join([statement, *trends])
 
 
 def _trend(row: SizeTrend) -> str:
-    size = "" if row.trend is None else f" (trend {interval(row.trend, row.trend_low, row.trend_high)})"
+    """Whether the speed-up of an optimizer changes with size."""
+    size = ""
+    if row.trend is not None:
+        size = f" (trend {interval(row.trend, row.trend_low, row.trend_high)})"
     if row.verdict in ("grows", "shrinks", "holds"):
-        return f" With size the speed-up of {row.optimizer} {row.verdict} in {row.arena}{size}."
-    return f" Whether the speed-up of {row.optimizer} changes with size in {row.arena} cannot be told{size}."
+        return f"With size the speed-up of {row.optimizer} {row.verdict} in {row.arena}{size}."
+    return f"Whether the speed-up of {row.optimizer} changes with size in {row.arena} cannot be told{size}."
 
 
-def _ratios(title: str, *attributes: str) -> Column:
+def _ratio_column(title: str, middle: str, low: str, high: str) -> TextColumn:
     """A column of an attribute that is a ratio, with its interval, of which an end can be open."""
-    of = attrgetter(*attributes)
+    column = intervals(title, middle, low, high)
+    return replace(column, show=_ratio_text(middle, low, high), together=None)
 
-    def text(row: Any) -> str:
-        middle, low, high = ("open" if x is None else f"{x:.2f}" for x in of(row))
-        return NONE if middle == "open" else f"{middle} [{low}, {high}]"
 
-    return replace(intervals(title, *attributes), show=text, together=None)
+def _ratio_text(middle: str, low: str, high: str) -> Callable[[Row], str]:
+    """A function that writes the ratio of a row and its interval."""
+    attributes = attrgetter(middle, low, high)
 
+    def text(row: Row) -> str:
+        ratio, at_least, at_most = attributes(row)
+        if ratio is None:
+            return NONE
+        return f"{ratio:.2f} [{_end(at_least)}, {_end(at_most)}]"
+
+    return text
+
+
+def _end(ratio: float | None) -> str:
+    return "open" if ratio is None else f"{ratio:.2f}"
+
+
+SPEEDUP_RATIO = replace(_ratio_column("Speed-up", "speedup", "ci_low", "ci_high"), show=speedup_text)
+
+SPEEDUP_COLUMNS = (
+    *ARM,
+    integers("Steps", "steps"),
+    SPEEDUP_RATIO,
+    _ratio_column("In time", "time_speedup", "time_low", "time_high"),
+    words("Verdict", "verdict"),
+    answers("Faster", "claimed"),
+    *page_only(integers("Seeds", "n"), words("Note", "note")),
+)
+
+
+def _speedup_caption(analyses: Analyses) -> str:
+    reference = analyses.suite.reference
+    return (
+        f"Speed-up: the steps that {reference} needs to reach an arm’s final value on the test split, "
+        f"over the arm’s own, by trainings of {reference} with other numbers of steps, each with its "
+        "own schedule and search. An end with ≥ or ≤ is beyond them. Faster: the verdict on the arm is better, "
+        "and the interval, which is not corrected, lies above 1."
+    )
+
+
+SPEEDUP_TABLE = Output[Analyses](
+    name="speedup",
+    title="Speed-up over the reference",
+    rows=lambda analyses: analyses.of(speedups),
+    columns=SPEEDUP_COLUMNS,
+    caption=_speedup_caption,
+    kind=Speedup,
+    figure=draw_speedup,
+    finding=("Speed-up", speed_up),
+)
+
+SIZE_TREND_COLUMNS = (
+    *ARM,
+    _ratio_column("Speed-up", "speedup", "ci_low", "ci_high"),
+    *page_only(aligned("Smallest", "smallest"), aligned("Largest", "largest")),
+    intervals("Trend", "trend", "trend_low", "trend_high"),
+    numbers("Holm p", "p_holm", form=p_value),
+    words("Trend over size", "verdict"),
+    *page_only(words("Note", "note")),
+)
+
+
+def _size_trend_caption(analyses: Analyses) -> str:
+    suite = analyses.suite
+    return (
+        f"Whether the speed-up over {suite.reference} changes with size, by one law for all sizes, horizons "
+        "and optimizers. Speed-up: at the middle of the sizes, with its 95% interval, and at their ends. "
+        "Trend: exponent of the size. "
+        f"Holds: the trend is within the margin of {exact(suite.trend_margin)}."
+    )
+
+
+SIZE_TRENDS_TABLE = Output[Analyses](
+    name="size_trends",
+    title="Does it change with size?",
+    rows=lambda analyses: analyses.of(size_trends),
+    columns=SIZE_TREND_COLUMNS,
+    caption=_size_trend_caption,
+    kind=SizeTrend,
+    figure=draw_size_trends,
+)
+
+LAW_COLUMNS = (
+    words("Arena", "arena"),
+    aligned("E", "E"),
+    aligned("A", "A"),
+    aligned("α", "alpha"),
+    aligned("B", "B"),
+    aligned("β", "beta"),
+    integers("Cells", "cells"),
+    integers("Seeds", "n"),
+    aligned("Seeds differ by", "spread"),
+    aligned("Misfit", "misfit"),
+    percents("Error", "error"),
+    percents("Left out", "left_out_error"),
+)
+
+LAWS_TABLE = Output[Analyses](
+    name="ladder_laws",
+    title="The law",
+    rows=lambda analyses: analyses.of(ladder_laws),
+    columns=LAW_COLUMNS,
+    caption=(
+        "The law of a ladder: loss = E + A size^−α + B (r steps)^−β, where r is the speed-up of the optimizer. "
+        "Error: mean over its cells, relative to the loss. Misfit: mean square of the residuals over what seeds "
+        "explain, about 1 for a law that describes the cells. Left out: the error at the largest size, by the law "
+        "of the others."
+    ),
+    kind=LadderLaw,
+)
 
 SPEEDUP = Section[Analyses](
-    "speedup",
-    "Speed-up",
-    (
-        Output(
-            "speedup",
-            "Speed-up over the reference",
-            lambda a: a.of(speedups),
-            (
-                *ARM,
-                integers("Steps", "steps"),
-                replace(_ratios("Speed-up", "speedup", "ci_low", "ci_high"), show=speedup_text),
-                _ratios("In time", "time_speedup", "time_low", "time_high"),
-                words("Verdict", "verdict"),
-                answers("Faster", "claimed"),
-                *page_only(integers("Seeds", "n"), words("Note", "note")),
-            ),
-            lambda a: (
-                f"Speed-up: the steps that {a.suite.reference} needs to reach an arm’s final value on the test split, "
-                f"over the arm’s own, by trainings of {a.suite.reference} with other numbers of steps, each with its "
-                "own schedule and search. An end with ≥ or ≤ is beyond them. Faster: the verdict on the arm is better, "
-                "and the interval, which is not corrected, lies above 1."
-            ),
-            kind=Speedup,
-            figure=draw_speedup,
-            finding=("Speed-up", speed_up),
-        ),
-        Output(
-            "size_trends",
-            "Does it change with size?",
-            lambda a: a.of(size_trends),
-            (
-                *ARM,
-                _ratios("Speed-up", "speedup", "ci_low", "ci_high"),
-                *page_only(aligned("Smallest", "smallest"), aligned("Largest", "largest")),
-                intervals("Trend", "trend", "trend_low", "trend_high"),
-                numbers("Holm p", "p_holm", p_value),
-                words("Trend over size", "verdict"),
-                *page_only(words("Note", "note")),
-            ),
-            lambda a: (
-                f"Whether the speed-up over {a.suite.reference} changes with size, by one law for all sizes, horizons "
-                "and optimizers. Speed-up: at the middle of the sizes, with its 95% interval, and at their ends. "
-                "Trend: exponent of the size. "
-                f"Holds: the trend is within the margin of {exact(a.suite.trend_margin)}."
-            ),
-            kind=SizeTrend,
-            figure=draw_size_trends,
-        ),
-        Output(
-            "ladder_laws",
-            "The law",
-            lambda a: a.of(ladder_laws),
-            (
-                words("Arena", "arena"),
-                *(aligned(title, name) for title, name in (("E", "E"), ("A", "A"), ("α", "alpha"), ("B", "B"))),
-                aligned("β", "beta"),
-                integers("Cells", "cells"),
-                integers("Seeds", "n"),
-                aligned("Seeds differ by", "spread"),
-                aligned("Misfit", "misfit"),
-                percents("Error", "error"),
-                percents("Left out", "left_out_error"),
-            ),
-            "The law of a ladder: loss = E + A size^−α + B (r steps)^−β, where r is the speed-up of the optimizer. "
-            "Error: mean over its cells, relative to the loss. Misfit: mean square of the residuals over what seeds "
-            "explain, about 1 for a law that describes the cells. Left out: the error at the largest size, by the law "
-            "of the others.",
-            kind=LadderLaw,
-        ),
-    ),
+    name="speedup",
+    title="Speed-up",
+    outputs=(SPEEDUP_TABLE, SIZE_TRENDS_TABLE, LAWS_TABLE),
 )

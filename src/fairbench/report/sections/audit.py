@@ -1,0 +1,50 @@
+"""The flags of the audit."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
+from fairbench.common.checks import Flag
+from fairbench.report.document import Output, Section
+from fairbench.report.fields import names_of
+from fairbench.report.table import Audit
+from fairbench.report.view import Emphasized, TableView, TextColumn, table_view, words
+
+
+def _folded_evidence(flag: Flag) -> Emphasized:
+    """The evidence of a flag, of which the page shows one line until it is asked for the whole."""
+    fold = Markup('<details class="line"><summary>{}</summary></details>')
+    return Emphasized(flag.evidence, is_win=False, html=fold.format(flag.evidence))
+
+
+def _advice(flag: Flag) -> str:
+    return flag.advice.replace("`", "")
+
+
+FLAG_COLUMNS = (
+    words("Name", "name"),
+    words("Severity", "severity"),
+    TextColumn("Evidence", _folded_evidence),
+    TextColumn("Advice", _advice),
+)
+
+
+def flag_table(flags: Sequence[Flag]) -> Audit:
+    """The flags of an audit, or the results of other checks."""
+    caption = "The flags of the audit, with their evidence and advice."
+    view = table_view("audit", caption, FLAG_COLUMNS, flags)
+    return Audit(flags, columns=names_of(Flag), report_view=view)
+
+
+def _audit_view(analyses: Analyses) -> TableView:
+    return flag_table(analyses.of(audit)).view
+
+
+AUDIT = Section[Analyses](
+    name="audit",
+    title="Audit",
+    outputs=(Output(name="audit", title="Flags", view=_audit_view, open_up_to=8),),
+    always=True,
+)

@@ -1,0 +1,92 @@
+"""Time and memory of each arm."""
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.curves import equal_times
+from fairbench.report.document import Output, Section
+from fairbench.report.figures.rows import draw_step_time
+from fairbench.report.view import ARM, aligned, integers, numbers, page_only, values, words
+
+whole_number = "{:.0f}".format
+
+COST_COLUMNS = (
+    *ARM,
+    *page_only(words("Source", "source"), integers("Trials", "trials")),
+    aligned("Training step, ms", "train_ms"),
+    aligned("Data, ms", "data_ms"),
+    aligned("Forward, ms", "forward_ms"),
+    aligned("Backward, ms", "backward_ms"),
+    aligned("Optimizer, ms", "step_ms"),
+    *page_only(
+        aligned("Evaluation, s", "eval_s"),
+        aligned("Trial, s", "trial_s"),
+        aligned("All trials, s", "total_s"),
+    ),
+    numbers("Peak memory, MB", "peak_memory_mb", form=whole_number),
+)
+
+
+def _cost_caption(analyses: Analyses) -> str:
+    """How times were measured, and which optimizers ran fused."""
+    parts = [
+        "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there "
+        "are none (source); all trials: those of the search too, summed. A training step is data, forward, "
+        "backward and optimizer; the optimizer’s part is clipping, step and schedule."
+    ]
+    if any(cost.data_on == "program" for cost in analyses.of(costs)):
+        parts.append("Of a training program, a step is its wall time, start included, over its steps, without phases.")
+    fused = [name for name, plan in analyses.suite.optimizers.items() if plan.options.get("fused")]
+    if fused:
+        names = " and ".join(fused)
+        parts.append(f"Fused updates ran for {names}; all others ran as their libraries do by default.")
+    else:
+        parts.append("All optimizers ran as their libraries do by default.")
+    parts.append("Repeated timings differ; on a CPU, trials may share the machine.")
+    return " ".join(parts)
+
+
+STEP_TIME_FIGURE = Output[Analyses](name="step_time", figure=draw_step_time)
+
+COST_TABLE = Output[Analyses](
+    name="cost",
+    title="Time and memory",
+    rows=lambda analyses: analyses.of(costs),
+    columns=COST_COLUMNS,
+    caption=_cost_caption,
+    kind=Cost,
+    always=True,
+)
+
+EQUAL_TIME_COLUMNS = (
+    *ARM,
+    words("Metric", "metric"),
+    aligned("Training time, s", "seconds"),
+    numbers("Steps by then", "steps", form=whole_number),
+    values("Value then", "value"),
+    values("Value at its end", "final"),
+)
+
+
+def _equal_time_caption(analyses: Analyses) -> str:
+    split = analyses.suite.selection_name.capitalize()
+    return (
+        "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation "
+        "and start not counted: steps times the milliseconds of a step. "
+        f"{split} split, mean over the final seeds, linear between evaluations. "
+        "A slower arm is then not at the end of its schedule; with one for that time it would do better."
+    )
+
+
+EQUAL_TIME_TABLE = Output[Analyses](
+    name="equal_time",
+    title="At equal time",
+    rows=lambda analyses: analyses.of(equal_times),
+    columns=EQUAL_TIME_COLUMNS,
+    caption=_equal_time_caption,
+)
+
+COST = Section[Analyses](
+    name="cost",
+    title="Cost",
+    outputs=(STEP_TIME_FIGURE, COST_TABLE, EQUAL_TIME_TABLE),
+)

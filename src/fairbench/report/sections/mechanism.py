@@ -1,0 +1,64 @@
+"""What the mechanisms of optimizers did in the final trials."""
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.mechanism import Quantity, mechanisms, quantities
+from fairbench.common.formatting import SHOWN, plural
+from fairbench.report.document import Output, Section
+from fairbench.report.figures.learning_curves import draw_mechanism
+from fairbench.report.view import ARM, aligned, integers, page_only, percents, words
+
+
+def _acted(analyses: Analyses) -> str:
+    """The effects of the first few mechanisms that acted, the reference's first; the audit names the inactive ones."""
+    reference = analyses.suite.reference
+    found = sorted(analyses.of(mechanisms), key=lambda row: row.optimizer != reference)
+    acted = [f"{row.arena}, {row.optimizer}: {row.state}." for row in found if row.acted != 0]
+    sentences = acted[:SHOWN]
+    rest = len(found) - len(sentences)
+    if rest:
+        has = "has" if rest == 1 else "have"
+        sentences.append(f"{plural(rest, 'other arm')} {has} one: see mechanism.csv.")
+    return " ".join(sentences)
+
+
+IN_WORDS = Output[Analyses](
+    name="mechanism",
+    title="In words",
+    rows=lambda analyses: analyses.of(mechanisms),
+    columns=(*ARM, integers("Seeds", "n"), words("In words", "state")),
+    caption="The effect of the optimizers’ mechanisms in the final trials. A tensor step is one tensor in one step.",
+    figure=draw_mechanism,
+    finding=("Mechanism", _acted),
+)
+
+QUANTITY_COLUMNS = (
+    *ARM,
+    words("Quantity", "quantity"),
+    aligned("Total", "value"),
+    words("Unit", "unit"),
+    aligned("Per tensor step", "per_tensor_step"),
+    percents("Of the path", "of_path_length"),
+    *page_only(words("Most in", "most_in"), percents("Of it", "most_share")),
+    percents("Half by", "half_by"),
+)
+
+IN_NUMBERS = Output[Analyses](
+    name="quantities",
+    title="In numbers",
+    rows=lambda analyses: analyses.of(quantities),
+    columns=QUANTITY_COLUMNS,
+    caption=(
+        "Totals over tensors and steps, means over the final seeds. Of the path: the distance that it moved the "
+        "weights as a share of the path length of all steps; half by: the share of the training after which half "
+        "of the total was reached."
+    ),
+    kind=Quantity,
+    file="mechanism",
+    always=True,
+)
+
+MECHANISM = Section[Analyses](
+    name="mechanism",
+    title="Did the mechanism act?",
+    outputs=(IN_WORDS, IN_NUMBERS),
+)
