@@ -1,5 +1,7 @@
 """The options of PsiLogic that change a step, and runs that are compared step by step."""
 
+from typing import NamedTuple
+
 import pytest
 import torch
 from trajectories import SHAPES, gradients, parameters, set_gradients
@@ -29,21 +31,32 @@ CONFIGURATIONS = {
     "everything but clipping": {**ACTIVE, "agc_clip": 0.3, "grad_centralize": True, "quantum_decay": 1.0},
     "everything": {**ACTIVE, **PROCESSING, "quantum_decay": 1.0, "chaos_signal": "relative", "gamma_T_max": 90},
 }
-TOGETHER = {  # each option that changes how a step is computed occurs here; for tests with further factors
-    name: CONFIGURATIONS[name] for name in ("AGC of tensors", "everything but clipping", "everything", "global")
-}
+
+
+def some(*names):
+    """The configurations with these names."""
+    return {name: CONFIGURATIONS[name] for name in names}
+
+
+TOGETHER = some("AGC of tensors", "everything but clipping", "everything", "global")
+"""Each option that changes how a step is computed occurs here; for tests with further factors."""
 
 
 def chosen(*names):
     """All configurations as parameters of a test; those but TOGETHER and the ones named here have the marker soak."""
-    return [pytest.param(x, marks=() if x in (*TOGETHER, *names) else pytest.mark.soak) for x in CONFIGURATIONS]
+    cases = []
+    for name in CONFIGURATIONS:
+        is_quick = name in TOGETHER or name in names
+        cases.append(pytest.param(name, marks=() if is_quick else pytest.mark.soak))
+    return cases
 
 
-PER_TENSOR = {  # configurations in which tensors are independent
-    name: options
-    for name, options in CONFIGURATIONS.items()
-    if "chaos_scope" not in options and "max_grad_norm" not in options
-}
+def _joins_tensors(options):
+    return "chaos_scope" in options or "max_grad_norm" in options
+
+
+PER_TENSOR = some(*[name for name, options in CONFIGURATIONS.items() if not _joins_tensors(options)])
+"""Configurations in which tensors are independent."""
 
 
 def build(params, **options):
@@ -52,10 +65,21 @@ def build(params, **options):
     return PsiLogic([{"params": params[:half]}, {"params": params[half:]}], **options)
 
 
+class TensorSnapshot(NamedTuple):
+    """Copies of a parameter and of its state."""
+
+    param: torch.Tensor
+    state: dict
+
+
 def snapshot(optimizer, params):
     """Copies of the parameters and of their state."""
-    state = optimizer.state
-    return [(p.detach().clone(), {k: v.detach().clone() for k, v in state.get(p, {}).items()}) for p in params]
+    snapshots = []
+    for p in params:
+        state = optimizer.state.get(p, {})
+        copies = {name: value.detach().clone() for name, value in state.items()}
+        snapshots.append(TensorSnapshot(p.detach().clone(), copies))
+    return snapshots
 
 
 def trace(optimizer, params, script):
@@ -70,7 +94,8 @@ def trace(optimizer, params, script):
 
 def one_by_one(options, script, params=None):
     """The ground truth: one tensor at a time."""
-    params = parameters() if params is None else params
+    if params is None:
+        params = parameters()
     return trace(build(params, foreach=False, **options), params, script)
 
 
@@ -81,23 +106,40 @@ def truth(options, steps=STEPS, shapes=SHAPES, **script):
     """`one_by_one` through `gradients(steps, shapes, **script)`: run once for all comparisons with it."""
     key = repr((sorted(options.items()), steps, shapes, script))
     if key not in _computed:
-        _computed[key] = one_by_one(options, gradients(steps, shapes, **script), parameters(shapes))
+        grads = gradients(steps, shapes, **script)
+        _computed[key] = one_by_one(options, grads, parameters(shapes))
     return _computed[key]
 
 
 def assert_same(actual, expected, tolerance=0.0):
     """Parameters and state agree in every snapshot: bit by bit, or to a relative and absolute tolerance."""
     assert len(actual) == len(expected)
-    how = {"rtol": tolerance, "atol": tolerance, "equal_nan": True}
-
-    def agree(a, b):
-        return a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, **how)
-
-    for t, (mine, theirs) in enumerate(zip(actual, expected, strict=True), 1):
-        pairs = zip(mine, theirs, strict=True)
-        if not all(
-            agree(p, q) and ours.keys() == others.keys() and all(agree(ours[k], others[k]) for k in ours)
-            for (p, ours), (q, others) in pairs
-        ):  # assert_close takes ten times as long, and shows where
-            torch.testing.assert_close(mine, theirs, msg=lambda m, t=t: f"step {t}: {m}", **how)
+    for t, (ours, theirs) in enumerate(zip(actual, expected, strict=True), 1):
+        if not all(_agree(mine, other, tolerance) for mine, other in zip(ours, theirs, strict=True)):
+            _show_difference(t, ours, theirs, tolerance)
             raise AssertionError(f"step {t}")
+
+
+def _agree(ours, theirs, tolerance):
+    """Whether two snapshots of a tensor agree; `assert_close` takes ten times as long."""
+    if ours.state.keys() != theirs.state.keys() or not _close(ours.param, theirs.param, tolerance):
+        return False
+    return all(_close(value, theirs.state[name], tolerance) for name, value in ours.state.items())
+
+
+def _close(a, b, tolerance):
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return torch.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _show_difference(t, ours, theirs, tolerance):
+    """Fail with the place where two lists of snapshots differ."""
+    torch.testing.assert_close(
+        ours,
+        theirs,
+        rtol=tolerance,
+        atol=tolerance,
+        equal_nan=True,
+        msg=lambda message: f"step {t}: {message}",
+    )

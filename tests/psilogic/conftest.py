@@ -20,12 +20,14 @@ def pytest_collection_modifyitems(items):
 
 def pytest_report_header():
     """GPUs and versions, for results from other machines."""
-    if torch.cuda.is_available():
-        devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-        found = [f"{d.name} (sm_{d.major}{d.minor}, {d.total_memory >> 30} GB)" for d in devices]
-        triton = import_module("triton").__version__ if find_spec("triton") else "none"
-        return f"GPUs: {', '.join(found)}; torch {torch.__version__}, CUDA {torch.version.cuda}, triton {triton}"
-    return None
+    if not torch.cuda.is_available():
+        return None
+    gpus = []
+    for i in range(torch.cuda.device_count()):
+        gpu = torch.cuda.get_device_properties(i)
+        gpus.append(f"{gpu.name} (sm_{gpu.major}{gpu.minor}, {gpu.total_memory >> 30} GB)")
+    triton = import_module("triton").__version__ if find_spec("triton") else "none"
+    return f"GPUs: {', '.join(gpus)}; torch {torch.__version__}, CUDA {torch.version.cuda}, triton {triton}"
 
 
 @pytest.fixture
@@ -44,5 +46,6 @@ def compiled_kernels():
 @pytest.fixture(params=["native", "fused"])
 def execution(request):
     """Each execution that a CPU has besides foreach, with and without compiled kernels."""
-    request.getfixturevalue("torch_kernels" if request.param == "fused" else "compiled_kernels")
+    installation = "torch_kernels" if request.param == "fused" else "compiled_kernels"
+    request.getfixturevalue(installation)
     return request.param

@@ -11,15 +11,24 @@ def pairwise(*factors):
     For code that does not branch on three factors at once. The selection is deterministic: always the first of the
     remaining combinations with the most new pairs.
     """
-    grid = list(product(*map(range, map(len, factors))))
-
-    def pairs(point):
-        return set(combinations(enumerate(point), 2))
-
-    missing, kept = set().union(*map(pairs, grid)), set()
+    grid = list(product(*[range(len(factor)) for factor in factors]))
+    missing = set()
+    for point in grid:
+        missing |= _pairs(point)
+    kept = set()
     while missing:
-        best = max(grid, key=lambda point: len(pairs(point) & missing))
+        best = max(grid, key=lambda point: len(_pairs(point) & missing))
         kept.add(best)
-        missing -= pairs(best)
-    marks = {point: () if point in kept else pytest.mark.soak for point in grid}
-    return [pytest.param(*(x[i] for x, i in zip(factors, point, strict=True)), marks=marks[point]) for point in grid]
+        missing -= _pairs(best)
+
+    cases = []
+    for point in grid:
+        values = [factor[i] for factor, i in zip(factors, point, strict=True)]
+        marks = () if point in kept else pytest.mark.soak
+        cases.append(pytest.param(*values, marks=marks))
+    return cases
+
+
+def _pairs(point):
+    """The pairs of values that a combination contains; a value is its factor and its index."""
+    return set(combinations(enumerate(point), 2))

@@ -11,13 +11,16 @@ import torch
 import psilogic
 from psilogic.integrations.dcp import LoadPlanner
 
-PUBLIC = [*(getattr(psilogic, name) for name in psilogic.__all__ if name not in ("Spike", "TensorChaos")), LoadPlanner]
+WITHOUT_EXAMPLE = ("Spike", "TensorChaos")
+"""Records that are only read, as the monitor's example shows."""
+PUBLIC = [getattr(psilogic, name) for name in psilogic.__all__ if name not in WITHOUT_EXAMPLE]
+PUBLIC.append(LoadPlanner)
 
 
 @pytest.mark.parametrize("public", PUBLIC, ids=lambda x: x.__name__)
 def test_examples_run(public, tmp_path):
-    """Spikes and the rows of a monitor are only read, as the monitor's example shows."""
-    names = {**vars(sys.modules[public.__module__]), "torch": torch, "psilogic": psilogic, "folder": str(tmp_path)}
+    module = sys.modules[public.__module__]
+    names = {**vars(module), "torch": torch, "psilogic": psilogic, "folder": str(tmp_path)}
     (example,) = doctest.DocTestFinder(recurse=False).find(public, public.__name__, globs=names)
     assert example.examples, f"{inspect.getdoc(public)} has no example"
     with warnings.catch_warnings():

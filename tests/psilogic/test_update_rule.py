@@ -4,7 +4,7 @@ import pytest
 import torch
 from by_reference import Twin
 from torch import nn
-from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
+from trajectories import SHAPES, changed, gradients, parameters, set_gradients, train, watch
 
 from psilogic import PsiLogic
 
@@ -14,14 +14,68 @@ RELATIVE = {"chaos_signal": "relative"}
 BINDING = {"p_ext": 40.0}  # beyond max_cancel
 ABSOLUTE = {"adaptive_tau": False, "chaos_tau": 0.3}
 QUANTUM = {"quantum_decay": 3.0}
+EVERYTHING = {
+    "betas": (0.8, 0.95),
+    "eps": 1e-3,
+    "weight_decay": 0.3,
+    "p_ext": 8.0,
+    "max_cancel": 0.03,
+    "tau_scale": 1.3,
+    "gamma_T_max": 400,
+    "agc_clip": 20.0,
+    "grad_centralize": True,
+    "max_grad_norm": 60.0,
+    "maximize": True,
+    **QUANTUM,
+    **RELATIVE,
+}
+OTHER_GROUP = {  # as different from EVERYTHING as possible
+    "lr": 0.05,
+    "betas": (0.9, 0.99),
+    "eps": 1e-6,
+    "weight_decay": 0.01,
+    "gamma": 1.0,
+    "p_ext": 0.5,
+    "max_cancel": 0.005,
+    "chaos_warmup": 11,
+    "gamma_T_max": 90,
+    "quantum_decay": 0.5,
+    "agc_clip": 0.5,
+    "agc_norm": "tensor",
+    "grad_centralize": False,
+    "chaos_signal": "raw",
+    "maximize": False,
+    "adaptive_tau": False,
+    "chaos_tau": 0.05,
+}
 
 ONE_OPTION = [
-    {}, {"lr": 0.1}, {"betas": (0.5, 0.9)}, {"betas": (0.0, 0.0)}, {"eps": 0.05}, {"weight_decay": 0.0},
-    {"weight_decay": 0.5}, {"gamma": 3.0}, BINDING, {"max_cancel": 0.002}, {"tau_scale": 1.1}, {"tau_scale": 4.0},
-    {"chaos_warmup": 0}, {"chaos_warmup": 7}, {"gamma_T_max": 200}, {"gamma_T_max": 1000}, {"agc_clip": 0.05},
-    {"grad_centralize": True}, {"chaos_scope": "group"}, {"chaos_scope": "global"}, {"max_grad_norm": 3.0},
-    {"maximize": True}, ABSOLUTE, QUANTUM, RELATIVE,
-]  # fmt: skip
+    {},
+    {"lr": 0.1},
+    {"betas": (0.5, 0.9)},
+    {"betas": (0.0, 0.0)},
+    {"eps": 0.05},
+    {"weight_decay": 0.0},
+    {"weight_decay": 0.5},
+    {"gamma": 3.0},
+    BINDING,
+    {"max_cancel": 0.002},
+    {"tau_scale": 1.1},
+    {"tau_scale": 4.0},
+    {"chaos_warmup": 0},
+    {"chaos_warmup": 7},
+    {"gamma_T_max": 200},
+    {"gamma_T_max": 1000},
+    {"agc_clip": 0.05},
+    {"grad_centralize": True},
+    {"chaos_scope": "group"},
+    {"chaos_scope": "global"},
+    {"max_grad_norm": 3.0},
+    {"maximize": True},
+    ABSOLUTE,
+    QUANTUM,
+    RELATIVE,
+]
 COMBINED = [
     {"p_ext": 100.0, "max_cancel": 0.9},
     {**QUANTUM, "gamma_T_max": 200},
@@ -33,19 +87,8 @@ COMBINED = [
     {**RELATIVE, **ABSOLUTE, "chaos_tau": 1.0, "chaos_warmup": 0},
     {**RELATIVE, "chaos_scope": "group"},
     {**RELATIVE, "chaos_scope": "global"},
+    EVERYTHING,
 ]
-EVERYTHING = {
-    "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.3, "p_ext": 8.0, "max_cancel": 0.03, "tau_scale": 1.3,
-    "gamma_T_max": 400, "agc_clip": 20.0, "grad_centralize": True, "max_grad_norm": 60.0, "maximize": True, **QUANTUM,
-    **RELATIVE,
-}  # fmt: skip
-OTHER_GROUP = {  # as different from EVERYTHING as possible
-    "lr": 0.05, "betas": (0.9, 0.99), "eps": 1e-6, "weight_decay": 0.01, "gamma": 1.0, "p_ext": 0.5,
-    "max_cancel": 0.005, "chaos_warmup": 11, "gamma_T_max": 90, "quantum_decay": 0.5, "agc_clip": 0.5,
-    "agc_norm": "tensor", "grad_centralize": False, "chaos_signal": "raw", "maximize": False, "adaptive_tau": False,
-    "chaos_tau": 0.05,
-}  # fmt: skip
-COMBINED.append(EVERYTHING)
 TWO_GROUPS = [
     ({}, {"chaos_scope": "group"}),
     ({"chaos_scope": "global"}, {"lr": 0.05, "grad_centralize": True}),
@@ -56,9 +99,12 @@ TWO_GROUPS = [
 
 
 def name(options):
+    """The identifier of a case."""
+    if not options:
+        return "defaults"
     if len(options) > 8:
         return "everything" if options["chaos_signal"] == "relative" else "other"
-    return ",".join(f"{key}={value}" for key, value in options.items()) or "defaults"
+    return ",".join(f"{key}={value}" for key, value in options.items())
 
 
 def assert_close(actual, expected, what):
@@ -68,34 +114,42 @@ def assert_close(actual, expected, what):
     finite = expected[expected.isfinite()].abs()
     scale = finite.max().item() if finite.numel() else 0.0
     torch.testing.assert_close(
-        actual, expected, rtol=0, atol=1e-12 * scale, equal_nan=True, msg=lambda m: f"{what}: {m}"
+        actual,
+        expected,
+        rtol=0,
+        atol=1e-12 * scale,
+        equal_nan=True,
+        msg=lambda message: f"{what}: {message}",
     )
 
 
 def assert_same_state(optimizer, params, reference, t):
-    for i, (p, (theta, state, _)) in enumerate(zip(params, reference.members, strict=True)):
-        assert_close(p, theta, f"step {t}, tensor {i}")
-        if state:
-            assert {"step", "exp_avg", "exp_avg_sq", "chaos_fast", "chaos_slow"} <= set(optimizer.state[p])
-        for key, value in optimizer.state[p].items():
-            assert_close(value, state[key], f"step {t}, tensor {i}, {key}")
+    for i, (p, member) in enumerate(zip(params, reference.members, strict=True)):
+        where = f"step {t}, tensor {i}"
+        state = optimizer.state[p]
+        assert_close(p, member.theta, where)
+        if member.state:
+            assert {"step", "exp_avg", "exp_avg_sq", "chaos_fast", "chaos_slow"} <= set(state)
+        for key, value in state.items():
+            assert_close(value, member.state[key], f"{where}, {key}")
 
 
 def assert_same_decisions(seen, reference):
     """Gate, warm-up and cancellation of one step, which the reference lists in the same order."""
-    decisions = [d for _, d in seen]
-    if decisions:
-        gates, warmups, cancellations = (
-            torch.cat([getattr(d, field) for d in decisions]) for field in ("gate", "warmup", "cancellation")
-        )
-        assert gates.long().tolist() == [d.s for d in reference.decisions]
-        assert_close(warmups, [d.w for d in reference.decisions], "w")
-        assert_close(cancellations, [d.w * d.c for d in reference.decisions], "w c")
+    if not seen:
+        return
+    gates = torch.cat([observation.decision.gate for observation in seen])
+    warmups = torch.cat([observation.decision.warmup for observation in seen])
+    cancellations = torch.cat([observation.decision.cancellation for observation in seen])
+    assert gates.long().tolist() == [d.s for d in reference.decisions]
+    assert_close(warmups, [d.w for d in reference.decisions], "w")
+    assert_close(cancellations, [d.w * d.c for d in reference.decisions], "w c")
 
 
 def follow(optimizer, params, reference, script):
     """Run both through the script and compare after steps; returns the reference's decisions."""
-    seen, decisions = watch(optimizer), []
+    seen = watch(optimizer)
+    decisions = []
     for t, grads in enumerate(script, 1):
         set_gradients(params, grads)
         optimizer.step()
@@ -112,7 +166,9 @@ def follow(optimizer, params, reference, script):
 def compare(script, shapes=SHAPES, other=None, **options):
     """Follow both from the start; `other` overrides the options for a second group, from the third tensor on."""
     params = parameters(shapes)
-    groups = [{"params": params}] if other is None else [{"params": params[:3]}, {"params": params[3:], **other}]
+    groups = [{"params": params}]
+    if other is not None:
+        groups = [{"params": params[:3]}, {"params": params[3:], **other}]
     optimizer = PsiLogic(groups, **options)
     return follow(optimizer, params, Twin(optimizer), script)
 
@@ -148,7 +204,7 @@ def test_automatic_warmup(options):
 @pytest.mark.parametrize("signal", ["raw", "relative"])
 def test_zero_gradients_before_the_first_signal(signal):
     script = gradients(80)
-    quiet = [[None if g is None else torch.zeros_like(g) for g in grads] for grads in script[:20]]
+    quiet = changed(script[:20], torch.zeros_like)
     decisions = compare(quiet + script, **{**ACTIVE, "chaos_warmup": 0, "chaos_signal": signal})
     assert acted(decisions)
 
@@ -179,13 +235,18 @@ def test_agc_clips_where_the_norm_is_beyond_float16():
 @pytest.mark.parametrize("signal", ["raw", "relative"])
 def test_the_detector_is_precise_with_half_precision(dtype, signal):
     """Norms and EMAs never round to the gradient's dtype: the detector agrees with float64 to float32's precision."""
-    params, script = parameters(dtype=dtype), gradients(150, dtype=dtype)
+    params = parameters(dtype=dtype)
+    script = gradients(150, dtype=dtype)
     optimizer = PsiLogic(params, chaos_signal=signal)
     reference = Twin(optimizer)
     train(optimizer, params, script)
     for grads in script:
         reference.step(grads)
-    for p, (_, state, _) in zip(params, reference.members, strict=True):
-        for key in ("chaos_fast", "chaos_slow") + ("chaos_ref",) * (signal == "relative"):
-            assert optimizer.state[p][key].dtype == torch.float32
-            assert float(optimizer.state[p][key]) == pytest.approx(state[key], rel=1e-5)
+    keys = ["chaos_fast", "chaos_slow"]
+    if signal == "relative":
+        keys.append("chaos_ref")
+    for p, member in zip(params, reference.members, strict=True):
+        for key in keys:
+            value = optimizer.state[p][key]
+            assert value.dtype == torch.float32
+            assert float(value) == pytest.approx(member.state[key], rel=1e-5)

@@ -1,10 +1,11 @@
 """What the frameworks are compared with: a training loop written by hand."""
 
-from functools import partial
+from typing import NamedTuple
 
 import configurations
 import torch
 from configurations import snapshot
+from trajectories import params_of
 
 
 def train(model, optimizer, scheduler, batches, loss_of, *, accumulate, max_norm, bf16=False):
@@ -20,12 +21,23 @@ def train(model, optimizer, scheduler, batches, loss_of, *, accumulate, max_norm
         optimizer.zero_grad()
 
 
+class Batch(NamedTuple):
+    """Features and their classes."""
+
+    features: torch.Tensor
+    labels: torch.Tensor
+
+
 def classification_batches(count, size=6, seed=0):
-    """Batches (features, labels); every fifth has features so large that its gradient is a spike."""
+    """Batches; every fifth has features so large that its gradient is a spike."""
     generator = torch.Generator().manual_seed(seed)
-    scales = [50.0 if i % 5 == 4 else 1.0 for i in range(count)]
-    draw = partial(torch.randint, 3, (size,), generator=generator)
-    return [(torch.randn(size, 8, generator=generator) * x, draw()) for x in scales]
+    batches = []
+    for i in range(count):
+        scale = 50.0 if i % 5 == 4 else 1.0
+        features = torch.randn(size, 8, generator=generator) * scale
+        labels = torch.randint(3, (size,), generator=generator)
+        batches.append(Batch(features, labels))
+    return batches
 
 
 def classifier(seed=0):
@@ -36,6 +48,9 @@ def classifier(seed=0):
 def assert_same(optimizer, other):
     """Parameters, the whole state and the hyperparameters of two optimizers are the same, bit by bit."""
     assert optimizer.state_dict()["param_groups"] == other.state_dict()["param_groups"]
-    params = [[p for group in each.param_groups for p in group["params"]] for each in (optimizer, other)]
-    assert all({"chaos_fast", "chaos_slow", "chaos_start"} <= optimizer.state[p].keys() for p in params[0])
-    configurations.assert_same([snapshot(optimizer, params[0])], [snapshot(other, params[1])])
+    params = params_of(optimizer)
+    for p in params:
+        assert {"chaos_fast", "chaos_slow", "chaos_start"} <= optimizer.state[p].keys()
+    ours = snapshot(optimizer, params)
+    theirs = snapshot(other, params_of(other))
+    configurations.assert_same([ours], [theirs])

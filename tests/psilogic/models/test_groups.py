@@ -1,10 +1,24 @@
 """The group builders on real models: which parameters decay, and the chaos gain of each part."""
 
-import importlib
-from functools import cache
+from typing import NamedTuple
 
 import pytest
 import torch
+from example_models import (
+    Holder,
+    bert,
+    build,
+    gpt2,
+    hand_made,
+    llama,
+    resnet,
+    t5,
+    tensor,
+    trainable,
+    transformer,
+    vit,
+    whisper,
+)
 from torch import nn
 
 from psilogic import gpt_groups, nlp_groups, vit_groups
@@ -13,71 +27,33 @@ pytestmark = pytest.mark.xdist_group("models")  # one worker loads the models
 
 BUILDERS = {"gpt": gpt_groups, "vit": vit_groups, "nlp": nlp_groups}
 NORMS = ("LayerNorm", "BatchNorm2d", "LlamaRMSNorm", "T5LayerNorm")
-ENCODER = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-TEXT = {"vocab_size": 40, "max_position_embeddings": 16, **ENCODER}
-MARKS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-BART = {"vocab_size": 40, "d_model": 16, "decoder_start_token_id": 1, **MARKS} | {
-    f"{side}_{key}": n
-    for side in ("encoder", "decoder")
-    for key, n in (("layers", 1), ("ffn_dim", 32), ("attention_heads", 2))
-}
-
-
-def hand_made() -> nn.Module:
-    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    return nn.Sequential(nn.Embedding(40, 16), layer, nn.LayerNorm(16), nn.Linear(16, 40))
-
-
-def of_transformers(name: str, config: str, **sizes: object):
-    """A function that builds a model of transformers, with random weights; its name is that of the model."""
-
-    def make() -> nn.Module:
-        transformers = importlib.import_module("transformers")  # only in the worker that needs it
-        return getattr(transformers, name)(getattr(transformers, f"{config}Config")(**sizes))
-
-    make.__name__ = name
-    return make
-
-
-bert = of_transformers("BertForSequenceClassification", "Bert", **TEXT)
-llama = of_transformers("LlamaForCausalLM", "Llama", vocab_size=40, num_key_value_heads=1, **ENCODER)
-vit = of_transformers("ViTForImageClassification", "ViT", image_size=16, patch_size=8, **ENCODER)
-gpt2 = of_transformers(
-    "GPT2LMHeadModel", "GPT2", vocab_size=40, n_positions=16, n_embd=16, n_layer=2, n_head=2, bos_token_id=0,
-    eos_token_id=1,
-)  # fmt: skip
-resnet = of_transformers(
-    "ResNetForImageClassification", "ResNet", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"
-)
-whisper = of_transformers(
-    "WhisperForConditionalGeneration", "Whisper", num_mel_bins=8, max_source_positions=16, max_target_positions=16,
-    **BART,
-)  # fmt: skip
-t5 = of_transformers(
-    "T5ForConditionalGeneration", "T5", vocab_size=40, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2
-)
-
-
-def transformer() -> nn.Module:
-    return nn.Transformer(16, 2, 1, 1, 32, batch_first=True)
-
-
 MODELS = (bert, gpt2, llama, vit, resnet, whisper, t5, transformer, hand_made)
-build = cache(lambda make: make())
 
 
-def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Whisper's encoder has frozen positions."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+class Placed(NamedTuple):
+    """Where a parameter is: its group, and what the group says."""
+
+    group: str  # without "_no_decay"
+    gamma: float
+    decays: bool
 
 
-def table(model: nn.Module, builder: str, **options: float) -> dict[str, tuple[str, float, bool]]:
-    """For each parameter, by every name it has: its group, its gamma and whether it decays."""
-    rows = {}
+def placed(model: nn.Module, builder: str, **options: float) -> dict[str, Placed]:
+    """For each parameter, by every name it has, where it is."""
+    by_id = {}
     for group in BUILDERS[builder](model, **options):
-        decays = group.get("weight_decay") != 0
-        rows |= {id(p): (group["name"].removesuffix("_no_decay"), group["gamma"], decays) for p in group["params"]}
-    return {name: rows[id(p)] for name, p in model.named_parameters(remove_duplicate=False) if id(p) in rows}
+        place = Placed(
+            group=group["name"].removesuffix("_no_decay"),
+            gamma=group["gamma"],
+            decays=group.get("weight_decay") != 0,
+        )
+        for p in group["params"]:
+            by_id[id(p)] = place
+    by_name = {}
+    for name, p in model.named_parameters(remove_duplicate=False):
+        if id(p) in by_id:
+            by_name[name] = by_id[id(p)]
+    return by_name
 
 
 UNDECAYED = {  # of the matrices
@@ -85,24 +61,41 @@ UNDECAYED = {  # of the matrices
     gpt2: {"transformer.wpe.weight"},
     vit: {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings"},
     whisper: {"model.decoder.embed_positions.weight"},
-    t5: {f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight" for side in ("encoder", "decoder")},
+    t5: {
+        "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+        "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+    },
 }
+
+
+def params_of_norms(model: nn.Module) -> set[str]:
+    """The names of the parameters of normalization layers."""
+    names = set()
+    for path, module in model.named_modules():
+        if type(module).__name__ in NORMS:
+            names.update(f"{path}.{name}" for name, _ in module.named_parameters())
+    return names
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
 @pytest.mark.parametrize("make", MODELS)
 def test_every_parameter_is_in_one_group_and_vectors_norms_positions_and_tokens_do_not_decay(make, builder):
     model = build(make)
-    groups, trained = BUILDERS[builder](model), trainable(model)
-    assert sorted(id(p) for group in groups for p in group["params"]) == sorted(map(id, trained.values()))
-    assert all(group["params"] for group in groups)
+    groups = BUILDERS[builder](model)
+    trained = trainable(model)
+    members = []
+    for group in groups:
+        assert group["params"]
+        members += group["params"]
+    assert sorted(map(id, members)) == sorted(map(id, trained.values()))
     assert len({group["name"] for group in groups}) == len(groups)
-    of_norms = [(path, x) for path, x in model.named_modules() if type(x).__name__ in NORMS]
-    norms = {f"{path}.{name}" for path, module in of_norms for name, _ in module.named_parameters()}
+
+    norms = params_of_norms(model)
     assert norms
     vectors = {name for name, p in trained.items() if p.ndim < 2 or name.endswith("bias")}
-    rows = table(model, builder)
-    assert {name for name in trained if not rows[name][2]} == norms | vectors | UNDECAYED.get(make, set())
+    places = placed(model, builder)
+    undecayed = {name for name in trained if not places[name].decays}
+    assert undecayed == norms | vectors | UNDECAYED.get(make, set())
 
 
 GAMMAS = {
@@ -110,80 +103,102 @@ GAMMAS = {
     "vit": {"patch_and_tokens": 0.005, "attention": 0.02, "mlp": 0.03, "rest": 0.03},
     "nlp": {"embeddings": 0.01, "attention": 0.03, "rest": 0.03},
 }
-GROUPS = {
-    (gpt2, "gpt"): {
-        "embeddings": ["transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"],
-        "blocks": ["transformer.h.1.attn.c_attn.weight", "transformer.h.1.mlp.c_proj.bias", "transformer.ln_f.weight"],
-    },
-    (llama, "gpt"): {
-        "embeddings": ["model.embed_tokens.weight"],
-        "blocks": ["model.layers.0.self_attn.q_proj.weight", "model.norm.weight"],
-        "head": ["lm_head.weight"],
-    },
-    (hand_made, "gpt"): {
-        "embeddings": ["0.weight"],
-        "blocks": ["1.linear1.weight"],
-        "head": ["3.weight", "3.bias"],
-    },
-    (transformer, "gpt"): {"blocks": ["decoder.layers.0.linear2.weight"]},
-    (vit, "vit"): {
-        "patch_and_tokens": [
-            f"vit.embeddings.{name}"
-            for name in (
-                "patch_embeddings.projection.weight", "patch_embeddings.projection.bias", "cls_token",
-                "position_embeddings",
-            )
-        ],
-        "attention": ["vit.layers.0.attention.o_proj.weight"],
-        "mlp": ["vit.layers.0.mlp.fc1.weight"],
-        "rest": ["vit.layers.0.layernorm_before.weight", "classifier.weight"],
-    },
-    (resnet, "vit"): {"rest": ["resnet.embedder.embedder.convolution.weight", "classifier.1.weight"]},
-    (transformer, "vit"): {
-        "attention": ["encoder.layers.0.self_attn.in_proj_weight", "encoder.layers.0.self_attn.out_proj.weight"],
-        "mlp": ["encoder.layers.0.linear1.weight"],
-        "rest": ["encoder.layers.0.norm1.weight"],
-    },
-    (bert, "nlp"): {
-        "embeddings": ["bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight"],
-        "attention": [f"bert.encoder.layer.0.attention.{name}.weight" for name in ("self.query", "output.dense")],
-        "rest": [
-            *(f"bert.encoder.layer.0.{name}.weight" for name in ("attention.output.LayerNorm", "output.dense")),
-            "classifier.weight",
-        ],
-    },
-    (t5, "nlp"): {
-        "embeddings": ["shared.weight", "lm_head.weight"],
-        "attention": ["decoder.block.1.layer.1.EncDecAttention.k.weight"],
-        "rest": ["decoder.block.1.layer.2.DenseReluDense.wi.weight"],
-    },
-    (whisper, "nlp"): {
-        "embeddings": ["proj_out.weight"],
-        "attention": ["model.decoder.layers.0.encoder_attn.q_proj.weight"],
-        "rest": ["model.encoder.conv1.weight"],
-    },
-}  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "builder"), GROUPS)
-def test_gammas_are_those_of_the_table(make, builder):
-    rows = table(build(make), builder)
-    for group, names in GROUPS[make, builder].items():
+class GroupsCase(NamedTuple):
+    """A model, and some parameters of each group that a builder makes for it."""
+
+    make: object
+    builder: str
+    members: dict
+
+
+GROUPS = []
+
+
+def expect(make, builder, **members):
+    GROUPS.append(GroupsCase(make, builder, members))
+
+
+expect(
+    gpt2,
+    "gpt",
+    embeddings=["transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"],
+    blocks=["transformer.h.1.attn.c_attn.weight", "transformer.h.1.mlp.c_proj.bias", "transformer.ln_f.weight"],
+)
+expect(
+    llama,
+    "gpt",
+    embeddings=["model.embed_tokens.weight"],
+    blocks=["model.layers.0.self_attn.q_proj.weight", "model.norm.weight"],
+    head=["lm_head.weight"],
+)
+expect(
+    hand_made,
+    "gpt",
+    embeddings=["0.weight"],
+    blocks=["1.linear1.weight"],
+    head=["3.weight", "3.bias"],
+)
+expect(transformer, "gpt", blocks=["decoder.layers.0.linear2.weight"])
+expect(
+    vit,
+    "vit",
+    patch_and_tokens=[
+        "vit.embeddings.patch_embeddings.projection.weight",
+        "vit.embeddings.patch_embeddings.projection.bias",
+        "vit.embeddings.cls_token",
+        "vit.embeddings.position_embeddings",
+    ],
+    attention=["vit.layers.0.attention.o_proj.weight"],
+    mlp=["vit.layers.0.mlp.fc1.weight"],
+    rest=["vit.layers.0.layernorm_before.weight", "classifier.weight"],
+)
+expect(resnet, "vit", rest=["resnet.embedder.embedder.convolution.weight", "classifier.1.weight"])
+expect(
+    transformer,
+    "vit",
+    attention=["encoder.layers.0.self_attn.in_proj_weight", "encoder.layers.0.self_attn.out_proj.weight"],
+    mlp=["encoder.layers.0.linear1.weight"],
+    rest=["encoder.layers.0.norm1.weight"],
+)
+expect(
+    bert,
+    "nlp",
+    embeddings=["bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight"],
+    attention=[
+        "bert.encoder.layer.0.attention.self.query.weight",
+        "bert.encoder.layer.0.attention.output.dense.weight",
+    ],
+    rest=[
+        "bert.encoder.layer.0.attention.output.LayerNorm.weight",
+        "bert.encoder.layer.0.output.dense.weight",
+        "classifier.weight",
+    ],
+)
+expect(
+    t5,
+    "nlp",
+    embeddings=["shared.weight", "lm_head.weight"],
+    attention=["decoder.block.1.layer.1.EncDecAttention.k.weight"],
+    rest=["decoder.block.1.layer.2.DenseReluDense.wi.weight"],
+)
+expect(
+    whisper,
+    "nlp",
+    embeddings=["proj_out.weight"],
+    attention=["model.decoder.layers.0.encoder_attn.q_proj.weight"],
+    rest=["model.encoder.conv1.weight"],
+)
+
+
+@pytest.mark.parametrize(("make", "builder", "members"), GROUPS)
+def test_gammas_are_those_of_the_table(make, builder, members):
+    places = placed(build(make), builder)
+    for group, names in members.items():
         for name in names:
-            assert rows[name][:2] == (group, GAMMAS[builder][group]), name
-
-
-class Holder(nn.Module):
-    """A module with the children and parameters it is given."""
-
-    def __init__(self, **members: nn.Module | nn.Parameter) -> None:
-        super().__init__()
-        for name, member in members.items():
-            setattr(self, name, member)
-
-
-def tensor(*shape: int) -> nn.Parameter:
-    return nn.Parameter(torch.zeros(shape))
+            assert places[name].group == group, name
+            assert places[name].gamma == GAMMAS[builder][group], name
 
 
 class ChannelNorm(Holder):
@@ -194,58 +209,102 @@ class Mixer(nn.MultiheadAttention):
     """An attention module with another class name."""
 
 
-TOKENS = ("patch_and_tokens", 0.005)
-ATTENTION, MLP, REST = ("attention", 0.02), ("mlp", 0.03), ("rest", 0.03)
-PATCH, DOWN = nn.Conv2d(3, 4, 4, 4), nn.Conv2d(4, 4, 2, 2)
-BY_TYPE = [  # where the type is known, a name that suggests something different does not matter
-    *((Holder(**{name: nn.Linear(4, 4)}), f"{name}.weight", (*REST, True)) for name in ("pos_proj", "norm_mix")),
-    *((Holder(**{name: nn.Embedding(4, 4)}), f"{name}.weight", (*TOKENS, True)) for name in ("cls", "head", "attn")),
-    *(
-        (Holder(fc1=norm), "fc1.weight", (*REST, False))
-        for norm in (ChannelNorm(weight=tensor(4, 1, 1)), nn.LayerNorm((4, 4)), nn.RMSNorm((4, 4)))
-    ),
-    (Holder(mlp=Mixer(4, 1, add_bias_kv=True)), "mlp.in_proj_weight", (*ATTENTION, True)),
-    (Holder(mlp=Mixer(4, 1, add_bias_kv=True)), "mlp.bias_k", (*ATTENTION, False)),
-    (Holder(attn=nn.TransformerEncoderLayer(4, 1, 8)), "attn.linear1.weight", (*MLP, True)),
-    (Holder(attn=nn.TransformerEncoderLayer(4, 1, 8)), "attn.self_attn.in_proj_weight", (*ATTENTION, True)),
-    (Holder(to_patch=nn.Linear(4, 4), blocks=Holder(a=nn.Linear(4, 4))), "to_patch.weight", (*TOKENS, True)),
-    (nn.Sequential(PATCH, DOWN), "0.weight", (*TOKENS, True)),
-    (nn.Sequential(PATCH, DOWN), "1.weight", (*REST, True)),
-    (nn.Sequential(nn.Conv2d(3, 4, 3, 2), DOWN), "0.weight", (*REST, True)),  # its patches overlap
+class TypeCase(NamedTuple):
+    """A parameter of a model, and where `vit_groups` puts it."""
+
+    model: nn.Module
+    name: str
+    group: str
+    decays: bool
+
+
+BY_TYPE = []
+"""Where the type is known, a name that suggests something different does not matter."""
+
+
+def by_type(model, name, group, *, decays):
+    BY_TYPE.append(TypeCase(model, name, group, decays))
+
+
+for name in ("pos_proj", "norm_mix"):
+    by_type(Holder(**{name: nn.Linear(4, 4)}), f"{name}.weight", "rest", decays=True)
+for name in ("cls", "head", "attn"):
+    by_type(Holder(**{name: nn.Embedding(4, 4)}), f"{name}.weight", "patch_and_tokens", decays=True)
+for norm in (ChannelNorm(weight=tensor(4, 1, 1)), nn.LayerNorm((4, 4)), nn.RMSNorm((4, 4))):
+    by_type(Holder(fc1=norm), "fc1.weight", "rest", decays=False)
+
+mixer = Holder(mlp=Mixer(4, 1, add_bias_kv=True))
+by_type(mixer, "mlp.in_proj_weight", "attention", decays=True)
+by_type(mixer, "mlp.bias_k", "attention", decays=False)
+
+layer = Holder(attn=nn.TransformerEncoderLayer(4, 1, 8))
+by_type(layer, "attn.linear1.weight", "mlp", decays=True)
+by_type(layer, "attn.self_attn.in_proj_weight", "attention", decays=True)
+
+linear_patches = Holder(to_patch=nn.Linear(4, 4), blocks=Holder(a=nn.Linear(4, 4)))
+by_type(linear_patches, "to_patch.weight", "patch_and_tokens", decays=True)
+
+with_patches = nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.Conv2d(4, 4, 2, 2))
+by_type(with_patches, "0.weight", "patch_and_tokens", decays=True)
+by_type(with_patches, "1.weight", "rest", decays=True)
+overlapping = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.Conv2d(4, 4, 2, 2))
+by_type(overlapping, "0.weight", "rest", decays=True)
+
+
+@pytest.mark.parametrize("case", BY_TYPE, ids=lambda case: case.name)
+def test_types_decide_before_names(case):
+    place = placed(case.model, "vit")[case.name]
+    assert place == Placed(case.group, GAMMAS["vit"][case.group], case.decays)
+
+
+class NameCase(NamedTuple):
+    """A bare parameter, and where `vit_groups` puts it by its name."""
+
+    name: str
+    shape: tuple
+    group: str
+    decays: bool
+
+
+BY_NAME = [
+    NameCase("cls_token", (1, 2, 4), "patch_and_tokens", decays=False),
+    NameCase("register_tokens", (1, 2, 4), "patch_and_tokens", decays=False),
+    NameCase("pos_embed", (1, 2, 4), "patch_and_tokens", decays=False),
+    NameCase("pe", (1, 2, 4), "patch_and_tokens", decays=False),
+    NameCase("position", (1, 2, 4), "patch_and_tokens", decays=False),
+    NameCase("q_bias", (4, 4), "rest", decays=False),
+    NameCase("norm1", (4, 4), "rest", decays=False),
+    NameCase("attn_out", (4, 4), "attention", decays=True),
+    NameCase("ffn_in", (4, 4), "mlp", decays=True),
+    NameCase("composed", (4, 4), "rest", decays=True),
+    NameCase("scalar", (), "rest", decays=False),
+    NameCase("layer_scale", (4,), "rest", decays=False),
+    NameCase("rel_attn.q", (4, 4), "attention", decays=True),  # relative attention: a weight and no position
 ]
-BY_NAME = {  # of parameters that no module with a known type has
-    **dict.fromkeys(["cls_token", "register_tokens", "pos_embed", "pe", "position"], ((1, 2, 4), *TOKENS, False)),
-    **dict.fromkeys(["q_bias", "norm1"], ((4, 4), *REST, False)),
-    "attn_out": ((4, 4), *ATTENTION, True),
-    "ffn_in": ((4, 4), *MLP, True),
-    "composed": ((4, 4), *REST, True),
-    "scalar": ((), *REST, False),
-    "layer_scale": ((4,), *REST, False),
-    "rel_attn.q": ((4, 4), *ATTENTION, True),  # relative attention: a weight and no position
-}
 
 
-@pytest.mark.parametrize(("model", "name", "expected"), BY_TYPE, ids=[name for _, name, _ in BY_TYPE])
-def test_types_decide_before_names(model, name, expected):
-    assert table(model, "vit")[name] == expected
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_names_decide_for_bare_parameters(name):
-    shape, *expected = BY_NAME[name]
-    parent, _, child = name.rpartition(".")
-    model = Holder(**{child: tensor(*shape)})
-    assert table(Holder(**{parent: model}) if parent else model, "vit")[name] == tuple(expected)
+@pytest.mark.parametrize("case", BY_NAME, ids=lambda case: case.name)
+def test_names_decide_for_bare_parameters(case):
+    parent, _, child = case.name.rpartition(".")
+    model = Holder(**{child: tensor(*case.shape)})
+    if parent:
+        model = Holder(**{parent: model})
+    place = placed(model, "vit")[case.name]
+    assert place == Placed(case.group, GAMMAS["vit"][case.group], case.decays)
 
 
 @pytest.mark.parametrize("order", [("lm_head", "wte"), ("wte", "lm_head")])
 def test_a_tied_head_belongs_to_the_embeddings_in_any_order(order):
-    parts = {"wte": nn.Embedding(40, 16), "lm_head": nn.Linear(16, 40, bias=False)}
-    parts["lm_head"].weight = parts["wte"].weight
-    model = Holder(**{name: parts[name] for name in order})
+    embedding = nn.Embedding(40, 16)
+    head = nn.Linear(16, 40, bias=False)
+    head.weight = embedding.weight
+    model = Holder()
+    for name in order:
+        model.add_module(name, embedding if name == "wte" else head)
     (group,) = gpt_groups(model)
     assert group["name"] == "embeddings"
-    assert [id(p) for p in group["params"]] == [id(parts["wte"].weight)]
+    (param,) = group["params"]
+    assert param is embedding.weight
 
 
 def test_frozen_parameters_and_empty_groups_are_left_out():
@@ -261,8 +320,9 @@ def test_frozen_parameters_and_empty_groups_are_left_out():
 def test_explicit_gamma_and_weight_decay_replace_the_tables(builder):
     groups = BUILDERS[builder](build(hand_made), gamma=0.0, weight_decay=0.3)
     assert {group["gamma"] for group in groups} == {0.0}
-    assert {group["weight_decay"] for group in groups if not group["name"].endswith("no_decay")} == {0.3}
-    assert {group["weight_decay"] for group in groups if group["name"].endswith("no_decay")} == {0.0}
+    for group in groups:
+        expected = 0.0 if group["name"].endswith("no_decay") else 0.3
+        assert group["weight_decay"] == expected
 
 
 def test_decayed_groups_leave_the_weight_decay_to_the_optimizer():

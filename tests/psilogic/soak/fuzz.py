@@ -229,14 +229,19 @@ def the_training_is_that_of_the_reference(trial, run):
     plain = trial.dtypes == {torch.float64} and all(i is None for i in trial.shared)
     if not plain or not trial.tiny or not trial.finite:
         return False
-    reference, scale = Twin(start(trial, fresh(trial)).optimizer), trial.scaler.get("grad_scale")
+    reference = Twin(start(trial, fresh(trial)).optimizer)
+    scale = trial.scaler.get("grad_scale")
     order = sorted(range(len(trial.initial)), key=lambda i: trial.members[i])
     for grads in trial.script:
-        reference.step([g if (g := grads[i]) is None or scale is None else g / scale for i in order])
-    for i, (theta, state, _) in zip(order, reference.members, strict=True):
-        for name, y in run.snapshots[-1][i].items():
-            theirs = theta if name == "param" else torch.as_tensor(state[name], dtype=torch.float64)
-            near(y, theirs.reshape(y.shape), f"reference, tensor {i}, {name}")
+        if scale is not None:
+            grads = [None if g is None else g / scale for g in grads]
+        reference.step([grads[i] for i in order])
+    for i, member in zip(order, reference.members, strict=True):
+        for name, value in run.snapshots[-1][i].items():
+            expected = member.theta
+            if name != "param":
+                expected = torch.as_tensor(member.state[name], dtype=torch.float64)
+            near(value, expected.reshape(value.shape), f"reference, tensor {i}, {name}")
     return True
 
 
