@@ -5,29 +5,33 @@ loaded while the optimizer was built and took its first steps. A trial that load
 """
 
 import ast
-import hashlib
 import importlib
 import inspect
 import sys
-import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from fairbench.arenas.base import Arena
 from fairbench.common.errors import UsageError
 from fairbench.common.imports import module_of
+from fairbench.common.loaded_modules import (
+    OURS,
+    content_hash,
+    is_of_user,
+    module_file,
+    module_name,
+    origin_of,
+    top_package,
+)
 from fairbench.optimizers.factories import load_factory, unwrap_factory
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""
 
-OURS = ("fairbench", "psilogic")
-"""Packages whose modules do not all affect the numbers of a trial."""
 TRIAL = (
     "fairbench.training.trial",
     "fairbench.training.trainer",
@@ -50,19 +54,19 @@ def arena_code(arena: Arena, before: Iterable[str]) -> Code:
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         code, further = _content(module), []
         for other in _referred(module):
-            if _is_users(other) or _name(other).startswith("fairbench.arenas."):
+            if is_of_user(other) or module_name(other).startswith("fairbench.arenas."):
                 further.append(other)
-            elif _top(other) not in OURS:
+            elif top_package(other) not in OURS:
                 code |= _installed(other)
         return code, further
 
     late = [sys.modules[name] for name in sys.modules.keys() - set(before)]
-    return _walk([_modules_of(type(arena))[0], *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit)
+    return _walk([_modules_of(type(arena))[0], *filter(is_of_user, late), *map(importlib.import_module, TRIAL)], visit)
 
 
 def arena_libraries(arena: Arena) -> set[str]:
     """The modules, except the user's, that an arena's module refers to."""
-    return {_name(module) for module in _referred(sys.modules[type(arena).__module__]) if not _is_users(module)}
+    return {module_name(module) for module in _referred(sys.modules[type(arena).__module__]) if not is_of_user(module)}
 
 
 def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
@@ -78,19 +82,20 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
             modules.append(module_of(reference, "factory"))
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
-        of_psilogic = [other for other in _referred(module) if _top(other) == "psilogic"]
-        if _top(module) == "fairbench":  # only a control arm takes part, without the modules of fairbench that it uses
+        of_psilogic = [other for other in _referred(module) if top_package(other) == "psilogic"]
+        if top_package(module) == "fairbench":
+            # only a control arm takes part, without the modules of fairbench that it uses
             return (_content(module), of_psilogic) if module in modules else ({}, [])
         code = _installed(module)
-        if not _where(module) and _file(module):
+        if not origin_of(module) and module_file(module):
             return code | _content(module), _referred(module)
-        if _top(module) == "psilogic":  # installed, with extensions that were compiled during the installation
-            is_extension = str(_file(module)).endswith(tuple(EXTENSION_SUFFIXES))
+        if top_package(module) == "psilogic":  # installed, with extensions that were compiled during the installation
+            is_extension = str(module_file(module)).endswith(tuple(EXTENSION_SUFFIXES))
             return code | (_content(module) if is_extension else {}), of_psilogic
         return code, []
 
     late = sys.modules.keys() - set(before)
-    users = [module for name, module in list(sys.modules.items()) if name in late and _is_users(module)]
+    users = [module for name, module in list(sys.modules.items()) if name in late and is_of_user(module)]
     return _walk([*modules, *users], visit)
 
 
@@ -99,32 +104,12 @@ def _modules_of(factory: Any) -> list[ModuleType]:
     modules = []
     for each in inspect.getmro(factory) if inspect.isclass(factory) else [factory]:
         module = inspect.getmodule(each)
-        is_python = module and _top(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
-        if module is None or not (is_python or _file(module)):
+        is_python = module and top_package(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
+        if module is None or not (is_python or module_file(module)):
             named = f"{each.__module__}.{each.__qualname__} has no source file, so that an edit of it would not be seen"
             raise UsageError(f"{named}: put it into a file, and name it path/to/file.py:{each.__name__}")
         modules.append(module)
     return modules
-
-
-class LoadedCode:
-    """Compares the user's modules that a trial loads with the code in its spec, each when it is first seen."""
-
-    def __init__(self, code: Mapping[str, str]) -> None:
-        self._code, self._seen = code, set(sys.modules)
-
-    def check(self) -> None:
-        """Raise `UsageError` if a module that was loaded since the last call is not in the spec as it is."""
-        new = sys.modules.keys() - self._seen
-        self._seen |= new
-        for module in filter(_is_users, [sys.modules[name] for name in sorted(new)]):
-            name = _name(module)
-            if self._code.get(name) == _content(module)[name]:
-                continue
-            if name in self._code:
-                raise UsageError(f"{_file(module)} was changed after this run had started: run the same command again")
-            reason = f"the trial loaded the module {name} ({_file(module)}) late, and its identity does not contain it"
-            raise UsageError(f"{reason}: import it at the top of the module that uses it")
 
 
 def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, list[ModuleType]]]) -> Code:
@@ -134,8 +119,8 @@ def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, l
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        if _name(module) not in seen:
-            seen.add(_name(module))
+        if module_name(module) not in seen:
+            seen.add(module_name(module))
             of_module, further = visit(module)
             code |= of_module
             waiting += further
@@ -145,11 +130,11 @@ def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, l
 def _referred(module: ModuleType) -> list[ModuleType]:
     names = set()
     for bound, value in list(vars(module).items()):
-        name = _name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        name = module_name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         # Importing a submodule binds it in its package, even if another module imports it.
-        if isinstance(name, str) and (name != f"{_name(module)}.{bound}" or bound in _imported(module)):
+        if isinstance(name, str) and (name != f"{module_name(module)}.{bound}" or bound in _imported(module)):
             names.add(name)
-    return [sys.modules[name] for name in sorted(names - {_name(module)}) if name in sys.modules]
+    return [sys.modules[name] for name in sorted(names - {module_name(module)}) if name in sys.modules]
 
 
 @cache
@@ -163,48 +148,6 @@ def _imported(module: ModuleType) -> set[str]:
     return {alias.asname or alias.name for alias in aliases}
 
 
-def _name(module: ModuleType) -> str:
-    """Its name in `sys.modules`; the `__name__` of a compiled module may differ."""
-    spec = getattr(module, "__spec__", None)
-    return str(spec.name if spec else module.__name__)
-
-
-def _top(module: ModuleType) -> str:
-    return _name(module).partition(".")[0]
-
-
-def _file(module: ModuleType) -> Path | None:
-    """The file of a module; None for a built-in one, or a package without a file."""
-    file = getattr(module, "__file__", None)
-    return Path(file).resolve() if isinstance(file, str) and Path(file).is_file() else None
-
-
-def _is_users(module: ModuleType) -> bool:
-    """Whether it is a user's module: a file that is neither installed, nor one of ours, nor generated by a compiler.
-
-    The modules of torch's compiler have names in packages that are installed, or that do not exist.
-    """
-    package = sys.modules.get(_top(module))
-    is_generated = package is None or _where(package) == "installed"
-    return _file(module) is not None and not _where(module) and _top(module) not in OURS and not is_generated
-
-
-@cache
-def _folders(*names: str) -> list[Path]:
-    return [Path(sysconfig.get_path(name)).resolve() for name in names]
-
-
-def _where(module: ModuleType) -> str:
-    """Either "installed" or "standard library"; empty for other modules."""
-    file = _file(module)
-    if file is None:
-        return "" if getattr(module, "__path__", None) else "standard library"
-    installed = any(map(file.is_relative_to, _folders("purelib", "platlib")))
-    if installed or {"site-packages", "dist-packages"} & set(file.parts):
-        return "installed"
-    return "standard library" if any(map(file.is_relative_to, _folders("stdlib", "platstdlib"))) else ""
-
-
 @cache
 def distributions_of() -> dict[str, list[str]]:
     """The names of the installed distributions by top-level module; slow, since it reads all of their metadata."""
@@ -213,12 +156,12 @@ def distributions_of() -> dict[str, list[str]]:
 
 def _installed(module: ModuleType) -> Code:
     """Versions of the distributions of an installed module; its content if no distribution has it."""
-    if _where(module) != "installed":
+    if origin_of(module) != "installed":
         return {}
-    names = distributions_of().get(_top(module), [])
+    names = distributions_of().get(top_package(module), [])
     return {name: metadata.version(name) for name in names} or _content(module)
 
 
 def _content(module: ModuleType) -> Code:
-    file = _file(module)
-    return {} if file is None else {_name(module): hashlib.sha256(file.read_bytes()).hexdigest()[:16]}
+    digest = content_hash(module)
+    return {} if digest is None else {module_name(module): digest}

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.common.errors import UsageError
+from fairbench.common.loaded_modules import LoadedCode
 from fairbench.optimizers.building import build_optimizer
 from fairbench.optimizers.needs import NEEDS
 from fairbench.optimizers.spec import OptimizerSpec
-from fairbench.runner.code_identity import LoadedCode
 from fairbench.study.record import plain_values
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.training.digests import tensor_bytes, weights_hash

@@ -16,9 +16,10 @@ from fairbench.arenas.base import Arena
 from fairbench.arenas.checks import check_outputs, checked_data, described
 from fairbench.arenas.registry import load_arena
 from fairbench.common.errors import UsageError, explained, one_line
+from fairbench.common.loaded_modules import LoadedCode
 from fairbench.data.splits import Data, shared_rows
 from fairbench.optimizers.needs import remedy
-from fairbench.runner.code_identity import LoadedCode, arena_code
+from fairbench.runner.code_identity import arena_code
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
