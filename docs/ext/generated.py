@@ -31,7 +31,8 @@ from fairbench.report.replicated_costs import CostRow
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trial_tables import Trial
 from fairbench.study.record import WholeRecord
-from fairbench.suites.schema import ArenaPlan, Compare, Ladder, Suite
+from fairbench.suites.arenas import ArenaPlan, Ladder
+from fairbench.suites.schema import Compare, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT

@@ -14,7 +14,7 @@ from fairbench.arenas.program import TASK, program_table
 from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
 from fairbench.common.coercion import KeyPath, Wrong, build, is_json
 from fairbench.common.errors import UsageError, unknown
-from fairbench.suites.schema import ArenaPlan
+from fairbench.suites.arenas import ArenaPlan
 
 
 def arena_plan(name: str, table: Any) -> ArenaPlan:

@@ -10,9 +10,10 @@ from fairbench.data.datasets.registry import DATASETS, READING
 from fairbench.optimizers.resolve import rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
 from fairbench.optimizers.treatments import SCHEDULES
+from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.key_checks import check_known, check_references, check_rising, check_values
 from fairbench.suites.ranges import POSITIVE
-from fairbench.suites.schema import ArenaPlan, Suite, SuiteFile
+from fairbench.suites.schema import Suite, SuiteFile
 from fairbench.suites.search import Search, check_sweep
 from fairbench.suites.stages import Final, Sweep
 

@@ -13,7 +13,8 @@ from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import Wrong
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.schema import ArenaPlan, Ladder, LadderPoint, Suite, SuiteFile
+from fairbench.suites.arenas import ArenaPlan, Ladder, LadderPoint
+from fairbench.suites.schema import Suite, SuiteFile
 
 Arenas = dict[str, ArenaPlan]
 """Arenas by their names."""
@@ -87,8 +88,8 @@ def _with_sizes(family: str, plan: ArenaPlan, ladder: Ladder) -> Arenas:
     arenas: Arenas = {}
     for size, (model, parameters) in zip(ladder.sizes, models, strict=True):
         for horizon in ladder.horizons:
-            cell = LadderPoint(family, horizon=horizon, size=size, parameters=parameters)
-            sized = replace(plan, model=model, ladder_point=cell)
+            point = LadderPoint(family, horizon=horizon, size=size, parameters=parameters)
+            sized = replace(plan, model=model, ladder_point=point)
             arenas[f"{family}-{size}-x{horizon:g}"] = _longer(sized, horizon * parameters / smallest)
     return arenas
 
@@ -109,9 +110,9 @@ def _with_schedules(family: str, task: str, arenas: Arenas, schedules: list[str]
     """Each of these arenas with each schedule."""
     scheduled: Arenas = {}
     for name, plan in arenas.items():
-        cell = plan.ladder_point or LadderPoint(family)
+        point = plan.ladder_point or LadderPoint(family)
         for schedule in schedules:
-            scheduled[f"{name}-{schedule}"] = replace(plan, task=task, schedule=schedule, ladder_point=cell)
+            scheduled[f"{name}-{schedule}"] = replace(plan, task=task, schedule=schedule, ladder_point=point)
     return scheduled
 
 
@@ -120,8 +121,8 @@ def _with_horizons(name: str, family: str, plan: ArenaPlan, horizons: list[float
     arenas: Arenas = {}
     for horizon in horizons:
         if horizon != 1:
-            cell = LadderPoint(family, horizon=horizon, reference_curve_arena=name)
-            arenas[f"{name}-x{horizon:g}"] = _longer(replace(plan, ladder_point=cell), horizon)
+            point = LadderPoint(family, horizon=horizon, reference_curve_arena=name)
+            arenas[f"{name}-x{horizon:g}"] = _longer(replace(plan, ladder_point=point), horizon)
     return arenas
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fairbench.optimizers.spec import WARMUP
-from fairbench.suites.schema import ArenaPlan, Suite
+from fairbench.suites.arenas import ArenaPlan
+from fairbench.suites.schema import Suite
 
 
 def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:

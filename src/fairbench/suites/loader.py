@@ -26,45 +26,68 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
-    """Read a suite by its name, or from a file that ends in .toml."""
+    """Read a suite by its name, or from a file that ends in .toml.
+
+    Args:
+        name_or_path: one of `suite_names`, or a path.
+        overrides: changes, which are made before the suite is checked.
+
+    Raises:
+        UsageError: there is no such suite, or something in it is wrong.
+    """
     file, text = _read(name_or_path)
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        reason, _, place = str(error).partition(" (at ")
-        line = re.match(r"line \d+", place)
-        raise UsageError(f"{file.name}{f', {line[0]}' if line else ''}: {reason}; correct the TOML") from None
+    content = _parsed(file, text)
     name = file.name.removesuffix(".toml")
-    if content.get("name", name) != name:
-        given = f"name = {content['name']!r}"
-        raise UsageError(f"{file.name}: {given}: a suite is named by its file, {name!r}; leave that line out")
+    given_name = content.get("name", name)
+    if given_name != name:
+        reason = f"name = {given_name!r}: a suite is named by its file, {name!r}; leave that line out"
+        raise UsageError(f"{file.name}: {reason}")
     if not re.fullmatch(NAME, name):
         allowed = "letters, digits, '_', '-' and '.'"
         raise UsageError(f"{name_or_path}: a suite is named by its file, and a name has only {allowed}; rename it")
     with _located(file.name, text, overrides):
-        tables: dict[str, Any] = build(dict[str, Any], content.get("arenas", {}), ("arenas",))
-        arenas = {arena: arena_plan(arena, table) for arena, table in tables.items()}
-        suite_file: SuiteFile = build(SuiteFile, {**content, "name": name, "arenas": arenas}, ())
+        suite_file = _suite_file(name, content)
         check_file(suite_file)
         suite = overridden(expanded(suite_file), overrides)
         check_suite(suite)
     return suite
 
 
+def _parsed(file: Path, text: str) -> dict[str, Any]:
+    """The tables of a suite's TOML. Raises `UsageError` with the line of a mistake."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reason, _, position = str(error).partition(" (at ")
+        line = re.match(r"line \d+", position)
+        place = f"{file.name}, {line[0]}" if line else file.name
+        raise UsageError(f"{place}: {reason}; correct the TOML") from None
+
+
+def _suite_file(name: str, content: Mapping[str, Any]) -> SuiteFile:
+    """The suite of a file, not yet checked. Raises `Wrong` where a value does not fit."""
+    tables: dict[str, Any] = build(dict[str, Any], content.get("arenas", {}), ("arenas",))
+    arenas = {arena: arena_plan(arena, table) for arena, table in tables.items()}
+    suite_file: SuiteFile = build(SuiteFile, {**content, "name": name, "arenas": arenas}, ())
+    return suite_file
+
+
 def suite_text(name_or_path: str) -> str:
     """The TOML of a suite, by its name or from a file that ends in .toml."""
-    return _read(name_or_path)[1]
+    _, text = _read(name_or_path)
+    return text
 
 
 def _read(name_or_path: str) -> tuple[Path, str]:
-    file = _suite_file(name_or_path)
+    file = _file_of(name_or_path)
     try:
         return file, file.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{name_or_path} cannot be read: {error}; give a suite file in UTF-8") from error
 
 
-def _suite_file(name_or_path: str) -> Path:
+def _file_of(name_or_path: str) -> Path:
+    """The file of a suite. Raises `UsageError` if there is none, or if its name is that of another suite."""
     file = Path(name_or_path)
     if not name_or_path.endswith(".toml"):
         if name_or_path in suite_names():
@@ -103,24 +126,35 @@ def _located(where: str, text: str = "", overrides: Overrides = UNCHANGED) -> It
     try:
         yield
     except Wrong as wrong:
-        line = f", line {number}" if (number := line_of(text, wrong.path)) else ""
-        place = overrides.option_at(wrong.path) or f"{where}{line}"
+        place = overrides.option_at(wrong.path)
+        if not place:
+            number = line_of(text, wrong.path)
+            place = f"{where}, line {number}" if number else where
         raise UsageError(f"{place}: {'.'.join(wrong.path)}: {wrong.reason}") from None
 
 
 def line_of(text: str, path: KeyPath) -> int:
     """Line number of a key in TOML text, otherwise of its first part or of the innermost table around it; else 0."""
-    best, best_depth = 0, 0
+    best = 0
+    best_depth = 0
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            table = tuple(part.strip(" \"'") for part in header[1].split("."))
+        header = re.match(r"\s*\[([^\[\]]+)\]", line)
+        key = re.match(r"\s*([\w\-\"'.]+)\s*=", line)
+        if header:
+            table = _key_path(header[1])
             here = table
-        elif key := re.match(r"\s*([\w\-\"'.]+)\s*=", line):
-            here = (*table, *(part.strip("\"'") for part in key[1].split(".")))
+        elif key:
+            here = table + _key_path(key[1])
         else:
             continue
         depth = min(len(here), len(path))
         if path[:depth] == here[:depth] and depth > best_depth:
-            best, best_depth = number, depth
+            best = number
+            best_depth = depth
     return best
+
+
+def _key_path(text: str) -> KeyPath:
+    """The path of a key as a line of TOML has it."""
+    return tuple(part.strip(" \"'") for part in text.split("."))

@@ -10,7 +10,7 @@ from fairbench.common.imports import module_and_name
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan
 from fairbench.suites.arena_tables import arena_plan
-from fairbench.suites.schema import ArenaPlan
+from fairbench.suites.arenas import ArenaPlan
 
 PlanT = TypeVar("PlanT")
 OWN_FORM = "path/to/file.py:Class or module:Class"

@@ -10,9 +10,10 @@ from fairbench.common.coercion import KeyPath
 from fairbench.common.errors import UsageError
 from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.lengths import with_seeds, with_steps
 from fairbench.suites.named_plans import named_arenas, named_optimizers
-from fairbench.suites.schema import ALL, ArenaPlan, Compare, Suite
+from fairbench.suites.schema import ALL, Compare, Suite
 from fairbench.suites.settings import with_settings
 from fairbench.suites.stages import Sweep
 

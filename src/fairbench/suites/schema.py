@@ -10,6 +10,7 @@ from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.grouping import grouped
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.arenas import ArenaPlan, Ladder
 from fairbench.suites.stages import Final, Sweep, Training
 
 RULES = {"split": "settings are selected on the split that the report is about"}
@@ -20,79 +21,6 @@ FEW = 8
 """The most optimizers that are named in a sentence."""
 ALL = "all"
 """Stands for every optimizer in `Compare.baselines`."""
-
-
-@dataclass(frozen=True)
-class LadderPoint:
-    """The place of an arena among those that a suite file makes of one, see `fairbench.suites.expansion`.
-
-    Attributes:
-        family: the arena of the suite file.
-        horizon: steps as a multiple of the arena's; on a ladder these grow with the parameters.
-        size: the size of the model on a ladder; 0 without one.
-        parameters: of the model, as the ladder counts them; 0 without one.
-        reference_curve_arena: the arena with the reference's curve to which this one belongs, so that only the reference is
-            trained; empty where every optimizer is.
-    """
-
-    family: str
-    horizon: float = 1.0
-    size: int = 0
-    parameters: int = 0
-    reference_curve_arena: str = ""
-
-
-@dataclass(frozen=True)
-class ArenaPlan:
-    """One arena of a suite.
-
-    Attributes:
-        metric: the primary metric: it selects the learning rate and decides the verdict.
-        margin: the largest difference of the primary metric that does not matter (for the equivalence test), positive.
-        sweep_steps: steps of a sweep trial.
-        steps: steps of a final trial.
-        batch_size: examples in a training batch; 0 where a program decides it.
-        data: source and options of its data, see `fairbench.data.datasets`.
-        model: options of the arena's `build_model`.
-        task: a known arena or `module:Class`, so that a suite can have one task twice; empty for the arena's name.
-        tuning_arena: the arena whose sweep also selects for this one; empty if it has a sweep.
-        shock: a disturbance of its training, see `fairbench.arenas.shocks.registry`; empty for none.
-        facts: the facts of a user's arena, so that a study can be read without its class; None for an included one.
-        schedule: that of the learning rate; empty for the training's.
-        ladder_point: its place among the arenas that are made of one; None for an arena as the suite file has it.
-    """
-
-    metric: str
-    margin: float
-    sweep_steps: int
-    steps: int
-    batch_size: int
-    data: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-    task: str = ""
-    tuning_arena: str = ""
-    shock: dict[str, Any] = field(default_factory=dict)
-    facts: ArenaFacts | None = None
-    schedule: str = ""
-    ladder_point: LadderPoint | None = None
-
-    @property
-    def curve_only(self) -> bool:
-        """Whether only the reference is trained, see `LadderPoint`."""
-        return self.ladder_point is not None and bool(self.ladder_point.reference_curve_arena)
-
-
-@dataclass(frozen=True)
-class Ladder:
-    """Sizes and horizons of one arena; each size is trained with each horizon.
-
-    Attributes:
-        sizes: widths of the model, rising, from which the rest of it follows, see `fairbench.arenas.registry`.
-        horizons: steps as a multiple of the arena's, which are those of the first size and grow as the parameters.
-    """
-
-    sizes: list[int]
-    horizons: list[float]
 
 
 @dataclass(frozen=True)
@@ -109,17 +37,23 @@ class Compare:
 
     def extended(self, names: Iterable[str]) -> "Compare":
         """The pairs with further optimizers, which are compared as the listed ones are."""
-        return replace(self, optimizers=[*dict.fromkeys([*self.optimizers, *names])]) if self.optimizers else self
+        if not self.optimizers:
+            return self
+        distinct = dict.fromkeys([*self.optimizers, *names])
+        return replace(self, optimizers=list(distinct))
 
     def pairs(self, names: Sequence[str], reference: str) -> list[tuple[str, str]]:
         """The optimizer and the baseline of each pair, those with the reference as baseline first."""
-        baselines = names if ALL in self.baselines else self.baselines or [reference]
-        found: dict[frozenset[str], tuple[str, str]] = {}
+        optimizers = self.optimizers or names
+        baselines = self.baselines or [reference]
+        if ALL in self.baselines:
+            baselines = names
+        pairs: dict[frozenset[str], tuple[str, str]] = {}
         for baseline in sorted(baselines, key=lambda name: name != reference):
-            for optimizer in self.optimizers or names:
+            for optimizer in optimizers:
                 if optimizer != baseline:
-                    found.setdefault(frozenset((optimizer, baseline)), (optimizer, baseline))
-        return [*found.values()]
+                    pairs.setdefault(frozenset((optimizer, baseline)), (optimizer, baseline))
+        return list(pairs.values())
 
 
 @dataclass(frozen=True)
@@ -158,11 +92,15 @@ class Suite:
     controls: list[str] = field(default_factory=list)
 
     def optimizers_of(self, arena: str) -> list[str]:
-        return [self.reference] if self.arenas[arena].curve_only else [*self.optimizers]
+        """The optimizers that are trained in an arena."""
+        if self.arenas[arena].curve_only:
+            return [self.reference]
+        return list(self.optimizers)
 
     @property
     def arms(self) -> list[tuple[str, str]]:
-        return [(arena, name) for arena in self.arenas for name in self.optimizers_of(arena)]
+        """Each arena with each optimizer that is trained in it."""
+        return [(arena, optimizer) for arena in self.arenas for optimizer in self.optimizers_of(arena)]
 
     @property
     def all_seeds(self) -> dict[tuple[str, str], int]:
@@ -172,29 +110,36 @@ class Suite:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The optimizer and the baseline of each comparison in an arena, those with the reference as baseline first."""
-        return self.compare.pairs([*self.optimizers], self.reference)
+        return self.compare.pairs(list(self.optimizers), self.reference)
 
     @property
     def sides(self) -> tuple[list[str], list[str]]:
         """The optimizers that are compared, and their baselines, each in the order of the pairs."""
-        optimizers, baselines = (dict.fromkeys(pair[side] for pair in self.pairs) for side in (0, 1))
-        return [*optimizers], [*baselines]
+        pairs = self.pairs
+        optimizers = dict.fromkeys(optimizer for optimizer, _ in pairs)
+        baselines = dict.fromkeys(baseline for _, baseline in pairs)
+        return list(optimizers), list(baselines)
 
     @property
     def every_pair(self) -> bool:
+        """Whether every optimizer is compared with every other one, and there are at least three."""
         return len(self.optimizers) > 2 and len(self.pairs) == comb(len(self.optimizers), 2)
 
     @property
     def question(self) -> str:
         """What is compared, in words: "PsiLogic against AdamW and Lion"; empty without a pair."""
         if self.every_pair:
-            return f"every pair of {_named([*self.optimizers], 'optimizers')}"
-        return " against ".join(map(_named, self.sides, ("optimizers", "baselines"))) if self.pairs else ""
+            return f"every pair of {_named(list(self.optimizers), 'optimizers')}"
+        if not self.pairs:
+            return ""
+        optimizers, baselines = self.sides
+        return f"{_named(optimizers, 'optimizers')} against {_named(baselines, 'baselines')}"
 
     @property
     def compared(self) -> list[tuple[str, str, str]]:
         """The family of comparisons: arena, optimizer and baseline of each."""
-        return [(arena, *pair) for arena in self.compared_arenas for pair in self.pairs]
+        pairs = self.pairs
+        return [(arena, optimizer, baseline) for arena in self.compared_arenas for optimizer, baseline in pairs]
 
     @property
     def compared_arenas(self) -> list[str]:
@@ -203,36 +148,51 @@ class Suite:
 
     def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
         """A comparison in words, without the name of the optimizer if it is the only one that is compared."""
-        where = f"{arena}, {optimizer}" if len(self.sides[0]) > 1 else arena
-        return f"{where} against {baseline}"
+        optimizers, _ = self.sides
+        if len(optimizers) > 1:
+            return f"{arena}, {optimizer} against {baseline}"
+        return f"{arena} against {baseline}"
 
     def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> list[str]:
         """Comparisons (arena, optimizer, baseline) in words, abbreviated where all pairs of an arena are included."""
-        words = []
-        for arena, here in grouped((x[0], x) for x in compared).items():
-            every = 2 < len(here) == len(self.pairs)
-            words += [f"all {len(here)} of {arena}"] if every else [self.pair_title(*x) for x in here]
-        return words
+        titles = []
+        by_arena = grouped((arena, (optimizer, baseline)) for arena, optimizer, baseline in compared)
+        for arena, pairs in by_arena.items():
+            if len(pairs) > 2 and len(pairs) == len(self.pairs):
+                titles.append(f"all {len(pairs)} of {arena}")
+                continue
+            for optimizer, baseline in pairs:
+                titles.append(self.pair_title(arena, optimizer, baseline))
+        return titles
 
     @property
     def ladders(self) -> dict[str, list[str]]:
         """The arenas of each ladder; with schedules as a factor there is one for each."""
-        cells = [(name, plan.ladder_point, plan.schedule) for name, plan in self.arenas.items() if plan.ladder_point]
-        return grouped(("-".join(filter(None, (x.family, schedule))), name) for name, x, schedule in cells if x.size)
+        ladders: dict[str, list[str]] = {}
+        for name, plan in self.arenas.items():
+            if plan.ladder_point and plan.ladder_point.size:
+                family = plan.ladder_point.family
+                ladder = f"{family}-{plan.schedule}" if plan.schedule else family
+                ladders.setdefault(ladder, []).append(name)
+        return ladders
 
     def alike(self, arenas: Iterable[str], *but: str) -> list[list[str]]:
         """Some arenas in groups whose plans have the same task and differ in these fields alone."""
-
-        def rest(name: str) -> str:
-            plan = {**asdict(self.arenas[name]), "task": self.task(name)}
-            return json.dumps({key: value for key, value in plan.items() if key not in but}, sort_keys=True)
-
-        return [*grouped((rest(name), name) for name in arenas).values()]
+        groups: dict[str, list[str]] = {}
+        for name in arenas:
+            plan = asdict(self.arenas[name])
+            plan["task"] = self.task(name)
+            compared = {key: value for key, value in plan.items() if key not in but}
+            group = json.dumps(compared, sort_keys=True)
+            groups.setdefault(group, []).append(name)
+        return list(groups.values())
 
     def task(self, arena: str) -> str:
+        """The known arena that an arena trains, or its `module:Class`."""
         return self.arenas[arena].task or arena
 
     def facts(self, arena: str) -> ArenaFacts:
+        """The facts of an arena: those of its plan, otherwise those of its task."""
         return self.arenas[arena].facts or ARENAS[self.task(arena)]
 
     def direction(self, arena: str) -> str:
@@ -244,10 +204,14 @@ class Suite:
         return 1.0 if self.direction(arena) == "max" else -1.0
 
     def better(self, arena: str) -> str:
-        return f"{'higher' if self.direction(arena) == 'max' else 'lower'} is better"
+        """Which values of an arena's primary metric are better, in words."""
+        if self.direction(arena) == "max":
+            return "higher is better"
+        return "lower is better"
 
     @property
     def metrics(self) -> dict[str, Collection[str]]:
+        """The metrics of each arena."""
         return {arena: self.facts(arena).metrics for arena in self.arenas}
 
     def tuning_arena(self, arena: str) -> str:
@@ -261,10 +225,14 @@ class Suite:
 
     @property
     def selection_name(self) -> str:
-        return {"val": "validation"}.get(self.selection, self.selection)
+        """The name of that split in sentences."""
+        if self.selection == "val":
+            return "validation"
+        return self.selection
 
     @property
     def data_tables(self) -> list[dict[str, Any]]:
+        """Source and options of each arena's data."""
         return [arena.data for arena in self.arenas.values()]
 
     def schedule(self, arena: str, optimizer: str) -> tuple[str, float]:
@@ -272,14 +240,19 @@ class Suite:
 
         The optimizer's own ones come first, then the arena's, then those of the training.
         """
-        own, training = self.optimizers[optimizer], self.training
-        name = own.schedule or self.arenas[arena].schedule or training.schedule
-        return name, training.min_lr if own.min_lr is None else own.min_lr
+        plan = self.optimizers[optimizer]
+        name = plan.schedule or self.arenas[arena].schedule or self.training.schedule
+        min_lr = self.training.min_lr
+        if plan.min_lr is not None:
+            min_lr = plan.min_lr
+        return name, min_lr
 
     def clip_norm(self, optimizer: str) -> float:
         """The global norm to which an optimizer's gradients are clipped; 0 is off."""
-        clip_norm = self.optimizers[optimizer].clip_norm
-        return self.training.clip_norm if clip_norm is None else clip_norm
+        own = self.optimizers[optimizer].clip_norm
+        if own is not None:
+            return own
+        return self.training.clip_norm
 
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values; `fairbench.suites.loader.parse_suite` reads them."""
@@ -288,7 +261,9 @@ class Suite:
 
 def _named(names: Sequence[str], kind: str) -> str:
     """A few names, or the number of many."""
-    return ", ".join(names) if len(names) <= FEW else f"{len(names)} {kind}"
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{len(names)} {kind}"
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ NAMED = (("arenas",), ("optimizers",))
 
 def parse_setting(text: str) -> tuple[str, Any]:
     """The dotted key and the value of a text such as "AdamW.weight_decay=0.1"; the value is TOML."""
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not (key and equals):
+    left, equals, right = text.partition("=")
+    key = left.strip()
+    value = right.strip()
+    if not key or not equals:
         raise UsageError(f"--set must have the form key=value, as {FORM}; got {text!r}")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
@@ -31,13 +33,17 @@ def parse_setting(text: str) -> tuple[str, Any]:
 def with_settings(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     """A suite with some values replaced, by their dotted keys."""
     tables = suite.to_json()
-    facts = {name: table.pop("facts") for name, table in tables["arenas"].items()}
-    changed = [change(tables, key, value) for key, value in settings.items()]
-    for name, known in facts.items():
-        if ("arenas", name) in (path[:2] for path in changed):  # the class of a user's arena knows its options
-            tables["arenas"][name] = arena_plan(name, tables["arenas"][name])
+    arenas = tables["arenas"]
+    facts = {name: table.pop("facts") for name, table in arenas.items()}
+    changed_tables = set()
+    for key, value in settings.items():
+        path = change(tables, key, value)
+        changed_tables.add(path[:2])
+    for name in facts:
+        if ("arenas", name) in changed_tables:
+            arenas[name] = arena_plan(name, arenas[name])  # the class of a user's arena knows its options
         else:
-            tables["arenas"][name]["facts"] = known
+            arenas[name]["facts"] = facts[name]
     replaced: Suite = build(Suite, tables, ())
     return replaced
 
@@ -60,24 +66,31 @@ def setting_path(tables: Mapping[str, Any], key: str) -> KeyPath:
     head, dot, _ = key.partition(".")
     if head in tables and (dot or not isinstance(tables[head], dict)):
         return _path(tables, key, ())
-    if name := _longest(optimizers, key):
-        return ("optimizers", name, "options", key[len(name) + 1 :])
+    name = _longest(optimizers, key)
+    if name:
+        option = key.removeprefix(f"{name}.")
+        return ("optimizers", name, "options", option)
     if not dot:
         raise UsageError(f"--set must have the form key=value, as {FORM}; got the key {key!r}")
-    known = [*optimizers, *(name for name, table in tables.items() if isinstance(table, dict))]
-    raise unknown("optimizer or table of a suite", key.rpartition(".")[0], known)
+    names_of_tables = [name for name, table in tables.items() if isinstance(table, dict)]
+    named, _, _ = key.rpartition(".")
+    raise unknown("optimizer or table of a suite", named, [*optimizers, *names_of_tables])
 
 
 def _path(table: Mapping[str, Any], key: str, above: KeyPath) -> KeyPath:
     """The parts of a dotted key; the name of an arena or an optimizer may contain dots itself."""
-    if name := _longest(table, key):
+    name = _longest(table, key)
+    if name:
         inner = table[name] if isinstance(table[name], dict) else {}
-        return (name, *_path(inner, key[len(name) + 1 :], (*above, name)))
+        return (name, *_path(inner, key.removeprefix(f"{name}."), (*above, name)))
     if above in NAMED:
-        pick(above[0].removesuffix("s"), key.partition(".")[0], table)
+        kind = above[0].removesuffix("s")
+        head, _, _ = key.partition(".")
+        pick(kind, head, table)
     return tuple(key.split("."))
 
 
 def _longest(table: Mapping[str, Any], key: str) -> str:
     """The longest key of a table with which a dotted key begins; empty without one."""
-    return max((name for name in table if key.startswith(f"{name}.")), key=len, default="")
+    matching = [name for name in table if key.startswith(f"{name}.")]
+    return max(matching, key=len, default="")

@@ -68,7 +68,10 @@ class Final:
     def in_words(self) -> str:
         """The seeds of an arm: "5 seeds", or "5, 10 or 20 seeds" with looks."""
         *fewer, most = self.numbers
-        return f"{', '.join(map(str, fewer))}{' or ' if fewer else ''}{plural(most, 'seed')}"
+        if not fewer:
+            return plural(most, "seed")
+        listed = ", ".join(str(number) for number in fewer)
+        return f"{listed} or {plural(most, 'seed')}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fairbench.analysis.comparison.verdicts import Comparison, summarized
 from fairbench.analysis.statistics.significance import holm, summarize
 from fairbench.report.fields import fields_of
 from fairbench.report.study import study_report
-from fairbench.suites.schema import LadderPoint
+from fairbench.suites.arenas import LadderPoint
 
 SEEDS = (1, 2, 3, 4, 5)
 HIGH = [0.90, 0.91, 0.92, 0.90, 0.91]

@@ -6,8 +6,9 @@ from fabricated.records import METRICS, sha
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.plan import ResolvedArena, ResolvedSuite
+from fairbench.suites.arenas import ArenaPlan, LadderPoint
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import ArenaPlan, Compare, LadderPoint, Suite
+from fairbench.suites.schema import Compare, Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
 MINI = load_suite("mini").arenas

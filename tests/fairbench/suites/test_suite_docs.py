@@ -7,8 +7,9 @@ from pathlib import Path
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.toml import tomllib
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.loader import load_suite, parse_suite
-from fairbench.suites.schema import ArenaPlan, Suite
+from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
 PAGE = (Path(__file__).parents[3] / "docs/suite-files.md").read_text()
