@@ -145,14 +145,14 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
     center = center_of(sizes)
     middle = center_of(steps)
     means = losses.mean(axis=1)
-    cells = Observations.of(sizes / center, steps / middle, optimizers, names)
-    best = cells.best(means)
-    speed_ups = _speed_ups(names, _jackknife(cells, losses, best))
+    observed = Observations.of(sizes / center, steps / middle, optimizers, names)
+    best = observed.best(means)
+    speed_ups = _speed_ups(names, _jackknife(observed, losses, best))
     log_e, log_a, _, log_b, _ = best[:SHARED]
     alpha, beta = np.exp(best[[2, 4]]).tolist()
     if _falls_by_chance(alpha, beta, best):
         raise ValueError("the losses do not fall with size and steps as the law does")
-    spread, misfit = _misfit(cells, losses, best)
+    spread, misfit = _misfit(observed, losses, best)
     return Law(
         reference=reference,
         E=math.exp(log_e),
@@ -167,8 +167,8 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
         speed_ups=speed_ups,
         spread=spread,
         misfit=misfit,
-        error=_relative_error(cells, best, means),
-        left_out_error=_left_out_error(cells, means, best),
+        error=_relative_error(observed, best, means),
+        left_out_error=_left_out_error(observed, means, best),
     )
 
 
@@ -205,7 +205,7 @@ def center_of(values: Array) -> float:
     return float(np.exp(logs.mean()))
 
 
-def _jackknife(cells: Observations, losses: Array, best: Array) -> list[TTest]:
+def _jackknife(observed: Observations, losses: Array, best: Array) -> list[TTest]:
     """The test of each parameter, from the refits x_(-i) without each seed, and the fit x of all n seeds.
 
         error = std(n x - (n - 1) x_(-i)) / sqrt(n),    t distribution with n - 1 degrees of freedom
@@ -221,7 +221,7 @@ def _jackknife(cells: Observations, losses: Array, best: Array) -> list[TTest]:
     refits = []
     for seed in range(n):
         others = np.delete(losses, seed, axis=1)
-        refit, _ = cells.solve(others.mean(axis=1), best)
+        refit, _ = observed.solve(others.mean(axis=1), best)
         refits.append(refit)
     errors = (n - 1) * np.std(refits, axis=0, ddof=1) / math.sqrt(n)
     tests = []
@@ -234,13 +234,13 @@ def _jackknife(cells: Observations, losses: Array, best: Array) -> list[TTest]:
     return tests
 
 
-def _misfit(cells: Observations, losses: Array, best: Array) -> tuple[float | None, float | None]:
+def _misfit(observed: Observations, losses: Array, best: Array) -> tuple[float | None, float | None]:
     """The spread of the seeds and the misfit of the law: sum(residual^2) n / (spread^2 (cells - parameters))."""
     n = losses.shape[1]
     if n < 2:
         return None, None
     variance = losses.var(axis=1, ddof=1).mean()
-    residuals = losses.mean(axis=1) - cells.predicted(best)
+    residuals = losses.mean(axis=1) - observed.predicted(best)
     df = len(residuals) - len(best)
     square = residuals @ residuals * n / df
     misfit = None
@@ -249,17 +249,17 @@ def _misfit(cells: Observations, losses: Array, best: Array) -> tuple[float | No
     return math.sqrt(variance), misfit
 
 
-def _relative_error(cells: Observations, parameters: Array, losses: Array) -> float:
+def _relative_error(observed: Observations, parameters: Array, losses: Array) -> float:
     """The mean absolute relative error of the law with these parameters."""
-    errors = cells.predicted(parameters) / losses - 1
+    errors = observed.predicted(parameters) / losses - 1
     return float(np.mean(abs(errors)))
 
 
-def _left_out_error(cells: Observations, losses: Array, start: Array) -> float | None:
+def _left_out_error(observed: Observations, losses: Array, start: Array) -> float | None:
     """The error at the largest size of the law of the others; their least squares are sought from the whole law."""
-    largest = cells.sizes == cells.sizes.max()
-    rest = cells.subset(~largest)
-    left_out = cells.subset(largest)
+    largest = observed.sizes == observed.sizes.max()
+    rest = observed.subset(~largest)
+    left_out = observed.subset(largest)
     if len(set(rest.sizes.tolist())) < SIZES:
         return None
     parameters, _ = rest.solve(losses[~largest], start)

@@ -119,7 +119,7 @@ def detectable_trend(
     names = [name for name in dict.fromkeys(optimizers) if name != law.reference]
     if seeds < 2 or not names or too_few(sizes, steps):
         return {}
-    cells = Observations.of(sizes / law.center, steps, optimizers, names)
+    observed = Observations.of(sizes / law.center, steps, optimizers, names)
     others = _parameters_without_trends(law, names)
     covariance = np.asarray(spread) if np.ndim(spread) else spread**2 * np.eye(len(sizes))
     level = alpha / len(names)
@@ -128,8 +128,8 @@ def detectable_trend(
     found = np.zeros(len(names))
     for _ in range(ROUNDS):
         trends = np.minimum(found, STEEPEST)
-        growing = _errors(cells, others, trends, covariance)
-        shrinking = _errors(cells, others, -trends, covariance)
+        growing = _errors(observed, others, trends, covariance)
+        shrinking = _errors(observed, others, -trends, covariance)
         found = needed * np.maximum(growing, shrinking)
     return dict(zip(names, found.tolist(), strict=True))
 
@@ -144,10 +144,10 @@ def _parameters_without_trends(law: Law, names: Sequence[str]) -> list[float]:
     return [log_e, log_a, math.log(law.alpha), log_b, math.log(law.beta), *logs]
 
 
-def _errors(cells: Observations, others: Sequence[float], trends: Array, covariance: Array) -> Array:
+def _errors(observed: Observations, others: Sequence[float], trends: Array, covariance: Array) -> Array:
     """The standard errors of trends for one seed."""
     parameters = np.array([*others, *trends])
-    inverse = np.linalg.pinv(cells.jacobian(parameters))
+    inverse = np.linalg.pinv(observed.jacobian(parameters))
     rows = inverse[-len(trends) :]
     variances = np.diag(rows @ covariance @ rows.T)
     return np.asarray(np.sqrt(variances))
