@@ -6,7 +6,6 @@ An interrupted study therefore resumes as if it had never stopped.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from fairbench.arenas.base import ArenaFacts
@@ -16,7 +15,7 @@ from fairbench.study.record import Record
 from fairbench.study.trial_spec import ArenaSpec, TrainingSpec, TrialSpec
 from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
-from fairbench.suites.schema import Suite
+from fairbench.suites.schema import ArenaPlan, Suite
 from fairbench.suites.search import KEPT, Extra, Score, Scores, Search, Setting, ranked, search_for
 
 T = TypeVar("T")
@@ -24,7 +23,7 @@ U = TypeVar("U")
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial; None without one."""
 SeedsNeeded = Mapping[tuple[str, str], int]
-"""Of each arm, by arena and optimizer, how many of the final seeds it needs, in their order."""
+"""The number of final seeds, in their order, that each arm needs, by arena and optimizer."""
 More = Callable[[Scores], list[Setting]]
 """The settings to try next, by the scores so far."""
 TIMING_TRIALS = 5
@@ -40,7 +39,7 @@ class ResolvedArena:
     Attributes:
         fingerprint: sha256 of its data.
         code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.
-        starts: of each seed, the sha256 of the initial weights, made in a process that has loaded no optimizer.
+        starts: sha256 of the initial weights of each seed, made in a process that has loaded no optimizer.
         shared: which examples are in two splits, in words; empty if none.
     """
 
@@ -75,13 +74,15 @@ class ResolvedSuite:
         """The study that `to_json` wrote; error messages name it `where`."""
         plain = build(dict[str, Any], value, ())
         suite = parse_suite(build(dict[str, Any], plain.get("suite"), ("suite",)), where)
-        parts = {"device": str, "arenas": dict[str, ResolvedArena], "optimizers": dict[str, ResolvedOptimizer]}
-        made = {key: build(shape, plain.get(key), (key,)) for key, shape in parts.items()}
-        if made["optimizers"].keys() != suite.optimizers.keys() or made["arenas"].keys() != suite.arenas.keys():
+        device = build(str, plain.get("device"), ("device",))
+        arenas = build(dict[str, ResolvedArena], plain.get("arenas"), ("arenas",))
+        optimizers = build(dict[str, ResolvedOptimizer], plain.get("optimizers"), ("optimizers",))
+        if optimizers.keys() != suite.optimizers.keys() or arenas.keys() != suite.arenas.keys():
             raise ValueError("its optimizers or arenas are not those of its suite")
-        for name, resolved in made["optimizers"].items():
+        for name, resolved in optimizers.items():
             check_resolved(("optimizers", name), suite.sweep, resolved)
-        return cls(suite, environment=build(dict[str, str], plain.get("environment", {}), ("environment",)), **made)
+        environment = build(dict[str, str], plain.get("environment", {}), ("environment",))
+        return cls(suite=suite, device=device, arenas=arenas, optimizers=optimizers, environment=environment)
 
 
 @dataclass(frozen=True)
@@ -115,18 +116,31 @@ class Arm(Generic[T]):
 
     def map(self, of_stage: Callable[[Sequence[T]], Sequence[U]]) -> "Arm[U]":
         """The arm with something else in place of the trials of each stage."""
-        stages = {name: of_stage(getattr(self, name)) for name in ("sweep", "others", "final")}
-        return Arm(**{**vars(self), **stages})
+        return Arm(
+            arena=self.arena,
+            optimizer=self.optimizer,
+            tuned=self.tuned,
+            sweep=of_stage(self.sweep),
+            others=of_stage(self.others),
+            located=self.located,
+            selected=self.selected,
+            final=of_stage(self.final),
+            diverged=self.diverged,
+        )
 
 
 def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
     """Whether a trial diverged, and its final validation metrics, the primary first; the others break ties."""
-    metrics = arena.metrics
+    directions = arena.metrics
     if record.status != "finished":
-        return (1.0, *(0.0 for _ in metrics))
-    val = record.final("val")
-    ordered = sorted(metrics, key=lambda name: name != metric)
-    return (0.0, *(val[name] if metrics[name] == "min" else -val[name] for name in ordered))
+        zeros = [0.0] * len(directions)
+        return (1.0, *zeros)
+    measured = record.final("val")
+    values = [0.0]
+    for name in sorted(directions, key=lambda name: name != metric):
+        value = measured[name]
+        values.append(value if directions[name] == "min" else -value)
+    return tuple(values)
 
 
 def arms(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> list[Arm[TrialSpec]]:
@@ -139,7 +153,10 @@ class Trials:
     """The trials that one arm may need, each made once."""
 
     def __init__(self, study: ResolvedSuite, lookup: Lookup, arena: str, optimizer: str) -> None:
-        self.study, self.lookup, self.arena, self.optimizer = study, lookup, arena, optimizer
+        self.study = study
+        self.lookup = lookup
+        self.arena = arena
+        self.optimizer = optimizer
         tuning_arena = study.suite.tuning_arena(arena)
         self._tuning = self if tuning_arena == arena else Trials(study, lookup, tuning_arena, optimizer)
         self._made: dict[tuple[str, Setting], TrialSpec] = {}
@@ -148,7 +165,8 @@ class Trials:
         """The arm with its first `seeds` final seeds."""
         if self._tuning is not self:
             return self._as_tuned_elsewhere(seeds)
-        suite, search = self.study.suite, self.study.search(self.optimizer)
+        suite = self.study.suite
+        search = self.study.search(self.optimizer)
         arm = Arm[TrialSpec](self.arena, self.optimizer, self.study.tuned(self.optimizer))
         if not arm.tuned:
             (fixed,) = search.first()
@@ -158,7 +176,8 @@ class Trials:
         if not short:
             return arm
         located = ranked(short)[0]
-        if short[located][0] > 0:
+        share_diverged = short[located][0]
+        if share_diverged > 0:
             return replace(arm, diverged=True)
         arm = replace(arm, located=located)
         if suite.final.settings == 1:
@@ -168,38 +187,69 @@ class Trials:
     def _with_finals(self, arm: Arm[TrialSpec], more: More, seeds: int) -> Arm[TrialSpec]:
         """The arm with stage 2: after the first seeds the best two settings continue; of these the best is selected."""
         final = self.study.suite.final
-        trials, scores = self._scored("final", more, final.seeds[: min(final.halve_after, seeds)])
+        seeds_of_all = final.seeds[: min(final.halve_after, seeds)]
+        trials, scores = self._scored("final", more, seeds_of_all)
         selected = None
         if scores:
             kept = ranked(scores)[:KEPT]
-            on, scores = self._scored("final", lambda scores: [] if scores else kept, final.seeds[:seeds])
-            trials, selected = {**trials, **on}, ranked(scores)[0] if scores else None
-        others = _in_order({setting: of for setting, of in trials.items() if setting != selected})
-        return replace(arm, others=others, selected=selected, final=trials[selected] if selected else ())
+
+            def finish_kept(finished: Scores) -> list[Setting]:
+                return [] if finished else kept
+
+            whole, scores = self._scored("final", finish_kept, final.seeds[:seeds])
+            trials = {**trials, **whole}
+            if scores:
+                selected = ranked(scores)[0]
+        others = {setting: specs for setting, specs in trials.items() if setting != selected}
+        final_trials = trials[selected] if selected else ()
+        return replace(arm, others=_in_order(others), selected=selected, final=final_trials)
 
     def _as_tuned_elsewhere(self, seeds: int) -> Arm[TrialSpec]:
         """The arm with what is selected in the arena that it is tuned on, which may differ from look to look."""
-        looks = [look for look in self.study.suite.final.numbers if look <= seeds]
-        tuned = {look: self._tuning.arm(look) for look in looks}
-        trials = {x.selected: self._final(x.selected, look) for look, x in tuned.items() if x.selected}
-        last = tuned[looks[-1]]
-        final = trials.pop(last.selected) if last.selected else ()
-        return replace(last, arena=self.arena, sweep=(), others=_in_order(trials), final=final)
+        trials: dict[Setting, list[TrialSpec]] = {}
+        for number in self.study.suite.final.numbers:
+            if number > seeds:
+                continue
+            tuned = self._tuning.arm(number)
+            if tuned.selected:
+                trials[tuned.selected] = self._final(tuned.selected, number)
+        final = trials.pop(tuned.selected) if tuned.selected else ()
+        return replace(tuned, arena=self.arena, sweep=(), others=_in_order(trials), final=final)
 
     def _scored(self, stage: str, more: More, seeds: Sequence[int]) -> tuple[dict[Setting, list[TrialSpec]], Scores]:
         """The trials of the settings that `more` asks for, and the mean score of each; none while a trial has none."""
-        metric, facts = self.study.suite.arenas[self.arena].metric, self.study.suite.facts(self.arena)
         trials: dict[Setting, list[TrialSpec]] = {}
         scores: dict[Setting, Score] = {}
         while new := more(scores):
             tried = {setting: self._trial(stage, setting).with_seeds(seeds) for setting in new}
             trials = _by_rate({**trials, **tried})
-            records = {setting: [self.lookup(spec) for spec in specs] for setting, specs in tried.items()}
-            if not all(record and record.status != "failed" for of in records.values() for record in of):
+            means = self._mean_scores(tried)
+            if not means:
                 return trials, {}
-            means = {x: _mean([score(y, metric, facts) for y in of if y]) for x, of in records.items()}
             scores = _by_rate({**scores, **means})
         return trials, scores
+
+    def _mean_scores(self, tried: Mapping[Setting, Sequence[TrialSpec]]) -> dict[Setting, Score]:
+        """The mean score of the trials of each setting; empty while one of them has no record, or has failed."""
+        records_of: dict[Setting, list[Record]] = {}
+        is_complete = True
+        for setting, specs in tried.items():
+            records = []
+            for spec in specs:
+                record = self.lookup(spec)
+                if record is None or record.status == "failed":
+                    is_complete = False
+                else:
+                    records.append(record)
+            records_of[setting] = records
+        if not is_complete:
+            return {}
+        metric = self.study.suite.arenas[self.arena].metric
+        facts = self.study.suite.facts(self.arena)
+        means = {}
+        for setting, records in records_of.items():
+            means[setting] = _mean([score(record, metric, facts) for record in records])
+        return means
 
     def _final(self, setting: Setting, seeds: int) -> list[TrialSpec]:
         return self._trial("final", setting).with_seeds(self.study.suite.final.seeds[:seeds])
@@ -213,7 +263,11 @@ class Trials:
 
 
 def _in_order(of_settings: Mapping[Setting, Sequence[T]]) -> list[T]:
-    return [*chain.from_iterable(_by_rate(of_settings).values())]
+    """The entries of all settings, those of the lowest rate first."""
+    entries: list[T] = []
+    for of_setting in _by_rate(of_settings).values():
+        entries += of_setting
+    return entries
 
 
 def _by_rate(of_settings: Mapping[Setting, T]) -> dict[Setting, T]:
@@ -229,34 +283,54 @@ def trial_spec(
     study: ResolvedSuite, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: Extra = ()
 ) -> TrialSpec:
     """One trial of a study; hyperparameters that are not in `extra` have the optimizer's values."""
-    suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
-    steps = {"sweep": plan.sweep_steps, "timing": TIMED_STEPS}.get(stage, plan.steps)
-    evaluations = {"timing": 1, "final": suite.final.evaluations}.get(stage, suite.sweep.evaluations)
+    suite = study.suite
+    plan = suite.arenas[arena]
+    steps = _steps(plan, stage)
     searched = {"lr": lr, **dict(extra)}
+    warmup_steps = searched.pop(WARMUP, suite.training.warmup_steps)
     schedule, min_lr = suite.schedule(arena, optimizer)
-    trained = {
+    training = {
         **vars(suite.training),
         "clip_norm": suite.clip_norm(optimizer),
-        WARMUP: searched.pop(WARMUP, suite.training.warmup_steps),
+        WARMUP: warmup_steps,
         "schedule": schedule,
         "min_lr": min_lr,
+        "steps": steps,
+        "evaluations": _evaluations(suite, stage),
+        "selection": suite.selection,
+        "shock": plan.shock,
+        "device": study.device,
     }
-    return TrialSpec(
-        arena=ArenaSpec(
-            arena, suite.task(arena), plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code
-        ),
-        optimizer=study.optimizers[optimizer].spec(arena, searched, steps),
-        training=TrainingSpec(
-            **trained,
-            steps=steps,
-            evaluations=evaluations,
-            selection=suite.selection,
-            shock=plan.shock,
-            device=study.device,
-        ),
-        stage=stage,
-        seed=seed,
+    resolved = study.arenas[arena]
+    task = ArenaSpec(
+        name=arena,
+        task=suite.task(arena),
+        data=plan.data,
+        model=plan.model,
+        batch_size=plan.batch_size,
+        fingerprint=resolved.fingerprint,
+        code=resolved.code,
     )
+    optimizer_spec = study.optimizers[optimizer].spec(arena, searched, steps)
+    return TrialSpec(arena=task, optimizer=optimizer_spec, training=TrainingSpec(**training), stage=stage, seed=seed)
+
+
+def _steps(plan: ArenaPlan, stage: str) -> int:
+    """Training steps of a trial of that stage."""
+    if stage == "sweep":
+        return plan.sweep_steps
+    if stage == "timing":
+        return TIMED_STEPS
+    return plan.steps
+
+
+def _evaluations(suite: Suite, stage: str) -> int:
+    """Evaluations of a trial of that stage."""
+    if stage == "final":
+        return suite.final.evaluations
+    if stage == "timing":
+        return 1
+    return suite.sweep.evaluations
 
 
 def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
@@ -264,9 +338,12 @@ def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
     suite = study.suite
     trials: list[TrialSpec] = []
     for arena, plan in suite.arenas.items():
-        if not (plan.shock or plan.curve_only):  # neither changes the cost of a step
-            of_each = [typical_trial(study, arena, name, "timing") for name in suite.optimizers]
-            trials += chain.from_iterable(zip(*(x.with_seeds(range(TIMING_TRIALS)) for x in of_each), strict=True))
+        if plan.shock or plan.curve_only:  # neither changes the cost of a step
+            continue
+        typical = [typical_trial(study, arena, name, "timing") for name in suite.optimizers]
+        for seed in range(TIMING_TRIALS):
+            for spec in typical:
+                trials += spec.with_seeds([seed])
     return trials
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.common.grouping import grouped
-from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded, Trials, timing_trials
+from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, Trials, timing_trials
 from fairbench.study.trial_spec import TrialSpec
+
+ArmKey = tuple[str, str]
+"""Arena and optimizer of an arm."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +19,10 @@ class Progress:
     steps_left: Mapping[str, int]
 
     def after(self, spec: TrialSpec) -> "Progress":
-        left = self.steps_left.get(spec.arena.name, 0) - spec.training.steps
-        return Progress(self.done + 1, self.trials, {**self.steps_left, spec.arena.name: left})
+        """The progress after the end of one more trial."""
+        steps_left = dict(self.steps_left)
+        steps_left[spec.arena.name] = steps_left.get(spec.arena.name, 0) - spec.training.steps
+        return Progress(self.done + 1, self.trials, steps_left)
 
 
 class TrialQueue:
@@ -36,45 +40,61 @@ class TrialQueue:
         timing: bool = False,
         seeds_needed: Callable[[], SeedsNeeded] | None = None,
     ) -> None:
-        self._study, self._lookup, self._seeds_needed = study, lookup, seeds_needed
+        self._study = study
+        self._lookup = lookup
+        self._seeds_needed = seeds_needed
         self._seeds = seeds_needed() if seeds_needed else study.suite.all_seeds
         self._trials = {arm: Trials(study, lookup, *arm) for arm in study.suite.arms}
+        self._given: set[str] = set()
+        self._waiting: dict[str, dict[ArmKey, list[TrialSpec]]] = {"sweep": {}, "final": {}}
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
-        steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
-        self._given: set[str] = set()
-        self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
-        # Of each arm, and of all timing trials under the key None.
-        self._unfinished: dict[tuple[str, str] | None, set[str]] = {None: set()}
-        self._progress_of: dict[tuple[str, str] | None, Progress] = {
-            None: _progress(len(timed) - len(self._untimed), steps)
-        }
-        for pair in self._trials:
-            self._plan(pair)
+        # The trials that have not ended, and the progress, of each arm; those of all timing trials have the key None.
+        self._unfinished: dict[ArmKey | None, set[str]] = {None: set()}
+        self._progress_of: dict[ArmKey | None, Progress] = {None: _progress(timed, self._untimed)}
+        for key in self._trials:
+            self._plan(key)
 
-    def _plan(self, pair: tuple[str, str]) -> None:
-        suite, seeds = self._study.suite, self._seeds[pair]
-        arm = self._trials[pair].arm(seeds)
-        left = [spec for spec in arm.trials if self._lookup(spec) is None]
+    def _plan(self, key: ArmKey) -> None:
+        """Plan an arm by the present records."""
+        seeds = self._seeds[key]
+        arm = self._trials[key].arm(seeds)
+        trials = arm.trials
+        left = [spec for spec in trials if self._lookup(spec) is None]
         for stage, waiting in self._waiting.items():
-            waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
-        self._unfinished[pair] = {spec.id for spec in left}
-        done, steps = len(arm.trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
+            waiting[key] = [spec for spec in reversed(left) if spec.stage == stage and spec.id not in self._given]
+        self._unfinished[key] = {spec.id for spec in left}
+        progress = _progress(trials, left)
         if not (arm.selected or arm.diverged):  # what follows is known in number only
-            search, plan = self._study.search(arm.optimizer), suite.arenas[arm.arena]
-            searching = search.size * len(suite.sweep.seeds) - len(arm.sweep) if arm.sweep and not arm.located else 0
-            finals = search.final_trials(suite.final, seeds) if arm.sweep else seeds
-            steps += [(arm.arena, plan.sweep_steps)] * searching
-            steps += [(arm.arena, plan.steps)] * (finals - len(arm.others))
-        self._progress_of[pair] = _progress(done, steps)
+            progress = self._with_later_trials(progress, arm, seeds)
+        self._progress_of[key] = progress
+
+    def _with_later_trials(self, progress: Progress, arm: Arm[TrialSpec], seeds: int) -> Progress:
+        """The progress of an arm with the trials whose settings depend on others that have no record yet."""
+        suite = self._study.suite
+        plan = suite.arenas[arm.arena]
+        search = self._study.search(arm.optimizer)
+        sweep_trials = 0
+        final_trials = seeds
+        if arm.sweep:
+            final_trials = search.final_trials(suite.final, seeds)
+            if not arm.located:
+                sweep_trials = search.size * len(suite.sweep.seeds) - len(arm.sweep)
+        sweep_trials = max(sweep_trials, 0)
+        final_trials = max(final_trials - len(arm.others), 0)
+        steps_left = dict(progress.steps_left)
+        steps = sweep_trials * plan.sweep_steps + final_trials * plan.steps
+        steps_left[arm.arena] = steps_left.get(arm.arena, 0) + steps
+        return Progress(progress.done, progress.trials + sweep_trials + final_trials, steps_left)
 
     def next(self) -> TrialSpec | None:
         """A trial that can run now and was not given before; None if there is none at the moment."""
         for of_stage in self._waiting.values():
             for waiting in of_stage.values():
                 if waiting:
-                    self._given.add(waiting[-1].id)
-                    return waiting.pop()
+                    spec = waiting.pop()
+                    self._given.add(spec.id)
+                    return spec
         if not self._untimed or any(self._unfinished.values()):
             return None
         spec = self._untimed.pop()
@@ -82,28 +102,38 @@ class TrialQueue:
         return spec
 
     def ended(self, spec: TrialSpec) -> None:
+        """Note that a trial has a record, and plan again what depends on it."""
+        key = None if spec.stage == "timing" else (spec.arena.name, spec.optimizer.name)
+        self._progress_of[key] = self._progress_of[key].after(spec)
+        self._unfinished[key].discard(spec.id)
+        if key is None:
+            return
         suite = self._study.suite
-        arm = None if spec.stage == "timing" else (spec.arena.name, spec.optimizer.name)
-        self._progress_of[arm] = self._progress_of[arm].after(spec)
-        self._unfinished[arm].discard(spec.id)
-        if not self._unfinished[arm]:
-            for tuned, name in self._trials:
-                if (suite.tuning_arena(tuned), name) == arm:
-                    self._plan((tuned, name))
-        if arm and suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
+        if not self._unfinished[key]:
+            for arena, optimizer in self._trials:
+                if (suite.tuning_arena(arena), optimizer) == key:
+                    self._plan((arena, optimizer))
+        if suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
             self._seeds = self._seeds_needed()
-            for pair in self._trials:
-                self._plan(pair)
+            for arm in self._trials:
+                self._plan(arm)
 
     def progress(self) -> Progress:
-        each = self._progress_of.values()
+        """The progress of the whole study."""
+        done = 0
+        trials = 0
         steps = dict.fromkeys(self._study.suite.arenas, 0)
-        for progress in each:
+        for progress in self._progress_of.values():
+            done += progress.done
+            trials += progress.trials
             for arena, left in progress.steps_left.items():
                 steps[arena] += left
-        return Progress(sum(x.done for x in each), sum(x.trials for x in each), steps)
+        return Progress(done, trials, steps)
 
 
-def _progress(done: int, left: Sequence[tuple[str, int]]) -> Progress:
-    """The progress of trials: how many have a record, then arena and steps of each that has none."""
-    return Progress(done, done + len(left), {arena: sum(steps) for arena, steps in grouped(left).items()})
+def _progress(trials: Sequence[TrialSpec], left: Sequence[TrialSpec]) -> Progress:
+    """The progress of trials, of which some are left."""
+    steps_left: dict[str, int] = {}
+    for spec in left:
+        steps_left[spec.arena.name] = steps_left.get(spec.arena.name, 0) + spec.training.steps
+    return Progress(len(trials) - len(left), len(trials), steps_left)
