@@ -18,6 +18,7 @@ from datetime import timedelta
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -27,6 +28,13 @@ COUNT = 4
 TIMEOUT = 60.0  # seconds; the longest job takes a tenth of it
 STARTUP = 120.0
 GRACE = 5.0  # seconds after one has failed: the other processes may wait forever in a collective
+
+
+class Answer(NamedTuple):
+    """What a process sends after a job: the function's result, or the traceback of its error."""
+
+    succeeded: bool
+    result: Any
 
 
 class Failed(AssertionError):
@@ -62,14 +70,19 @@ class Processes:
         for rank in range(world):
             self._connections[rank].send((str(job / "store"), rank, world, timeout, call))
         answers = self._collect(world, time.monotonic() + timeout)
-        failures = {rank: text for rank, (good, text) in answers.items() if not good}
-        if len(answers) == world and not failures:
-            return [answers[rank][1] for rank in range(world)]
+        results = []
+        failures = []
+        for rank in range(world):
+            answer = answers.get(rank, Answer(succeeded=False, result="no answer"))
+            if answer.succeeded:
+                results.append(answer.result)
+            else:
+                failures.append(f"--- {rank} of {world}:\n{answer.result}")
+        if not failures:
+            return results
         if len(answers) < world:
-            failures |= {rank: "no answer" for rank in range(world) if rank not in answers}
-            output = self.close()
-            failures |= {"output": output}
-        raise Failed("\n".join(f"--- {who} of {world}:\n{text}" for who, text in failures.items()))
+            failures.append(f"--- output of {world}:\n{self.close()}")
+        raise Failed("\n".join(failures))
 
     def close(self) -> str:
         """End the processes; returns the last part of their stderr."""
@@ -91,11 +104,12 @@ class Processes:
         self._directory = Path(tempfile.mkdtemp(prefix="processes-"))
         pipes = [Pipe() for _ in range(COUNT)]
         theirs = [end.fileno() for _, end in pipes]
+        python_path = os.pathsep.join(filter(None, sys.path))
         with (self._directory / "stderr").open("wb") as stderr:
             self._server = subprocess.Popen(
                 [sys.executable, __file__, *map(str, theirs)],
                 pass_fds=theirs,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": python_path},
                 stderr=stderr,
                 start_new_session=True,
             )
@@ -103,7 +117,7 @@ class Processes:
         for _, end in pipes:
             end.close()
         ready = self._collect(COUNT, time.monotonic() + STARTUP)
-        if len(ready) < COUNT or not all(good for good, _ in ready.values()):
+        if len(ready) < COUNT or not all(answer.succeeded for answer in ready.values()):
             raise Failed(f"the processes did not start:\n{self.close()}")
 
     def _collect(self, world, deadline):
@@ -114,10 +128,10 @@ class Processes:
             for connection in wait(list(pending), remaining):
                 rank = pending.pop(connection)
                 try:
-                    answers[rank] = connection.recv()
+                    answers[rank] = Answer(*connection.recv())
                 except (EOFError, ConnectionError):
                     return answers  # it died: the pool must start again
-                if not answers[rank][0]:
+                if not answers[rank].succeeded:
                     deadline = min(deadline, time.monotonic() + GRACE)
         return answers
 
@@ -160,19 +174,26 @@ def work(connection):
             return
         if dist.is_initialized():
             dist.destroy_process_group()  # processes that wait for this one in a collective get an error now
-        if clear := getattr(debug, "_clear_sharding_prop_cache", None):  # its cache has meshes of groups that are gone
-            clear()
+        clear_cache = getattr(debug, "_clear_sharding_prop_cache", None)
+        if clear_cache is not None:
+            clear_cache()  # it has meshes of groups that are gone
         faulthandler.cancel_dump_traceback_later()
 
 
 def do(store, rank, world, timeout, module, function, args, options):
     """(True, the function's result) or (False, its traceback)."""
-    limit = timedelta(seconds=timeout)
     try:
-        dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=limit)
+        dist.init_process_group(
+            "gloo",
+            store=dist.FileStore(store, world),
+            rank=rank,
+            world_size=world,
+            timeout=timedelta(seconds=timeout),
+        )
         dist.barrier()  # no process may end before all are connected
         torch.manual_seed(0)
-        return True, getattr(importlib.import_module(module), function)(*args, **options)
+        job = getattr(importlib.import_module(module), function)
+        return True, job(*args, **options)
     except BaseException:
         return False, traceback.format_exc()
 

@@ -1,6 +1,7 @@
 """The jobs of the processes: steps on shares, and the same steps on whole tensors in the same process."""
 
 from functools import cache, partial
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
-from trajectories import gradients, parameters, set_gradients, watch
+from trajectories import gradients, parameters, params_of, train, watch
 
 from psilogic import PsiLogic
 
@@ -51,27 +52,36 @@ def script(shapes, dtype=torch.float64, change=None):
 def make(params, options, optimizer_class=PsiLogic):
     """The optimizer over two groups; AdamW, whose collectives are counted, has few of the options."""
     if optimizer_class is not PsiLogic:
-        options = {name: options[name] for name in ("lr", "weight_decay", "maximize", "foreach") if name in options}
+        of_adamw = ("lr", "weight_decay", "maximize", "foreach")
+        options = {name: value for name, value in options.items() if name in of_adamw}
     half = (len(params) + 1) // 2
     groups = [{"params": list(params[:half])}, {"params": list(params[half:])}]
     return optimizer_class(groups, **options)
 
 
+class Truth(NamedTuple):
+    """The steps on whole tensors."""
+
+    snapshots: list  # after each step
+    what_happened: tuple  # as `acted` says it
+
+
 @cache
 def truth(shapes, option, dtype=torch.float64, change=None):
-    """The same steps on whole tensors: a snapshot after each, and whether active cancellation acted."""
-    params, steps = parameters(shapes, dtype), script(shapes, dtype, change)
+    """The same steps on whole tensors."""
+    params = parameters(shapes, dtype)
     optimizer = make(params, OPTIONS[option])
     seen = watch(optimizer)
-    snapshots = trace(optimizer, params, steps)
-    return snapshots, acted(seen)
+    snapshots = trace(optimizer, params, script(shapes, dtype, change))
+    return Truth(snapshots, acted(seen))
 
 
 class Run:
     """A scheme's shares and their optimizer."""
 
     def __init__(self, name, option, dtype=torch.float64, optimizer_class=PsiLogic):
-        self.name, self.scheme = name, SCHEMES[name]
+        self.name = name
+        self.scheme = SCHEMES[name]
         self.shares = self.scheme.shares(parameters(self.scheme.shapes, dtype))
         params = [share.param for share in self.shares]
         self.optimizer = make(params, OPTIONS[option], optimizer_class)
@@ -83,26 +93,32 @@ class Run:
 
     def check(self, snapshot, where, **tolerance):
         """Parameters and state are this process's part of those of whole tensors."""
-        for i, (share, (whole, theirs)) in enumerate(zip(self.shares, snapshot, strict=True)):
-            at = f"{self.name}, {where}, tensor {i} of shape {tuple(whole.shape)}"
-            same(share.param, share.of(whole), at, **tolerance)
-            mine = self.optimizer.state.get(share.param, {})
-            assert mine.keys() == theirs.keys(), f"{at}: state {sorted(mine)} instead of {sorted(theirs)}"
-            for key, value in mine.items():
-                elementwise = key in ("exp_avg", "exp_avg_sq", "compensation")
-                same(value, share.of(theirs[key]) if elementwise else theirs[key], f"{at}, {key}", **tolerance)
-                if elementwise and isinstance(share.param, DTensor):
-                    assert placing(value) == placing(share.param), f"{at}, {key} is placed otherwise"
+        for i, (share, whole) in enumerate(zip(self.shares, snapshot, strict=True)):
+            at = f"{self.name}, {where}, tensor {i} of shape {tuple(whole.param.shape)}"
+            same(share.param, share.of(whole.param), at, **tolerance)
+            state = self.optimizer.state.get(share.param, {})
+            assert state.keys() == whole.state.keys(), f"{at}: state {sorted(state)} instead of {sorted(whole.state)}"
+            for key, value in state.items():
+                expected = whole.state[key]
+                if key in ("exp_avg", "exp_avg_sq", "compensation"):
+                    expected = share.of(expected)
+                    assert is_placed_as(value, share.param), f"{at}, {key} is placed otherwise"
+                same(value, expected, f"{at}, {key}", **tolerance)
 
 
-def placing(x):
-    return (x.device_mesh, tuple(x.placements)) if isinstance(x, DTensor) else None
+def is_placed_as(value, param):
+    """Whether a tensor of the state is placed as its parameter, where that is a DTensor."""
+    if not isinstance(param, DTensor):
+        return True
+    return value.device_mesh == param.device_mesh and tuple(value.placements) == tuple(param.placements)
 
 
 def same(actual, expected, where, rtol=1e-10, atol=1e-10):
-    how = {"rtol": rtol, "atol": atol, "equal_nan": True}
+    """Shape, dtype and values of this process's part are the expected ones."""
     mine = local(actual)
-    if mine.shape == expected.shape and mine.dtype == expected.dtype and torch.allclose(mine, expected, **how):
+    how = {"rtol": rtol, "atol": atol, "equal_nan": True}
+    alike = mine.shape == expected.shape and mine.dtype == expected.dtype
+    if alike and torch.allclose(mine, expected, **how):
         return  # assert_close takes ten times as long, and shows where
     torch.testing.assert_close(mine, expected, msg=lambda message: f"{where}: {message}", **how)
     raise AssertionError(where)
@@ -110,8 +126,12 @@ def same(actual, expected, where, rtol=1e-10, atol=1e-10):
 
 def acted(seen):
     """Whether active cancellation took something away in some step, and whether the gate was ever closed after it."""
-    fired = any(bool((decision.cancellation > 0).any()) for *_, decision in seen)
-    rested = any(bool((~decision.gate & (decision.warmup > 0)).any()) for *_, decision in seen)
+    fired = False
+    rested = False
+    for _, decision in seen:
+        closed = ~decision.gate & (decision.warmup > 0)
+        fired |= bool((decision.cancellation > 0).any())
+        rested |= bool(closed.any())
     return fired, rested
 
 
@@ -122,24 +142,28 @@ def follow(name, option, dtype=torch.float64, change=None, **tolerance):
     warm-up.
     """
     run = Run(name, option, dtype)
-    snapshots, what_happened = truth(run.scheme.shapes, option, dtype, change)
+    expected = truth(run.scheme.shapes, option, dtype, change)
     steps = script(run.scheme.shapes, dtype, change)
-    for t, (grads, snapshot) in enumerate(zip(steps, snapshots, strict=True), 1):
+    for t, (grads, snapshot) in enumerate(zip(steps, expected.snapshots, strict=True), 1):
         run.step(grads)
         if t % 3 == 0:  # a difference stays: in the parameters, and in the averages
             run.check(snapshot, f"{option}, step {t}", **tolerance)
     for share, grad in zip(run.shares, steps[-1], strict=True):
         if grad is not None and share.param.grad is not None and share.placements is None:
             assert torch.equal(local(share.param.grad), share.of(grad)), "the step changed p.grad"
-    return what_happened
+    return expected.what_happened
 
 
 def faults(steps):
     """One element that is NaN, one that is infinite, and a gradient with an infinite norm."""
-    order = [g is not None and tuple(g.shape) for g in steps[7]]
-    steps[7][order.index((3, 2))][2, 0] = float("inf")
-    steps[9][order.index((5, 4))][0, 3] = float("nan")
-    steps[10][order.index((1, 7))].mul_(1e200)
+    gradient_of_shape(steps[7], (3, 2))[2, 0] = float("inf")
+    gradient_of_shape(steps[9], (5, 4))[0, 3] = float("nan")
+    gradient_of_shape(steps[10], (1, 7)).mul_(1e200)
+
+
+def gradient_of_shape(grads, shape):
+    """The first gradient with this shape."""
+    return next(g for g in grads if g is not None and g.shape == shape)
 
 
 def overflow(name):
@@ -150,9 +174,12 @@ def overflow(name):
         run.step(grads)
 
     def held():
-        params = [share.param for share in run.shares]
-        tensors = [*params, *(x for p in params for x in run.optimizer.state.get(p, {}).values())]
-        return [local(x).clone() for x in tensors]
+        """Copies of this process's part of all parameters and their state."""
+        copies = []
+        for share in run.shares:
+            state = run.optimizer.state.get(share.param, {})
+            copies += [local(tensor).clone() for tensor in (share.param, *state.values())]
+        return copies
 
     before = held()
     run.optimizer.found_inf = torch.tensor(float(dist.get_rank() == 0))
@@ -168,21 +195,32 @@ def collectives():
 
     Gloo numbers them itself, so that none is missed, regardless of how it was called.
     """
-    groups = dist.distributed_c10d._world.pg_map
-    return {g.group_name: g._get_backend(torch.device("cpu"))._get_sequence_number_for_group() for g in groups}
+    numbers = {}
+    for group in dist.distributed_c10d._world.pg_map:
+        backend = group._get_backend(torch.device("cpu"))
+        numbers[group.group_name] = backend._get_sequence_number_for_group()
+    return numbers
 
 
 def counted(function):
     """The collectives that a call does, by group."""
     before = collectives()
     function()
-    return {name: n - before.get(name, 0) for name, n in collectives().items() if n != before.get(name, 0)}
+    done = {}
+    for name, number in collectives().items():
+        if number != before.get(name, 0):
+            done[name] = number - before.get(name, 0)
+    return done
 
 
 def count(name, option, optimizer_class=PsiLogic):
     """The collectives of three steps, the second of them without any gradient."""
     run = Run(name, option, optimizer_class=optimizer_class)
-    return [sum(counted(partial(run.step, grads)).values()) for grads in script(run.scheme.shapes)[11:14]]
+    counts = []
+    for grads in script(run.scheme.shapes)[11:14]:
+        by_group = counted(partial(run.step, grads))
+        counts.append(sum(by_group.values()))
+    return counts
 
 
 # Optimizers that have nothing to do with the process group.
@@ -195,12 +233,7 @@ def alone():
     params = parameters()
     optimizer = make(params, OPTIONS["everything, global"])
 
-    def train():
-        for grads in gradients(3):
-            set_gradients(params, grads)
-            optimizer.step()
-
-    return counted(train)
+    return counted(partial(train, optimizer, params, gradients(3)))
 
 
 def flat_partitions(keeps_shapes):
@@ -213,17 +246,19 @@ def flat_partitions(keeps_shapes):
     for group in optimizer.param_groups:
         masters = [p.detach().float() for p in group["params"]]
         if not keeps_shapes:
-            flat = torch.cat([x.flatten() for x in masters])
-            masters = [torch.nn.functional.pad(flat, (0, len(flat) % 2)).chunk(2)[dist.get_rank()].clone()]
-        group["params"] = [x.requires_grad_() for x in masters]
-        for x in masters:
-            x.grad = torch.ones_like(x)
-    before = [x.detach().clone() for group in optimizer.param_groups for x in group["params"]]
+            flat = torch.cat([master.flatten() for master in masters])
+            padded = torch.nn.functional.pad(flat, (0, len(flat) % 2))
+            masters = [padded.chunk(2)[dist.get_rank()].clone()]
+        for master in masters:
+            master.requires_grad_()
+            master.grad = torch.ones_like(master)
+        group["params"] = masters
+    before = [p.detach().clone() for p in params_of(optimizer)]
     try:
         optimizer.step()
     except RuntimeError as error:
         assert not optimizer.state
-        assert all(map(torch.equal, before, [x for group in optimizer.param_groups for x in group["params"]]))
+        assert all(map(torch.equal, before, params_of(optimizer)))
         return str(error)
     return "no error"
 
@@ -234,9 +269,11 @@ def made_over_hidden_tensors(how):
         params = parameters(SHAPES[:3])
         return error_of(ZeroRedundancyOptimizer, params, optimizer_class=PsiLogic)
     model = FullyShardedDataParallel(
-        Holder(parameters(SHAPES)), device_id=torch.device("cpu"), use_orig_params=how != "flat",
+        Holder(parameters(SHAPES)),
+        device_id=torch.device("cpu"),
+        use_orig_params=how != "flat",
         device_mesh=init_device_mesh("cpu", (2,)),
-    )  # fmt: skip
+    )
     if how != "added":
         return error_of(PsiLogic, model.parameters())
     optimizer = PsiLogic(parameters(SHAPES))
@@ -253,7 +290,8 @@ def error_of(function, *args, **options):
 
 def without_gradients(missing, scope):
     """The gn of each tensor here in two steps; `missing` has the tensors whose gradient each process lacks."""
-    rank, mesh = dist.get_rank(), init_device_mesh("cpu", (2,))
+    missing_here = missing[dist.get_rank()]
+    mesh = init_device_mesh("cpu", (2,))
     wholes = [torch.ones(4, 3), torch.ones(6), torch.ones(2, 2)]
     params = [nn.Parameter(distribute_tensor(x, mesh, [Shard(0)])) for x in wholes]
     optimizer = PsiLogic(params, chaos_scope=scope, max_grad_norm=1e9)
@@ -261,10 +299,11 @@ def without_gradients(missing, scope):
     for _ in range(2):
         for i, p in enumerate(params):
             grad = torch.full_like(p, float(10**i))
-            p.grad = None if i in missing[rank] else grad
+            p.grad = None if i in missing_here else grad
         optimizer.step()
+    index_of = {id(p): i for i, p in enumerate(params)}
     found = {}
     for updated, decision in seen:
         for p, gn in zip(updated, decision.gn.tolist(), strict=True):
-            found.setdefault(next(i for i, q in enumerate(params) if q is p), []).append(round(gn, 4))
+            found.setdefault(index_of[id(p)], []).append(round(gn, 4))
     return found

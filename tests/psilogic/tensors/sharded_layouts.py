@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle, product
 
 import torch
 from torch import Tensor, nn
@@ -37,17 +38,28 @@ class Share:
         elif not isinstance(self.param, DTensor):
             self.param.grad = self.of(whole).clone()
         elif self.placements is None:
-            how = {"run_check": False, "shape": whole.shape, "stride": whole.stride()}
-            mesh, placements = self.param.device_mesh, self.param.placements
-            self.param.grad = DTensor.from_local(self.of(whole), mesh, placements, **how)
+            self.param.grad = DTensor.from_local(
+                self.of(whole),
+                self.param.device_mesh,
+                self.param.placements,
+                run_check=False,
+                shape=whole.shape,
+                stride=whole.stride(),
+            )
         else:
             self.param.grad = _other_placement(whole, self.param.device_mesh, self.placements)
 
 
 def local(x: Tensor) -> Tensor:
     """The part of a tensor that this process has, sharing its memory."""
+    if not isinstance(x, DTensor):
+        return x.detach()
     with torch.no_grad():
-        return x.to_local() if isinstance(x, DTensor) else x.detach()
+        return x.to_local()
+
+
+def _those_of_the_parameter(i: int) -> None:
+    """The placements of the i-th gradient, where they are the parameter's."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Scheme:
     world: int
     place: Callable[[list[Tensor]], tuple[list[Tensor], nn.Module | None]]  # parameters here, their owner
     shapes: tuple = SHAPES
-    grad_placements: Callable[[int], tuple | None] = lambda i: None  # of the i-th gradient, if not the parameter's
+    grad_placements: Callable[[int], tuple | None] = _those_of_the_parameter  # of the i-th gradient
 
     def shares(self, wholes: list[Tensor]) -> list[Share]:
         """The whole tensors as this process has them.
@@ -65,18 +77,25 @@ class Scheme:
         The elements are read from a second set of parameters with the same layout, which contain their positions:
         nothing is assumed about how a wrapper cuts.
         """
-        positions = [torch.arange(w.numel(), dtype=w.dtype).reshape(w.shape) for w in wholes]
-        indices = [local(p).long() for p in self.place(positions)[0]]
-        params, owner = self.place([w.detach().clone() for w in wholes])
-        pairs = enumerate(zip(params, indices, strict=True))
-        return [Share(p, index, self.grad_placements(i), owner) for i, (p, index) in pairs]
+        positions = []
+        for whole in wholes:
+            positions.append(torch.arange(whole.numel(), dtype=whole.dtype).reshape(whole.shape))
+        placed_positions, _ = self.place(positions)
+        params, owner = self.place([whole.detach().clone() for whole in wholes])
+        shares = []
+        for i, (param, position) in enumerate(zip(params, placed_positions, strict=True)):
+            index = local(position).long()
+            shares.append(Share(param, index, placements=self.grad_placements(i), owner=owner))
+        return shares
 
 
 def _other_placement(whole, mesh, placements):
     """A gradient with other placements than its parameter; partial sums differ from process to process."""
     if placements != (Partial(),):
         return distribute_tensor(whole, mesh, placements, src_data_rank=None)
-    summand = whole * (mesh.get_local_rank() + 1) / sum(range(1, mesh.size() + 1))
+    weight = mesh.get_local_rank() + 1
+    total_weight = sum(range(1, mesh.size() + 1))
+    summand = whole * weight / total_weight
     return DTensor.from_local(summand, mesh, placements, run_check=False)
 
 
@@ -87,7 +106,9 @@ def _fitting(placement, ndim):
     """The placement, or the closest one for a tensor with fewer dimensions."""
     if not isinstance(placement, Shard) or placement.dim < ndim:
         return placement
-    return Shard(ndim - 1) if ndim else Replicate()
+    if ndim == 0:
+        return Replicate()
+    return Shard(ndim - 1)
 
 
 def _distributed(whole, mesh, *placements):
@@ -105,30 +126,47 @@ def _placed(mesh_shape, *placements):
 
 def _with_plain(wholes):
     mesh = init_device_mesh("cpu", (4,))
-    return [_distributed(w, mesh, Shard(0)) if i % 2 else nn.Parameter(w) for i, w in enumerate(wholes)], None
+    params = []
+    for i, whole in enumerate(wholes):
+        params.append(_distributed(whole, mesh, Shard(0)) if i % 2 else nn.Parameter(whole))
+    return params, None
 
 
 def _one_mesh_in_the_other(wholes):
     """As experts do: some tensors over all processes, the others over one dimension of a mesh, with equal copies."""
     inner = init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "shards"))["shards"]
-    places = [(init_device_mesh("cpu", (4,)), Shard(0)), (inner, Shard(1)), (inner, Shard(0))]
-    return [_distributed(w, *places[i % 3]) for i, w in enumerate(wholes)], None
+    whole_mesh = init_device_mesh("cpu", (4,))
+    places = cycle([(whole_mesh, Shard(0)), (inner, Shard(1)), (inner, Shard(0))])
+    params = [_distributed(whole, mesh, placement) for whole, (mesh, placement) in zip(wholes, places, strict=False)]
+    return params, None
 
 
 def _mixed(wholes):
     """All the placements that a mesh with two dimensions has, in one optimizer."""
     mesh = init_device_mesh("cpu", (2, 2))
-    kinds = [Shard(0), Shard(1), Replicate()]
-    pairs = [(first, second) for first in kinds for second in kinds]
-    return [_distributed(w, mesh, *pairs[(2 * i) % 9]) for i, w in enumerate(wholes)], None
+    pairs = list(product([Shard(0), Shard(1), Replicate()], repeat=2))
+    params = []
+    for i, whole in enumerate(wholes):
+        first, second = pairs[(2 * i) % len(pairs)]
+        params.append(_distributed(whole, mesh, first, second))
+    return params, None
 
 
 def _sharded_or_copied(wholes):
     mesh = init_device_mesh("cpu", (2,))
-    return [_distributed(w, mesh, Shard(0) if i % 2 else Replicate()) for i, w in enumerate(wholes)], None
+    params = []
+    for i, whole in enumerate(wholes):
+        params.append(_distributed(whole, mesh, Shard(0) if i % 2 else Replicate()))
+    return params, None
 
 
 OTHER_PLACEMENTS = [(Partial(),), (Partial(),), (Shard(0),), (Replicate(),)]
+
+
+def _other_than_the_parameter(i):
+    """The placements of the i-th gradient, where they are not the parameter's."""
+    return OTHER_PLACEMENTS[i % len(OTHER_PLACEMENTS)]
+
 
 # Parameters of modules, placed by a wrapper.
 
@@ -139,13 +177,14 @@ class Holder(nn.Module):
     def __init__(self, wholes):
         super().__init__()
         self.child = nn.Module()
-        self.order = [f"child.p{i}" if i % 2 else f"p{i}" for i in range(len(wholes))]
+        self.count = len(wholes)
         for i, whole in enumerate(wholes):
-            (self.child if i % 2 else self).register_parameter(f"p{i}", nn.Parameter(whole))
+            owner = self.child if i % 2 else self
+            owner.register_parameter(f"p{i}", nn.Parameter(whole))
 
     def params(self):
         """The parameters in the order in which they were given."""
-        return [self.get_parameter(name) for name in self.order]
+        return [self.get_parameter(f"child.p{i}" if i % 2 else f"p{i}") for i in range(self.count)]
 
 
 def _held(wrap):
@@ -166,10 +205,11 @@ def fsdp2(*mesh_shape):
     """`fully_shard`, the child by itself; two dimensions are HSDP."""
 
     def wrap(module):
-        names = {1: ("shards",), 2: ("copies", "shards")}[len(mesh_shape)]
+        names = ("shards",) if len(mesh_shape) == 1 else ("copies", "shards")
         mesh = init_device_mesh("cpu", mesh_shape, mesh_dim_names=names)
-        for child in [*module.children()][:1]:
-            fully_shard(child, mesh=mesh)
+        first_child = next(module.children(), None)
+        if first_child is not None:
+            fully_shard(first_child, mesh=mesh)
         return fully_shard(module, mesh=mesh)
 
     return wrap
@@ -180,7 +220,8 @@ def _linear(wrap):
 
     def place(wholes):
         model = nn.Module()
-        model.up, model.down = nn.Linear(4, 5, dtype=torch.float64), nn.Linear(5, 3, dtype=torch.float64)
+        model.up = nn.Linear(4, 5, dtype=torch.float64)
+        model.down = nn.Linear(5, 3, dtype=torch.float64)
         names = ["up.weight", "up.bias", "down.weight", "down.bias", "scale", "table"]
         for name, whole in zip(names, wholes, strict=True):
             owner, _, attribute = name.rpartition(".")
@@ -193,7 +234,11 @@ def _linear(wrap):
 
 def tensor_parallel(mesh):
     """The plan of a pair of Linear layers: the first is cut along its outputs, the second along its inputs."""
-    return lambda model: parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+    def wrap(model):
+        return parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+    return wrap
 
 
 def _tp(model):
@@ -205,28 +250,31 @@ def tp_and_fsdp2(model):
     return fully_shard(tensor_parallel(mesh["tp"])(model), mesh=mesh["dp"])
 
 
+def _tensors(world, *placements, mesh=None):
+    """Tensors placed one by one, a scalar and an empty one among them."""
+    return Scheme(world, _placed(mesh or (world,), *placements), shapes=WITH_SCALAR)
+
+
 SCHEMES = {
-    "Shard(0) on 2": Scheme(2, _placed((2,), Shard(0)), WITH_SCALAR),
-    "Shard(0) on 4": Scheme(4, _placed((4,), Shard(0)), WITH_SCALAR),
-    "Shard(1) on 2": Scheme(2, _placed((2,), Shard(1)), WITH_SCALAR),
-    "Shard(1) on 4": Scheme(4, _placed((4,), Shard(1)), WITH_SCALAR),
-    "Shard(3) on 2": Scheme(2, _placed((2,), Shard(3)), WITH_SCALAR),
-    "Replicate on 2": Scheme(2, _placed((2,), Replicate()), WITH_SCALAR),
-    "Shard(0), Shard(1)": Scheme(4, _placed((2, 2), Shard(0), Shard(1)), WITH_SCALAR),
-    "Shard(0), Shard(0)": Scheme(4, _placed((2, 2), Shard(0), Shard(0)), WITH_SCALAR),
-    "Shard(0), Replicate": Scheme(4, _placed((2, 2), Shard(0), Replicate()), WITH_SCALAR),
-    "Replicate, Shard(0)": Scheme(4, _placed((2, 2), Replicate(), Shard(0)), WITH_SCALAR),
-    "Replicate, Shard(1)": Scheme(4, _placed((2, 2), Replicate(), Shard(1)), WITH_SCALAR),
-    "all placements of a mesh": Scheme(4, _mixed, WITH_SCALAR),
-    "with plain tensors": Scheme(4, _with_plain, WITH_SCALAR),
-    "two meshes": Scheme(4, _one_mesh_in_the_other, WITH_SCALAR),
-    "gradients placed otherwise": Scheme(
-        2, _sharded_or_copied, grad_placements=lambda i: OTHER_PLACEMENTS[i % len(OTHER_PLACEMENTS)]
-    ),
+    "Shard(0) on 2": _tensors(2, Shard(0)),
+    "Shard(0) on 4": _tensors(4, Shard(0)),
+    "Shard(1) on 2": _tensors(2, Shard(1)),
+    "Shard(1) on 4": _tensors(4, Shard(1)),
+    "Shard(3) on 2": _tensors(2, Shard(3)),
+    "Replicate on 2": _tensors(2, Replicate()),
+    "Shard(0), Shard(1)": _tensors(4, Shard(0), Shard(1), mesh=(2, 2)),
+    "Shard(0), Shard(0)": _tensors(4, Shard(0), Shard(0), mesh=(2, 2)),
+    "Shard(0), Replicate": _tensors(4, Shard(0), Replicate(), mesh=(2, 2)),
+    "Replicate, Shard(0)": _tensors(4, Replicate(), Shard(0), mesh=(2, 2)),
+    "Replicate, Shard(1)": _tensors(4, Replicate(), Shard(1), mesh=(2, 2)),
+    "all placements of a mesh": Scheme(4, _mixed, shapes=WITH_SCALAR),
+    "with plain tensors": Scheme(4, _with_plain, shapes=WITH_SCALAR),
+    "two meshes": Scheme(4, _one_mesh_in_the_other, shapes=WITH_SCALAR),
+    "gradients placed otherwise": Scheme(2, _sharded_or_copied, grad_placements=_other_than_the_parameter),
     "fully_shard on 2": Scheme(2, _held(fsdp2(2))),
     "fully_shard on 4": Scheme(4, _held(fsdp2(4))),
     "HSDP": Scheme(4, _held(fsdp2(2, 2))),
-    "tensor parallel": Scheme(4, _linear(_tp), LINEAR),
-    "tensor parallel and fully_shard": Scheme(4, _linear(tp_and_fsdp2), LINEAR),
+    "tensor parallel": Scheme(4, _linear(_tp), shapes=LINEAR),
+    "tensor parallel and fully_shard": Scheme(4, _linear(tp_and_fsdp2), shapes=LINEAR),
     "DDP": Scheme(2, _held(DistributedDataParallel)),
 }

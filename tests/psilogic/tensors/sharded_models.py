@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -36,8 +37,10 @@ class Net(nn.Module):
         self.last = nn.Linear(3, 1, dtype=torch.float64)
 
     def forward(self, x):
-        features = torch.tanh(self.kernel(x).flatten(1))
-        return self.last(self.scale * torch.tanh(self.down(torch.tanh(self.up(features)))))
+        x = torch.tanh(self.kernel(x).flatten(1))
+        x = torch.tanh(self.up(x))
+        x = torch.tanh(self.down(x))
+        return self.last(self.scale * x)
 
 
 def _tp(model):
@@ -54,29 +57,33 @@ class Wrapper:
 
 
 WRAPPERS = {
-    "fully_shard on 1": Wrapper(1, fsdp2(1), 1),
-    "fully_shard on 2": Wrapper(2, fsdp2(2), 2),
-    "fully_shard on 4": Wrapper(4, fsdp2(4), 4),
-    "HSDP": Wrapper(4, fsdp2(2, 2), 4),
-    "tensor parallel": Wrapper(2, _tp, 1),
-    "tensor parallel and fully_shard": Wrapper(4, tp_and_fsdp2, 2),
-    "DDP": Wrapper(2, DistributedDataParallel, 2),
+    "fully_shard on 1": Wrapper(1, fsdp2(1), batches=1),
+    "fully_shard on 2": Wrapper(2, fsdp2(2), batches=2),
+    "fully_shard on 4": Wrapper(4, fsdp2(4), batches=4),
+    "HSDP": Wrapper(4, fsdp2(2, 2), batches=4),
+    "tensor parallel": Wrapper(2, _tp, batches=1),
+    "tensor parallel and fully_shard": Wrapper(4, tp_and_fsdp2, batches=2),
+    "DDP": Wrapper(2, DistributedDataParallel, batches=2),
 }
 
 
-def batch(t, parts=1, part=0):
-    """The inputs of step t, or one of their equal parts, and the factor of the loss."""
+def batch(t, wrapper=None):
+    """The inputs of step t, or this process's part of them where a wrapper spreads the batch."""
     generator = torch.Generator().manual_seed(t)
     x = torch.randn(BATCH, 3, 3, 3, dtype=torch.float64, generator=generator)
-    return x.chunk(parts)[part], SPIKE if t in SPIKES else 1.0
+    if wrapper is None:
+        return x
+    part = dist.get_rank() * wrapper.batches // wrapper.world
+    return x.chunk(wrapper.batches)[part]
 
 
 def train(model, optimizer, t, wrapper=None):
     """Step t, on this process's part of the batch where a wrapper spreads it."""
-    parts, part = (wrapper.batches, dist.get_rank() * wrapper.batches // wrapper.world) if wrapper else (1, 0)
-    x, factor = batch(t, parts, part)
     optimizer.zero_grad()
-    (model(x).square().mean() * factor).backward()
+    loss = model(batch(t, wrapper)).square().mean()
+    if t in SPIKES:
+        loss = loss * SPIKE
+    loss.backward()
     optimizer.step()
 
 
@@ -94,7 +101,7 @@ def portions(wrap):
 def begin(name, option, at):
     """A wrapped model and its optimizer after `at` steps; without a name neither is wrapped."""
     model = WRAPPERS[name].wrap(Net()) if name else Net()
-    optimizer = make([*model.parameters()], OPTIONS[option])
+    optimizer = make(list(model.parameters()), OPTIONS[option])
     steps(name, model, optimizer, 1, at)
     return model, optimizer
 
@@ -109,8 +116,9 @@ def fresh(name, option):
 
 
 def steps(name, model, optimizer, first, last):
+    wrapper = WRAPPERS.get(name)
     for t in range(first, last + 1):
-        train(model, optimizer, t, WRAPPERS[name] if name else None)
+        train(model, optimizer, t, wrapper)
 
 
 @cache
@@ -127,14 +135,20 @@ def finish(name, option, model, optimizer, at, alone=None):
     """Train to the end: parameters and state are then this process's part of those of the model alone."""
     steps(name, model, optimizer, at + 1, STEPS)
     whole, theirs = alone or undisturbed(option)
-    indices = portions(WRAPPERS[name].wrap if name else lambda module: module)
+    indices = portions(WRAPPERS[name].wrap if name else unwrapped)
     for p, (key, q) in zip(model.parameters(), whole.named_parameters(), strict=True):
-        at, index = f"{name or 'one process'}, {option}, {key}", indices[key]
-        same(p, q.detach().flatten()[index], at)
+        where = f"{name or 'one process'}, {option}, {key}"
+        index = indices[key]
+        same(p, q.detach().flatten()[index], where)
         for entry, value in optimizer.state[p].items():
             expected = theirs.state[q][entry]
-            elementwise = entry.startswith("exp_avg")
-            same(value, expected.flatten()[index] if elementwise else expected, f"{at}, {entry}")
+            if entry.startswith("exp_avg"):
+                expected = expected.flatten()[index]
+            same(value, expected, f"{where}, {entry}")
+
+
+def unwrapped(module):
+    return module
 
 
 # Checkpoints.
@@ -166,11 +180,13 @@ def resume(name, option, path, at, **how):
 
 def take_over(name, option, path, at, **how):
     """A distributed checkpoint of AdamW, into PsiLogic: as with AdamW's own state dict in one process."""
-    model, whole = WRAPPERS[name].wrap(Net()), Net()
-    theirs, alone = (make([*x.parameters()], {"lr": 0.01}, torch.optim.AdamW) for x in (model, whole))
+    model = WRAPPERS[name].wrap(Net())
+    theirs = make(list(model.parameters()), {"lr": 0.01}, torch.optim.AdamW)
     steps(name, model, theirs, 1, at)
+    whole = Net()
+    alone = make(list(whole.parameters()), {"lr": 0.01}, torch.optim.AdamW)
     steps("", whole, alone, 1, at)
-    mine = make([*whole.parameters()], OPTIONS[option])
+    mine = make(list(whole.parameters()), OPTIONS[option])
     mine.load_state_dict(alone.state_dict())
     steps("", whole, mine, at + 1, STEPS)
     options = StateDictOptions(**how)
@@ -183,13 +199,22 @@ def take_over(name, option, path, at, **how):
     finish(name, option, model, optimizer, at, (whole, mine))
 
 
+class Watched(NamedTuple):
+    """What a monitor shows after a run."""
+
+    rows: list
+    totals: dict
+    spikes: list
+
+
 def watched(name, option):
     """The monitor's numbers under a wrapper, and in one process without any."""
-    found = []
-    for which in (name, ""):
-        model, optimizer = begin(which, option, 0)
-        names = [(key, p) for (key, _), p in zip(Net().named_parameters(), model.parameters(), strict=True)]
-        watching = monitor(optimizer, names)
-        steps(which, model, optimizer, 1, STEPS)
-        found.append((watching.read(), watching.totals(), watching.spikes()))
-    return found
+    return watch_run(name, option), watch_run("", option)
+
+
+def watch_run(name, option):
+    model, optimizer = begin(name, option, 0)
+    keys = [key for key, _ in Net().named_parameters()]
+    watching = monitor(optimizer, zip(keys, model.parameters(), strict=True))
+    steps(name, model, optimizer, 1, STEPS)
+    return Watched(watching.read(), watching.totals(), watching.spikes())

@@ -9,7 +9,9 @@ class Device:
     """A simulated CUDA device: uploaded tables stay on the host."""
 
     def __init__(self, monkeypatch):
-        self.stream, self.capturing, self.pinned = 0, False, 0
+        self.stream = 0
+        self.capturing = False
+        self.pinned = 0
         self.name = torch.device("cuda", 0)
         empty_like = torch.empty_like
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
@@ -26,29 +28,38 @@ class Device:
         return torch.zeros(size, dtype=dtype)
 
     def get(self, tables, *key):
-        return tables.get("some", list(key), self.name, lambda: [torch.tensor(key)], moves=True)[0]
+        def make():
+            return [torch.tensor(key)]
+
+        (table,) = tables.get("some", list(key), self.name, make, moves=True)
+        return table
 
 
 def test_tables_are_uploaded_when_the_key_or_the_stream_changes(monkeypatch):
-    device, tables = Device(monkeypatch), device_tables.DeviceTables()
+    device = Device(monkeypatch)
+    tables = device_tables.DeviceTables()
     first = device.get(tables, 1, 2)
     assert device.get(tables, 1, 2) is first
     second = device.get(tables, 1, 3)
-    assert (first.tolist(), second.tolist()) == ([1, 2], [1, 3])
+    assert first.tolist() == [1, 2]
+    assert second.tolist() == [1, 3]
     device.stream = 5
     assert device.get(tables, 1, 3) is not second
 
 
 def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
-    device, tables = Device(monkeypatch), device_tables.DeviceTables()
+    device = Device(monkeypatch)
+    tables = device_tables.DeviceTables()
     eager = device.get(tables, 1, 2)
     before = device.pinned
-    device.capturing, device.stream = True, 5
+    device.capturing = True
+    device.stream = 5
     assert device.get(tables, 1, 2) is eager  # it is filled and never changed
     captured = device.get(tables, 3, 4)
     assert device.pinned == before  # from the reserve of the step before it
     assert captured.tolist() == [3, 4]
-    device.capturing, device.stream = False, 0
+    device.capturing = False
+    device.stream = 0
     assert device.get(tables, 1, 2) is eager
     assert device.get(tables, 3, 4) is not captured  # empty until the graph runs
     kept = [x.data_ptr() for x in tables._captured]
@@ -62,13 +73,15 @@ def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
 
 
 def test_memory_for_a_capture_is_kept_and_not_used_before(monkeypatch):
-    device, tables = Device(monkeypatch), device_tables.DeviceTables()
+    device = Device(monkeypatch)
+    tables = device_tables.DeviceTables()
     device.get(tables, 1, 2)
     before = device.pinned
     device.get(tables, 3, 4)
     assert device.pinned == before + 1  # the copy from the last one may not be finished
     device.get(tables, 5, 6, 7)
-    before, device.capturing = device.pinned, True
+    before = device.pinned
+    device.capturing = True
     assert device.get(tables, 8, 9, 10).tolist() == [8, 9, 10]
     assert device.pinned == before
     device.capturing = False

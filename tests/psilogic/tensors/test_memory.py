@@ -18,11 +18,19 @@ def asked(request, monkeypatch):
 
 def test_addresses(asked):
     x = torch.zeros(7, dtype=torch.float64)
-    tensors = [x, nn.Parameter(x)[3:], x[:0], torch.zeros(2, device="meta"), nn.Linear(2, 3).weight, torch.tensor(1.0)]
-    expected = [t.data_ptr() for t in tensors]
+    tensors = [
+        x,
+        nn.Parameter(x)[3:],
+        x[:0],
+        torch.zeros(2, device="meta"),
+        nn.Linear(2, 3).weight,
+        torch.tensor(1.0),
+    ]
+    expected = [tensor.data_ptr() for tensor in tensors]
     assert list(addresses(tensors)) == expected
-    of_both = addresses([{"a": t, "b": x} for t in tensors], ("a", "b"))
-    assert list(of_both) == expected + [x.data_ptr()] * len(tensors)
+    states = [{"a": tensor, "b": x} for tensor in tensors]
+    assert list(addresses(states, ("a",))) == expected
+    assert list(addresses(states, ("a", "b"))) == expected + [x.data_ptr()] * len(tensors)
     assert places([x, torch.zeros(0)]) == [x.data_ptr()]
     assert list(addresses([])) == []
 
@@ -35,8 +43,16 @@ def test_what_has_no_address_is_refused(asked):
         addresses([x, "no tensor"])
 
 
-@pytest.mark.parametrize("make", [torch.t, lambda x: x[:, ::2], lambda x: x[:, :1], lambda x: x])
-def test_elements_one_after_the_other(make):
-    x = make(torch.arange(12.0).view(3, 4))
+MATRIX = torch.arange(12.0).view(3, 4)
+VIEWS = {
+    "transposed": MATRIX.t(),
+    "every other column": MATRIX[:, ::2],
+    "a column": MATRIX[:, :1],
+    "itself": MATRIX,
+}
+
+
+@pytest.mark.parametrize("x", VIEWS.values(), ids=VIEWS)
+def test_elements_one_after_the_other(x):
     assert flat(x).is_contiguous()
     assert sorted(flat(x).tolist()) == sorted(x.flatten().tolist())

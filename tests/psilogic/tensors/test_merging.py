@@ -22,13 +22,17 @@ assert len(VARIED) <= len(SHAPES)
 def grouped(params, **options):
     """A PsiLogic with a group for each of the VARIED numbers; the last one has all further tensors."""
     last = len(VARIED) - 1
-    members = [params[i : i + 1] for i in range(last)] + [params[last:]]
-    return PsiLogic([{"params": x, **numbers} for x, numbers in zip(members, VARIED, strict=True)], **options)
+    groups = []
+    for i, numbers in enumerate(VARIED):
+        members = params[i:] if i == last else params[i : i + 1]
+        groups.append({"params": members, **numbers})
+    return PsiLogic(groups, **options)
 
 
 def without(options):
     """Options for all groups, without the numbers in which they differ."""
-    return {name: value for name, value in options.items() if not any(name in numbers for numbers in VARIED)}
+    varied = set().union(*VARIED)
+    return {name: value for name, value in options.items() if name not in varied}
 
 
 class Separate:
@@ -45,13 +49,17 @@ class Separate:
 
     @property
     def state(self):
-        return {p: state for optimizer in self.each for p, state in optimizer.state.items()}
+        states = {}
+        for optimizer in self.each:
+            states.update(optimizer.state)
+        return states
 
 
 @pytest.fixture
 def sizes(monkeypatch):
     """The number of tensors in each bucket of the last step."""
-    found, collect = [], buckets.collect
+    found = []
+    collect = buckets.collect
 
     def noted(*arguments):
         collected = collect(*arguments)
@@ -65,20 +73,23 @@ def sizes(monkeypatch):
 @pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"foreach": False}], ids=str)
 @pytest.mark.parametrize("name", ["no warm-up", "absolute gate", "everything but clipping", "group"])
 def test_steps_are_those_of_separate_optimizers(sizes, execution, name, flags):
-    script, options = gradients(20, every=9), {**without(CONFIGURATIONS[name]), **flags, "chaos_warmup": 2}
-    params, twins = parameters(), parameters()
-    optimizer = grouped(params, **options)
+    script = gradients(20, every=9)
+    options = {**without(CONFIGURATIONS[name]), **flags, "chaos_warmup": 2}
+    params = parameters()
+    actual = trace(grouped(params, **options), params, script)
+    assert len(sizes) == 1
+    twins = parameters()
+    expected = trace(Separate(twins, **options), twins, script)
     # Only the compiled kernels add a tensor's squares in an order that does not depend on the other tensors.
     tolerance = 0.0 if execution == "native" and not flags else 1e-14
-    actual = trace(optimizer, params, script)
-    assert len(sizes) == 1
-    assert_same(actual, trace(Separate(twins, **options), twins, script), tolerance)
+    assert_same(actual, expected, tolerance)
 
 
 def test_what_is_no_number_keeps_groups_apart(sizes):
     options = [{}, {"maximize": True}, {"quantum_decay": 1.0}, {"chaos_scope": "group"}, {"agc_clip": 0.1}, {}]
     params = [nn.Parameter(torch.ones(3)) for _ in options]
-    optimizer = PsiLogic([{"params": [p], **option} for p, option in zip(params, options, strict=True)])
+    groups = [{"params": [p], **option} for p, option in zip(params, options, strict=True)]
+    optimizer = PsiLogic(groups)
     trace(optimizer, params, [[torch.ones(3)] * len(params)])
     assert sorted(sizes) == [1, 1, 1, 1, 2]
 
@@ -90,17 +101,23 @@ def test_groups_with_equal_tensors_run_in_compiled_kernels(compiled_kernels):
     assert optimizer.executed == {"native": 2}
 
 
-@pytest.mark.parametrize("number", [float, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["float", "tensor"])
+def in_host_memory(number):
+    return torch.tensor(number, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("number", [float, in_host_memory])
 def test_a_schedule_moves_every_group(sizes, number):
     """The groups' numbers are read in each step, also if they are tensors in host memory."""
-    params, twins = parameters(), parameters()
-    ours, theirs = grouped(params), Separate(twins)
+    params = parameters()
+    ours = grouped(params)
+    twins = parameters()
+    theirs = Separate(twins)
     for grads, factor in zip(gradients(6), (1, 2, 2, 0.5, 0.0, 1), strict=True):
-        for groups in (ours.param_groups, [optimizer.param_groups[0] for optimizer in theirs.each]):
-            for group, numbers in zip(groups, VARIED, strict=True):
-                group["lr"] = factor * numbers["lr"]
-        for group in ours.param_groups:
-            group |= {name: number(group[name]) for name in ("lr", "weight_decay")}
+        for group, separate, numbers in zip(ours.param_groups, theirs.each, VARIED, strict=True):
+            lr = factor * numbers["lr"]
+            separate.param_groups[0]["lr"] = lr
+            group["lr"] = number(lr)
+            group["weight_decay"] = number(numbers["weight_decay"])
         actual = trace(ours, params, [grads])
         assert len(sizes) == 1
         assert_same(actual, trace(theirs, twins, [grads]))

@@ -4,18 +4,13 @@ import pytest
 import torch
 from configurations import ACTIVE, assert_same, snapshot
 from torch import nn
-from trajectories import gradients, set_gradients
+from trajectories import gradients, ones_for, set_gradients, train
 
 from psilogic import PsiLogic
 from psilogic.tensors import memory
 
 SHAPES = [(3,), (2, 3), (), (4,)]
 NAMES = ["step", "chaos_start", "chaos_fast", "chaos_slow", "chaos_ref"]
-
-
-def moved(x):
-    """As offloading moves it."""
-    x.data = x.data.clone()
 
 
 def trajectory(disturb, dtype=torch.float32, **flags):
@@ -25,7 +20,10 @@ def trajectory(disturb, dtype=torch.float32, **flags):
     optimizer = PsiLogic(params, **ACTIVE, chaos_signal="relative", **flags)
     snapshots = []
     for t, grads in enumerate(gradients(8, SHAPES, dtype, every=3)):
-        set_gradients(params, [torch.ones_like(p) if g is None else g for g, p in zip(grads, params, strict=True)])
+        set_gradients(params, grads)
+        for p in params:
+            if p.grad is None:
+                p.grad = torch.ones_like(p)
         if t:
             disturb(t, [optimizer.state[p] for p in params])
         optimizer.step()
@@ -40,27 +38,34 @@ def test_a_scalar_that_moved_or_was_replaced_is_followed(which, flags, in_one_ca
     if not in_one_call:
         monkeypatch.setattr(memory, "ALL_AT_ONCE", None)
 
+    def nothing(t, states):
+        pass
+
     def move(t, states):
-        moved(states[which][NAMES[t % len(NAMES)]])
+        """As offloading moves a tensor."""
+        scalar = states[which][NAMES[t % len(NAMES)]]
+        scalar.data = scalar.data.clone()
 
     def replace(t, states):
         name = NAMES[t % len(NAMES)]
         states[which][name] = states[which][name].clone()
 
-    undisturbed = trajectory(lambda t, states: None, **flags)
+    undisturbed = trajectory(nothing, **flags)
     assert_same(trajectory(move, **flags), undisturbed)
     assert_same(trajectory(replace, **flags), undisturbed)
 
 
 def test_scalars_that_were_swapped_or_changed_in_place_are_read():
     def swap(t, states):
-        a, b = states[1], states[2]
-        a["chaos_fast"], b["chaos_fast"] = b["chaos_fast"], a["chaos_fast"]
+        fast = states[1]["chaos_fast"]
+        states[1]["chaos_fast"] = states[2]["chaos_fast"]
+        states[2]["chaos_fast"] = fast
         states[3]["chaos_slow"].mul_(2)
 
     def by_hand(t, states):
-        a, b = states[1], states[2]
-        a["chaos_fast"], b["chaos_fast"] = b["chaos_fast"].clone(), a["chaos_fast"].clone()
+        fast = states[1]["chaos_fast"].clone()
+        states[1]["chaos_fast"] = states[2]["chaos_fast"].clone()
+        states[2]["chaos_fast"] = fast
         states[3]["chaos_slow"] = states[3]["chaos_slow"] * 2
 
     assert_same(trajectory(swap), trajectory(by_hand))
@@ -74,64 +79,67 @@ def test_nothing_is_collected_again_while_nothing_moves():
     optimizer.step()
     views = [optimizer.state[p]["step"] for p in params]
     optimizer.step()
-    assert all(optimizer.state[p]["step"] is view for p, view in zip(params, views, strict=True))
+    for p, view in zip(params, views, strict=True):
+        assert optimizer.state[p]["step"] is view
     assert len({view.untyped_storage().data_ptr() for view in views}) == 1
 
 
 def test_a_step_replaces_no_tensor_of_the_state():
     """Whichever tensors have gradients: a CUDA graph, or a caller, may hold the state."""
     params = [nn.Parameter(torch.ones(3)) for _ in range(4)]
-    optimizer, kept = PsiLogic(params, chaos_signal="relative"), {}
-    expected = [0] * 4
+    optimizer = PsiLogic(params, chaos_signal="relative")
+    kept = [{}, {}, {}, {}]  # the state of each parameter, as it was first
+    steps = [0, 0, 0, 0]
     for having in ([0, 1, 3], [0, 1, 2, 3], [1], [0, 3], [0, 1, 2, 3]):
         set_gradients(params, [torch.ones(3) if i in having else None for i in range(4)])
         optimizer.step()
+        for i in having:
+            steps[i] += 1
         for i, p in enumerate(params):
-            expected[i] += i in having
-            for name, x in optimizer.state[p].items():
-                assert kept.setdefault((i, name), x) is x
-        assert [int(kept[i, "step"]) if expected[i] else 0 for i in range(4)] == expected
-    assert len({kept[i, "step"].untyped_storage().data_ptr() for i in range(4)}) == 1  # also of the one that came late
+            for name, value in optimizer.state[p].items():
+                assert kept[i].setdefault(name, value) is value
+            if steps[i]:
+                assert int(kept[i]["step"]) == steps[i]
+    storages = {state["step"].untyped_storage().data_ptr() for state in kept}
+    assert len(storages) == 1  # also of the one that came late
 
 
 def step_three_times(optimizer, params):
-    for _ in range(3):
-        set_gradients(params, [torch.ones_like(p) for p in params])
-        optimizer.step()
+    train(optimizer, params, [ones_for(params)] * 3)
 
 
 def test_processes_share_the_clocks_and_the_detector():
     """As in Hogwild: each continues where the last one stopped."""
     params = [nn.Parameter(torch.ones(n)).share_memory_() for n in (4, 2)]
     optimizer = PsiLogic(params, 1e-2)
-    set_gradients(params, [torch.ones_like(p) for p in params])
-    optimizer.step()
+    train(optimizer, params, [ones_for(params)])
     for state in optimizer.state.values():
         for x in state.values():
             x.share_memory_()
     for _ in range(2):
         process = torch.multiprocessing.get_context("fork").Process(target=step_three_times, args=(optimizer, params))
-        process.start(), process.join()
+        process.start()
+        process.join()
     assert [int(optimizer.state[p]["step"]) for p in params] == [7, 7]
     alone = [nn.Parameter(torch.ones(n)) for n in (4, 2)]
     reference = PsiLogic(alone, 1e-2)
-    for _ in range(7):
-        set_gradients(alone, [torch.ones_like(p) for p in alone])
-        reference.step()
+    train(reference, alone, [ones_for(alone)] * 7)
     assert_same([snapshot(optimizer, params)], [snapshot(reference, alone)])
 
 
 def test_a_borrowed_state_is_written():
     """As `torch.optim._stateless` lends one: its step count increases."""
-    (p,), rows = [nn.Parameter(torch.ones(3))], []
+    p = nn.Parameter(torch.ones(3))
     optimizer = PsiLogic([p])
     p.grad = torch.ones(3)
     optimizer.step()
-    lent = {name: x.clone() for name, x in optimizer.state[p].items()}
-    own, optimizer.state[p] = optimizer.state[p], lent
-    for _ in range(3):
+    own = optimizer.state[p]
+    lent = {name: value.clone() for name, value in own.items()}
+    optimizer.state[p] = lent
+    averages = set()
+    for step in (2, 3, 4):
         optimizer.step()
-        rows.append((lent["step"].item(), lent["chaos_fast"].item()))
-    assert [step for step, _ in rows] == [2, 3, 4]
-    assert len({fast for _, fast in rows}) == 3
+        assert lent["step"].item() == step
+        averages.add(lent["chaos_fast"].item())
+    assert len(averages) == 3
     assert own["step"].item() == 1

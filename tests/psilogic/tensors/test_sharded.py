@@ -1,6 +1,6 @@
 """Sharded parameters follow the trajectory of whole ones: parameters and state, every third step."""
 
-from contextlib import nullcontext
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -29,19 +29,37 @@ TOGETHER = ["AGC and GC, group", "everything, global"]
 CHOSEN = {"Shard(1) on 4": [*TOGETHER, "everything, tensor"]}
 
 
-# Other schemes have the same placements, or test_sharded_models.py trains under the wrapper.
-SIMILAR = ["Shard(0) on 4", "Shard(0), Shard(0)", "Replicate, Shard(0)", "Replicate, Shard(1)"]
-SIMILAR += ["HSDP", "tensor parallel", "Shard(0), Shard(1)", "Shard(0), Replicate"]
+SIMILAR = [
+    "Shard(0) on 4",
+    "Shard(0), Shard(0)",
+    "Replicate, Shard(0)",
+    "Replicate, Shard(1)",
+    "HSDP",
+    "tensor parallel",
+    "Shard(0), Shard(1)",
+    "Shard(0), Replicate",
+]
+"""Other schemes have the same placements, or test_sharded_models.py trains under the wrapper."""
 
 
-def weight(name, option):
-    """The marker soak, if other cases represent it."""
-    smaller = name.endswith(" on 2") and name.replace(" on 2", " on 4") in SCHEMES
-    chosen = CHOSEN.get(name, [] if smaller or name in SIMILAR else ["everything, global"])
-    return () if option in chosen else pytest.mark.soak
+def chosen_options(name):
+    """The options with which a scheme is not left to the marker soak."""
+    exists_on_four = name.endswith(" on 2") and name.replace(" on 2", " on 4") in SCHEMES
+    if exists_on_four or name in SIMILAR:
+        return []
+    return CHOSEN.get(name, ["everything, global"])
 
 
-CASES = [pytest.param(name, option, marks=weight(name, option)) for name in SCHEMES for option in OPTIONS]
+def in_soak(*values):
+    """A case that other cases represent."""
+    return pytest.param(*values, marks=pytest.mark.soak)
+
+
+CASES = []
+for name in SCHEMES:
+    for option in OPTIONS:
+        is_chosen = option in chosen_options(name)
+        CASES.append((name, option) if is_chosen else in_soak(name, option))
 
 
 @pytest.mark.parametrize(("name", "option"), CASES)
@@ -51,12 +69,13 @@ def test_the_trajectory_is_that_of_whole_tensors(processes, name, option) -> Non
         assert rested, "the gate never closed"
 
 
-FAULTS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "Shard(1) on 4")]
-FAULTS += [("Shard(0), Shard(1)", "AGC of tensors")]
-
-
 @pytest.mark.parametrize(
-    ("name", "option"), [pytest.param(*x, marks=pytest.mark.soak if x[0] == "Shard(1) on 4" else ()) for x in FAULTS]
+    ("name", "option"),
+    [
+        ("fully_shard on 4", "AGC and GC, group"),
+        in_soak("Shard(1) on 4", "AGC and GC, group"),
+        ("Shard(0), Shard(1)", "AGC of tensors"),
+    ],
 )
 def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, option) -> None:
     processes.run(SCHEMES[name].world, follow, name, option, change=faults)
@@ -66,7 +85,7 @@ def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, o
     ("name", "dtype", "tolerance"),
     [
         ("Shard(1) on 2", torch.float32, 1e-5),
-        pytest.param("Shard(1) on 2", torch.bfloat16, 2e-2, marks=pytest.mark.soak),
+        in_soak("Shard(1) on 2", torch.bfloat16, 2e-2),
         ("fully_shard on 4", torch.bfloat16, 2e-2),
     ],
 )
@@ -82,8 +101,12 @@ def test_an_overflow_on_one_process_stops_the_step_on_all(processes, name) -> No
 @pytest.mark.parametrize("missing", [([1], []), ([1], [2]), ([0, 1, 2], []), ([1], [1])], ids=str)
 def test_processes_may_lack_gradients(processes, missing) -> None:
     """Each the others' or all of them: the norm is that of the shares that have one, of no other tensor."""
-    for rank, found in enumerate(processes.run(2, without_gradients, missing, "tensor")):
-        assert found == {i: [10.0**i] * 2 for i in range(3) if i not in missing[rank]}
+    found_by_rank = processes.run(2, without_gradients, missing, "tensor")
+    for found, lacking in zip(found_by_rank, missing, strict=True):
+        expected = {0: [1.0, 1.0], 1: [10.0, 10.0], 2: [100.0, 100.0]}
+        for i in lacking:
+            del expected[i]
+        assert found == expected
 
 
 def test_a_pool_counts_the_gradients_that_exist(processes) -> None:
@@ -96,25 +119,19 @@ def test_a_pool_counts_the_gradients_that_exist(processes) -> None:
 
 # Collectives of a step.
 
-SPLIT_ONCE = [
-    "Shard(0) on 4", "Shard(1) on 4", "Shard(0), Shard(1)", "Shard(0), Replicate", "all placements of a mesh",
-    "with plain tensors", "fully_shard on 4", "HSDP", "tensor parallel",
-]  # fmt: skip
-BUDGET = (
-    [(name, "everything, global", 1) for name in SPLIT_ONCE]
-    + [(name, "everything, global", 2) for name in ("two meshes", "tensor parallel and fully_shard")]
-    + [(name, option, 0) for name in ("Replicate on 2", "DDP") for option in TOGETHER]
-)
-
-
 # Others have the same placements.
 COUNTED_IN_SOAK = ("Shard(0) on 4", "Shard(1) on 4", "Shard(0), Replicate", "HSDP", "tensor parallel")
+BUDGET = [
+    *product(["Shard(0), Shard(1)", "all placements of a mesh"], ["everything, global"], [1]),
+    *product(["with plain tensors", "fully_shard on 4"], ["everything, global"], [1]),
+    *product(["two meshes", "tensor parallel and fully_shard"], ["everything, global"], [2]),
+    *product(["Replicate on 2", "DDP"], TOGETHER, [0]),
+]
+"""Schemes, options and the most collectives of a step: each waits for all processes."""
+BUDGET += [in_soak(name, "everything, global", 1) for name in COUNTED_IN_SOAK]
 
 
-@pytest.mark.parametrize(
-    ("name", "option", "most"),
-    [pytest.param(*x, marks=pytest.mark.soak if x[0] in COUNTED_IN_SOAK else ()) for x in BUDGET],
-)
+@pytest.mark.parametrize(("name", "option", "most"), BUDGET)
 def test_collectives_beyond_those_of_adamw(processes, name, option, most) -> None:
     for mine in processes.run(SCHEMES[name].world, count, name, option):
         assert max(mine) == most
@@ -126,13 +143,18 @@ def test_an_optimizer_of_one_process_uses_no_collective(processes) -> None:
 
 def test_sums_move_to_where_their_ranks_can_add_them(monkeypatch) -> None:
     """As with CPU offload under NCCL, which has no backend for the CPU."""
-    reduced = []
-    monkeypatch.setattr(sharding.dist, "all_reduce", lambda buffer, group: reduced.append(buffer.device.type))
-    for device in ("cpu", "meta"):
-        ranks = SimpleNamespace(_device_types=[torch.device(device)])
-        with nullcontext() if device == "cpu" else pytest.raises(NotImplementedError, match="meta"):  # has no values
-            sharding._all_reduced([torch.ones(2)], ranks)
-    assert reduced == ["cpu", "meta"]
+    reduced_on = []
+
+    def all_reduce(buffer, group):
+        reduced_on.append(buffer.device.type)
+
+    monkeypatch.setattr(sharding.dist, "all_reduce", all_reduce)
+    on_cpu = SimpleNamespace(_device_types=[torch.device("cpu")])
+    sharding._all_reduced([torch.ones(2)], on_cpu)
+    on_meta = SimpleNamespace(_device_types=[torch.device("meta")])
+    with pytest.raises(NotImplementedError, match="meta"):  # it has no values to move back
+        sharding._all_reduced([torch.ones(2)], on_meta)
+    assert reduced_on == ["cpu", "meta"]
 
 
 # Errors.
@@ -140,9 +162,10 @@ def test_sums_move_to_where_their_ranks_can_add_them(monkeypatch) -> None:
 
 @pytest.mark.parametrize("how", ["original", "flat", "added", "ZeRO"])
 def test_wrappers_that_hide_tensors_are_refused(processes, how) -> None:
+    wrapper = "ZeroRedundancyOptimizer" if how == "ZeRO" else "FullyShardedDataParallel (FSDP1)"
     for message in processes.run(2, made_over_hidden_tensors, how):
         assert "fully_shard (FSDP2)" in message
-        assert ("ZeroRedundancyOptimizer" if how == "ZeRO" else "FullyShardedDataParallel (FSDP1)") in message
+        assert wrapper in message
 
 
 def test_flat_partitions_of_other_libraries_are_refused(processes) -> None:

@@ -8,30 +8,41 @@ pytestmark = pytest.mark.xdist_group("processes")
 AT = 6
 FLAT = {"flatten_optimizer_state_dict": True}
 GATHERED = {"full_state_dict": True, "cpu_offload": True}
-EVERYTHING, GROUP = "everything, tensor", "group"
+EVERYTHING = "everything, tensor"
+GROUP = "group"
 
 
 def world(name):
+    """The number of processes of a wrapper; one without any."""
     return WRAPPERS[name].world if name else 1
 
 
+def in_soak(*values):
+    """A case that other cases represent."""
+    return pytest.param(*values, marks=pytest.mark.soak)
+
+
 # A mesh of two dimensions represents the others: the trajectories compare the same numbers.
-MESHES = ["tensor parallel and fully_shard", *(pytest.param(x, marks=pytest.mark.soak) for x in ("HSDP", "DDP"))]
-
-
-@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize("name", ["tensor parallel and fully_shard", in_soak("HSDP"), in_soak("DDP")])
 def test_the_monitor_reads_what_it_reads_of_whole_tensors(processes, name) -> None:
-    for (rows, totals, spikes), (rows_alone, totals_alone, spikes_alone) in processes.run(
-        world(name), watched, name, GROUP
-    ):
-        for row, alone in zip(rows, rows_alone, strict=True):
-            for quantity, value in vars(alone).items():
-                expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-9)
-                assert getattr(row, quantity) == expected, f"{row.name}, {quantity}"
-        assert totals == pytest.approx(totals_alone, rel=1e-9)
-        mine, theirs = (sorted((spike.step, spike.name) for spike in found) for found in (spikes, spikes_alone))
-        assert mine == theirs
-        assert spikes
+    for mine, alone in processes.run(world(name), watched, name, GROUP):
+        for row, row_alone in zip(mine.rows, alone.rows, strict=True):
+            assert_same_row(row, row_alone)
+        assert mine.totals == pytest.approx(alone.totals, rel=1e-9)
+        assert spiked(mine) == spiked(alone)
+        assert mine.spikes
+
+
+def assert_same_row(row, expected):
+    for quantity, value in vars(expected).items():
+        if not isinstance(value, str):
+            value = pytest.approx(value, rel=1e-9)
+        assert getattr(row, quantity) == value, f"{expected.name}, {quantity}"
+
+
+def spiked(found):
+    """Step and tensor of each spike."""
+    return sorted((spike.step, spike.name) for spike in found.spikes)
 
 
 # Checkpoints: training resumes as if never stopped, also on more or fewer processes.
@@ -41,14 +52,14 @@ def test_the_monitor_reads_what_it_reads_of_whole_tensors(processes, name) -> No
     ("saved", "loaded", "option", "how"),
     [
         ("fully_shard on 4", ["fully_shard on 1", "tensor parallel and fully_shard"], EVERYTHING, {}),
-        pytest.param("fully_shard on 4", ["HSDP", "fully_shard on 2"], EVERYTHING, {}, marks=pytest.mark.soak),
+        in_soak("fully_shard on 4", ["HSDP", "fully_shard on 2"], EVERYTHING, {}),
         ("fully_shard on 2", ["fully_shard on 4"], EVERYTHING, {}),
         ("fully_shard on 4", ["fully_shard on 2"], GROUP, FLAT),
-        pytest.param("fully_shard on 4", ["fully_shard on 4"], GROUP, FLAT, marks=pytest.mark.soak),
+        in_soak("fully_shard on 4", ["fully_shard on 4"], GROUP, FLAT),
         ("DDP", ["DDP"], GROUP, {}),
         ("fully_shard on 4", ["", "tensor parallel"], EVERYTHING, GATHERED),
-        pytest.param("fully_shard on 4", ["fully_shard on 2"], EVERYTHING, GATHERED, marks=pytest.mark.soak),
-        pytest.param("fully_shard on 4", [""], GROUP, GATHERED, marks=pytest.mark.soak),
+        in_soak("fully_shard on 4", ["fully_shard on 2"], EVERYTHING, GATHERED),
+        in_soak("fully_shard on 4", [""], GROUP, GATHERED),
     ],
 )
 def test_a_checkpoint_resumes_on_any_number_of_processes(processes, tmp_path, saved, loaded, option, how) -> None:
@@ -58,6 +69,6 @@ def test_a_checkpoint_resumes_on_any_number_of_processes(processes, tmp_path, sa
         processes.run(world(name), resume, name, option, path, AT, **how)
 
 
-@pytest.mark.parametrize(("option", "how"), [(EVERYTHING, {}), pytest.param(GROUP, FLAT, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("option", "how"), [(EVERYTHING, {}), in_soak(GROUP, FLAT)])
 def test_a_checkpoint_of_adamw_is_taken_over_by_all_processes(processes, tmp_path, option, how) -> None:
     processes.run(2, take_over, "fully_shard on 2", option, str(tmp_path / "checkpoint"), AT, **how)
