@@ -9,7 +9,8 @@ import pytest
 from fabricated import EVERY_PAIR, Records, analysed, finals, study, with_suite
 
 from fairbench.analysis.comparison.schedules import Interaction, interactions
-from fairbench.analysis.comparison.verdicts import Comparison, summarized
+from fairbench.analysis.comparison.two_arms import summarized
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.significance import holm, summarize
 from fairbench.report.fields import fields_of
 from fairbench.report.study import study_report

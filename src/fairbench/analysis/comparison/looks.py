@@ -6,7 +6,8 @@ A study without looks is judged once, with all its seeds.
 from dataclasses import dataclass, replace
 
 from fairbench.analysis.comparison.alternatives import with_any_setting
-from fairbench.analysis.comparison.verdicts import Comparison, Verdict, compare, judge
+from fairbench.analysis.comparison.two_arms import compare
+from fairbench.analysis.comparison.verdicts import Comparison, Verdict, judge
 from fairbench.analysis.results import Results, collect
 from fairbench.analysis.statistics.sequential import Design, Look
 from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded

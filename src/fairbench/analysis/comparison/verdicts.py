@@ -1,27 +1,13 @@
 """The comparison of two optimizers in an arena, and its verdict."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isclose, isfinite
+from math import isclose
 from typing import Literal, get_args
 
-from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
-from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
-from fairbench.analysis.statistics.significance import (
-    Summary,
-    TTest,
-    Values,
-    difference_test,
-    equivalence,
-    hedges_g,
-    holm,
-    seed_correlation,
-    summarize,
-    welch,
-)
+from fairbench.analysis.statistics.significance import holm
 from fairbench.common.errors import UsageError
-from fairbench.suites.stages import TESTS
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
@@ -30,6 +16,8 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NOT_DECLARED = "not declared"
 ROUNDING = 1e-6
 """The largest relative difference between two evaluations of the same weights that rounding explains."""
+OPPOSITE: dict[str, Verdict] = {"better": "worse", "worse": "better"}
+"""The verdicts on the baseline that differ from those on the optimizer."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +102,35 @@ class Comparison:
     @property
     def sign(self) -> float:
         """The factor that makes higher values of the metric better."""
-        return -1.0 if self.direction == "min" else 1.0
+        if self.direction == "min":
+            return -1.0
+        return 1.0
 
     @property
     def exchanged(self) -> "Comparison":
         """The comparison of the baseline with the optimizer."""
-        values, other = vars(self), {"optimizer": "baseline", "baseline": "optimizer"}
-        sides = [(name, *name.rpartition("_")) for name in values if name.rpartition("_")[2] in other]
-        found = {name: values[head + line + other[side]] for name, head, line, side in sides}
-        signed = {"gain": "gain", "hedges_g": "hedges_g", "t": "t", "ci_low": "ci_high", "ci_high": "ci_low"}
-        found |= {name: None if values[of] is None else -values[of] for name, of in signed.items()}
-        opposite = {"better": "worse", "worse": "better"}
-        return replace(self, **found, **{x: opposite.get(values[x], values[x]) for x in ("verdict", "declared")})
+        return replace(
+            self,
+            optimizer=self.baseline,
+            baseline=self.optimizer,
+            verdict=OPPOSITE.get(self.verdict, self.verdict),
+            declared=OPPOSITE.get(self.declared, self.declared),
+            mean_optimizer=self.mean_baseline,
+            mean_baseline=self.mean_optimizer,
+            gain=_negative(self.gain),
+            ci_low=_negative(self.ci_high),
+            ci_high=_negative(self.ci_low),
+            hedges_g=_negative(self.hedges_g),
+            t=_negative(self.t),
+            std_optimizer=self.std_baseline,
+            std_baseline=self.std_optimizer,
+            n_optimizer=self.n_baseline,
+            n_baseline=self.n_optimizer,
+            diverged_optimizer=self.diverged_baseline,
+            diverged_baseline=self.diverged_optimizer,
+            tuned_optimizer=self.tuned_baseline,
+            tuned_baseline=self.tuned_optimizer,
+        )
 
     @property
     def is_win(self) -> bool:
@@ -135,101 +140,50 @@ class Comparison:
     @property
     def statement(self) -> str:
         """The verdict with its note, the declared verdict if it differs, and untuned optimizers; for tables."""
-        first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
-        sides = ((self.optimizer, self.tuned_optimizer), (self.baseline, self.tuned_baseline))
-        untuned = " and ".join(name for name, tuned in sides if not tuned)
-        notes = [self.note, first if self.declared not in ("", self.verdict) else "", untuned and f"{untuned} untuned"]
-        return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
+        notes = []
+        if self.note:
+            notes.append(self.note)
+        if self.declared == NOT_DECLARED:
+            notes.append("not declared before")
+        elif self.declared not in ("", self.verdict):
+            notes.append(f"as declared: {self.declared}")
+        untuned = self._untuned()
+        if untuned:
+            notes.append(f"{' and '.join(untuned)} untuned")
+        if not notes:
+            return self.verdict
+        return f"{self.verdict} ({'; '.join(notes)})"
+
+    def _untuned(self) -> list[str]:
+        """Those of the two whose learning rate was not searched."""
+        names = []
+        if not self.tuned_optimizer:
+            names.append(self.optimizer)
+        if not self.tuned_baseline:
+            names.append(self.baseline)
+        return names
+
+
+def _negative(value: float | None) -> float | None:
+    if value is None:
+        return None
+    return -value
 
 
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
-    """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate."""
+    """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate.
+
+    Raises:
+        UsageError: alpha does not lie between 0 and 1.
+    """
     if not 0 < alpha < 1:
         raise UsageError(f"alpha must lie between 0 and 1, as 0.05 for 5%; got {alpha:g}")
-    adjusted = holm([c.p for c in family])
-    return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
-
-
-def compare(results: Results, look: Look, arena: str, optimizer: str, baseline: str) -> Comparison:
-    """A comparison at a look, before Holm's correction; the results have its seeds."""
-    suite = results.study.suite
-    plan = suite.arenas[arena]
-    ours, theirs = results.arm(arena, optimizer), results.arm(arena, baseline)
-    a, b = ours.scores(plan.metric), theirs.scores(plan.metric)
-    begun = Comparison(
-        arena,
-        plan.metric,
-        suite.direction(arena),
-        optimizer,
-        baseline,
-        test=suite.final.test,
-        margin=plan.margin,
-        n_optimizer=len(a),
-        n_baseline=len(b),
-        diverged_optimizer=ours.count("diverged"),
-        diverged_baseline=theirs.count("diverged"),
-        seeds=look.seeds,
-        identical_seeds=_identical_seeds(ours.final, theirs.final),
-        tuned_optimizer=ours.tuned,
-        tuned_baseline=theirs.tuned,
-    )
-    if note := _shortage((ours, theirs), "missing", "failed"):
-        return replace(begun, verdict="incomplete", note=note)
-    no_rate = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in (ours, theirs) if arm.diverged]
-    if note := ", ".join(no_rate) or _shortage((ours, theirs), "diverged"):
-        return replace(begun, verdict="diverged", note=note)
-    valueless = [arm.optimizer for arm, scores in ((ours, a), (theirs, b)) if len(scores) < len(arm.final)]
-    if valueless:
-        return replace(begun, verdict="incomplete", note=f"finished trials without a value: {' and '.join(valueless)}")
-    return of_values(begun, a, b, look=look)
-
-
-def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
-    """Fill in the statistics of two complete arms of which only n, mean and standard deviation are known."""
-    test = welch(*(replace(arm, mean=begun.sign * arm.mean) for arm in (ours, theirs)))
-    return _filled(replace(begun, test="welch"), ours, theirs, test, ONLY_LOOK)
-
-
-def of_values(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK) -> Comparison:
-    """Fill in the statistics of two complete arms by the values of every seed, in the same order in both."""
-    arms = [begun.sign * x for x in a], [begun.sign * x for x in b]
-    tests = {test: difference_test(test, *arms, level=look.level) for test in TESTS}
-    decides = tests.pop(begun.test)
-    (other,) = tests.values()
-    filled = replace(
-        _filled(begun, summarize(a), summarize(b), decides, look),
-        std_difference=summarize([x - y for x, y in zip(a, b, strict=True)]).std if len(a) > 1 else None,
-        seed_correlation=seed_correlation(a, b),
-        p_other=look.repeated(other.p),
-    )
-    same = a == b and begun.identical_seeds < begun.seeds
-    return replace(filled, verdict="identical values", note="in every seed") if same else filled
-
-
-def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look: Look) -> Comparison:
-    """A comparison with the summaries of its arms and the test that decides."""
-    effect = hedges_g(ours, theirs)
-    return replace(
-        begun,
-        note="; ".join(filter(None, (begun.note, test.reason))),
-        mean_optimizer=ours.mean,
-        mean_baseline=theirs.mean,
-        gain=test.difference,
-        ci_low=_finite(test.ci_low),
-        ci_high=_finite(test.ci_high),
-        hedges_g=None if effect is None else begun.sign * effect,
-        t=test.t,
-        df=test.df,
-        p=look.repeated(test.p),
-        p_equivalence=None if begun.margin is None else look.repeated(equivalence(test, begun.margin)),
-        std_optimizer=ours.std if ours.n > 1 else None,
-        std_baseline=theirs.std if theirs.n > 1 else None,
-    )
-
-
-def _finite(value: float | None) -> float | None:
-    """A value, None where it exceeds the largest float."""
-    return value if value is not None and isfinite(value) else None
+    adjusted = holm([comparison.p for comparison in family])
+    judged = []
+    for comparison, p_holm in zip(family, adjusted, strict=True):
+        corrected = replace(comparison, p_holm=p_holm)
+        judged.append(_judge(corrected, alpha, strictest=alpha / len(family)))
+    return judged
 
 
 def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
@@ -238,33 +192,37 @@ def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison
     if c.verdict != "inconclusive":
         return c
     if c.identical_seeds == c.seeds:
-        means = c.mean_optimizer or 0.0, c.mean_baseline or 0.0
-        if isclose(*means, rel_tol=ROUNDING):
-            return replace(c, verdict="identical", note="the same weights in every seed")
-        return replace(c, note="a contradiction: the same weights in every seed, other values")
-    note = f"the same weights in {c.identical_seeds} of {c.seeds} seeds" if c.identical_seeds else c.note
-    real = c.p_holm is not None and c.p_holm < alpha and bool(c.gain)
+        return _judge_same_weights(c)
+    note = c.note
+    if c.identical_seeds:
+        note = f"the same weights in {c.identical_seeds} of {c.seeds} seeds"
+    gain = c.gain or 0.0
+    real = c.p_holm is not None and c.p_holm < alpha and gain != 0
     if c.p_equivalence is not None and c.p_equivalence < alpha:
-        return replace(c, verdict="equivalent", note="; ".join(filter(None, (note, "real, within the margin" * real))))
-    if real:
-        return replace(c, verdict="better" if (c.gain or 0.0) > 0 else "worse", note=c.note)
-    return replace(c, note=note)
+        notes = [note] if note else []
+        if real:
+            notes.append("real, within the margin")
+        return replace(c, verdict="equivalent", note="; ".join(notes))
+    if not real:
+        return replace(c, note=note)
+    if gain > 0:
+        return replace(c, verdict="better")
+    return replace(c, verdict="worse")
+
+
+def _judge_same_weights(c: Comparison) -> Comparison:
+    """The verdict where both ended with the same weights in every seed."""
+    ours = c.mean_optimizer or 0.0
+    theirs = c.mean_baseline or 0.0
+    if isclose(ours, theirs, rel_tol=ROUNDING):
+        return replace(c, verdict="identical", note="the same weights in every seed")
+    return replace(c, note="a contradiction: the same weights in every seed, other values")
 
 
 def _seeds_needed(c: Comparison, level: float) -> int | None:
+    """The seeds of each arm with which the test detects the margin; None without a margin or a test."""
     if c.margin is None or c.t is None:
         return None
     if c.test == "paired":
         return paired_seeds(c.margin, c.std_difference or 0.0, level)
     return welch_seeds(c.margin, c.std_optimizer or 0.0, c.std_baseline or 0.0, level)
-
-
-def _shortage(arms: Iterable[ArmResults], *statuses: str) -> str:
-    """Which arms have trials of some statuses: "AdamW diverged 2/5"."""
-    counts = [(arm.optimizer, status, arm.count(status), len(arm.awaited)) for arm in arms for status in statuses]
-    return ", ".join(f"{name} {status} {count}/{of}" for name, status, count, of in counts if count)
-
-
-def _identical_seeds(*arms: Sequence[Run]) -> int:
-    ours, theirs = ({(run.seed, run.hash("final_weights")) for run in runs} for runs in arms)
-    return sum(weights is not None for _, weights in ours & theirs)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
 
-from fairbench.analysis.comparison.verdicts import Comparison, judge, summarized
+from fairbench.analysis.comparison.two_arms import summarized
+from fairbench.analysis.comparison.verdicts import Comparison, judge
 from fairbench.analysis.statistics.significance import Summary, holm
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.errors import UsageError, unknown

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from fairbench.analysis.comparison.verdicts import Comparison, Verdict, of_values, summarized
+from fairbench.analysis.comparison.two_arms import of_values, summarized
+from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.statistics.significance import Summary
 from fairbench.analysis.tables.arms import Arm
 

@@ -1,0 +1,165 @@
+"""The statistics of two arms of an arena, from the records of their seeds or from what is known of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
+from fairbench.analysis.statistics.significance import (
+    Summary,
+    TTest,
+    Values,
+    difference_test,
+    equivalence,
+    hedges_g,
+    seed_correlation,
+    summarize,
+    welch,
+)
+from fairbench.suites.stages import TESTS
+
+
+def compare(results: Results, look: Look, arena: str, optimizer: str, baseline: str) -> Comparison:
+    """A comparison at a look, before Holm's correction; the results have its seeds."""
+    suite = results.study.suite
+    plan = suite.arenas[arena]
+    ours = results.arm(arena, optimizer)
+    theirs = results.arm(arena, baseline)
+    our_scores = ours.scores(plan.metric)
+    their_scores = theirs.scores(plan.metric)
+    begun = Comparison(
+        arena=arena,
+        metric=plan.metric,
+        direction=suite.direction(arena),
+        optimizer=optimizer,
+        baseline=baseline,
+        test=suite.final.test,
+        margin=plan.margin,
+        n_optimizer=len(our_scores),
+        n_baseline=len(their_scores),
+        diverged_optimizer=ours.count("diverged"),
+        diverged_baseline=theirs.count("diverged"),
+        seeds=look.seeds,
+        identical_seeds=_identical_seeds(ours.final, theirs.final),
+        tuned_optimizer=ours.tuned,
+        tuned_baseline=theirs.tuned,
+    )
+    arms = (ours, theirs)
+    note = _shortage(arms, "missing", "failed")
+    if note:
+        return replace(begun, verdict="incomplete", note=note)
+    note = _divergence(arms)
+    if note:
+        return replace(begun, verdict="diverged", note=note)
+    valueless = []
+    if len(our_scores) < len(ours.final):
+        valueless.append(optimizer)
+    if len(their_scores) < len(theirs.final):
+        valueless.append(baseline)
+    if valueless:
+        note = f"finished trials without a value: {' and '.join(valueless)}"
+        return replace(begun, verdict="incomplete", note=note)
+    return of_values(begun, our_scores, their_scores, look=look)
+
+
+def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
+    """Fill in the statistics of two complete arms of which only n, mean and standard deviation are known."""
+    our_gain = replace(ours, mean=begun.sign * ours.mean)
+    their_gain = replace(theirs, mean=begun.sign * theirs.mean)
+    test = welch(our_gain, their_gain)
+    return _filled(replace(begun, test="welch"), ours, theirs, test, ONLY_LOOK)
+
+
+def of_values(begun: Comparison, ours: Values, theirs: Values, *, look: Look = ONLY_LOOK) -> Comparison:
+    """Fill in the statistics of two complete arms by the values of every seed, in the same order in both."""
+    our_gains = [begun.sign * value for value in ours]
+    their_gains = [begun.sign * value for value in theirs]
+    test = difference_test(begun.test, our_gains, their_gains, level=look.level)
+    (other_name,) = (name for name in TESTS if name != begun.test)
+    other = difference_test(other_name, our_gains, their_gains, level=look.level)
+    std_difference = None
+    if len(ours) > 1:
+        differences = [x - y for x, y in zip(ours, theirs, strict=True)]
+        std_difference = summarize(differences).std
+    filled = replace(
+        _filled(begun, summarize(ours), summarize(theirs), test, look),
+        std_difference=std_difference,
+        seed_correlation=seed_correlation(ours, theirs),
+        p_other=look.repeated(other.p),
+    )
+    if ours == theirs and begun.identical_seeds < begun.seeds:
+        return replace(filled, verdict="identical values", note="in every seed")
+    return filled
+
+
+def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look: Look) -> Comparison:
+    """A comparison with the summaries of its arms and the test that decides."""
+    notes = [note for note in (begun.note, test.reason) if note]
+    effect = hedges_g(ours, theirs)
+    if effect is not None:
+        effect = begun.sign * effect
+    p_equivalence = None
+    if begun.margin is not None:
+        p_equivalence = look.repeated(equivalence(test, begun.margin))
+    return replace(
+        begun,
+        note="; ".join(notes),
+        mean_optimizer=ours.mean,
+        mean_baseline=theirs.mean,
+        gain=test.difference,
+        ci_low=_finite(test.ci_low),
+        ci_high=_finite(test.ci_high),
+        hedges_g=effect,
+        t=test.t,
+        df=test.df,
+        p=look.repeated(test.p),
+        p_equivalence=p_equivalence,
+        std_optimizer=_spread(ours),
+        std_baseline=_spread(theirs),
+    )
+
+
+def _spread(arm: Summary) -> float | None:
+    """The standard deviation of an arm; None for a single seed."""
+    if arm.n > 1:
+        return arm.std
+    return None
+
+
+def _finite(value: float | None) -> float | None:
+    """A value, None where it exceeds the largest float."""
+    if value is not None and isfinite(value):
+        return value
+    return None
+
+
+def _divergence(arms: Sequence[ArmResults]) -> str:
+    """Which arms diverged, in words; empty for none."""
+    no_rate = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in arms if arm.diverged]
+    if no_rate:
+        return ", ".join(no_rate)
+    return _shortage(arms, "diverged")
+
+
+def _shortage(arms: Sequence[ArmResults], *statuses: str) -> str:
+    """Which arms have trials of some statuses: "AdamW diverged 2/5"."""
+    parts = []
+    for arm in arms:
+        for status in statuses:
+            count = arm.count(status)
+            if count:
+                parts.append(f"{arm.optimizer} {status} {count}/{len(arm.awaited)}")
+    return ", ".join(parts)
+
+
+def _identical_seeds(ours: Sequence[Run], theirs: Sequence[Run]) -> int:
+    """The number of seeds in which two arms ended with the same weights."""
+    our_weights = {run.seed: run.hash("final_weights") for run in ours}
+    same = 0
+    for run in theirs:
+        weights = run.hash("final_weights")
+        if weights is not None and weights == our_weights.get(run.seed):
+            same += 1
+    return same
