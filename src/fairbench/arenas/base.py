@@ -43,11 +43,14 @@ class Arena:
         raise NotImplementedError
 
     def sized(self, model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
-        """The options of `build_model` for another size of the model, and its number of parameters, for a ladder.
+        """The options of `build_model` for another size of the model, for a ladder.
 
         Args:
             model: the suite's table `model`.
             size: one of the ladder's sizes.
+
+        Returns:
+            The options, and the number of parameters.
         """
         raise UsageError(f"arena {type(self).__name__} has no method sized, which a ladder needs; define it")
 
@@ -72,7 +75,7 @@ class Arena:
         """
         from fairbench.data.loading import load_source
 
-        data = self.load_data(**options) if "source" not in options else load_source(options, data_root)
+        data = load_source(options, data_root) if "source" in options else self.load_data(**options)
         if fingerprint and data.fingerprint != fingerprint:
             raise UsageError(
                 f"the data of {type(self).__name__} {dict(options)} have changed since the study was planned: sha256 "
@@ -98,10 +101,12 @@ class Arena:
 
     def loss_in_step(self, step: int, model: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> torch.Tensor:
         """The `loss` of a batch in a step, from 1. Subclasses do not override this."""
-        return self.loss(model, *examples, **({"step": step} if self._asks_step else {}))
+        if self._loss_takes_step:
+            return self.loss(model, *examples, step=step)
+        return self.loss(model, *examples)
 
     @cached_property
-    def _asks_step(self) -> bool:
+    def _loss_takes_step(self) -> bool:
         argument = inspect.signature(self.loss).parameters.get("step")
         return argument is not None and argument.kind is argument.KEYWORD_ONLY
 

@@ -20,44 +20,63 @@ def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labe
     try:
         data = arena.open_data(options, data_root)
     except UsageError as error:
-        raise error if "source" in options else UsageError(f"{where}: {error}") from error
+        if "source" in options:
+            raise
+        raise UsageError(f"{where}: {error}") from error
     if "source" in options:
         if labelled and not data.train.targets.numel():
             reason = "has no labels; put the images of each class into a separate folder"
             raise UsageError(f"data = {dict(options)} {reason}")
         return data
-    if not isinstance(data, Data) or not all(data.splits.get(name) for name in SPLITS):
-        got = "" if isinstance(data, Data) else f", got {type(data).__name__}: end it with return Data.of(train=..."
-        raise UsageError(f"{where} must return Data with examples in each of {', '.join(SPLITS)}{got}")
+    expected = f"{where} must return Data with examples in each of {', '.join(SPLITS)}"
+    if not isinstance(data, Data):
+        raise UsageError(f"{expected}, got {type(data).__name__}: end it with return Data.of(train=...")
+    if not all(data.splits.get(name) for name in SPLITS):
+        raise UsageError(expected)
     for name, split in data.splits.items():
         if split.targets.numel() and len(split.targets) != len(split):
             raise UsageError(f"{where}: {name} has {len(split)} inputs and {len(split.targets)} targets")
         _refuse_not_finite(f"{where}: {name} inputs", split.inputs)
         _refuse_not_finite(f"{where}: {name} targets", split.targets)
-    if arena.open_data(options, data_root).fingerprint != data.fingerprint:
+    again = arena.open_data(options, data_root)
+    if again.fingerprint != data.fingerprint:
         raise UsageError(f"{where} returns different data each time; give its randomness a fixed seed")
     return data
 
 
 def _refuse_not_finite(where: str, values: Tensor) -> None:
     """Raise UsageError, with the place of the first one, if some values are not finite."""
-    if len(wrong := (~values.isfinite()).nonzero()):
-        row, *columns = first = wrong[0].tolist()
-        place = f"{first} is {values[tuple(first)].item()}: row {row + 1}"
-        column = "".join(f", column {i + 1}" for i in columns[:1])
-        raise UsageError(
-            f"{where}{place}{column}, counted from 1. Not finite: {plural(len(wrong), 'value')} in "
-            f"{plural(len(wrong[:, 0].unique()), 'row')}; fill them, or leave out the rows"
-        )
+    wrong = (~values.isfinite()).nonzero()
+    if not len(wrong):
+        return
+    first = wrong[0].tolist()
+    place = f"{first} is {values[tuple(first)].item()}: row {first[0] + 1}"
+    if len(first) > 1:
+        place += f", column {first[1] + 1}"
+    rows = wrong[:, 0].unique()
+    raise UsageError(
+        f"{where}{place}, counted from 1. Not finite: {plural(len(wrong), 'value')} in "
+        f"{plural(len(rows), 'row')}; fill them, or leave out the rows"
+    )
 
 
 def check_outputs(arena: Arena, model: nn.Module, data: Data, metrics: Iterable[str], most: int) -> None:
-    """Check loss and scores for one or two examples of each split: those with its lowest and highest label."""
+    """Check loss and scores for one or two examples of each split: those with its lowest and highest label.
+
+    Args:
+        arena: the arena.
+        model: an untrained model.
+        data: of the arena.
+        metrics: of the arena's facts.
+        most: the largest number of examples of a batch.
+    """
     for name, split in data.splits.items():
         rows = torch.arange(min(most, 2))
         if split.targets.numel() and not split.targets.is_floating_point():
             labels = split.targets.reshape(len(split), -1)
-            rows = torch.stack([labels.amin(1).argmin(), labels.amax(1).argmax()])[:most]
+            lowest = labels.amin(1).argmin()
+            highest = labels.amax(1).argmax()
+            rows = torch.stack([lowest, highest])[:most]
         batch = data.read(split[rows], None)
         if name == "train":
             check_loss(arena, model, batch)
@@ -66,21 +85,24 @@ def check_outputs(arena: Arena, model: nn.Module, data: Data, metrics: Iterable[
 
 def described(arena: Arena, data: Data) -> str:
     """What an arena's own data are, for the message on a loss that fails with them."""
-    inputs, targets = data.train.inputs, torch.cat([split.targets.flatten() for split in data.splits.values()])
-    said = f"{_name(arena, 'load_data')} gives inputs {inputs.dtype} {tuple(inputs.shape)}, targets {targets.dtype}"
+    inputs = data.train.inputs
+    targets = torch.cat([split.targets.flatten() for split in data.splits.values()])
+    text = f"{_name(arena, 'load_data')} gives inputs {inputs.dtype} {tuple(inputs.shape)}, targets {targets.dtype}"
     if not targets.numel():
-        return said
-    wrong = data.classes and targets.max() >= data.classes
-    numbers = f", but {data.classes} classes have the labels 0 to {data.classes - 1}" if wrong else ""
-    return f"{said} from {targets.min()} to {targets.max()}{numbers}"
+        return text
+    text += f" from {targets.min()} to {targets.max()}"
+    if data.classes and targets.max() >= data.classes:
+        text += f", but {data.classes} classes have the labels 0 to {data.classes - 1}"
+    return text
 
 
 def check_loss(arena: Arena, model: nn.Module, batch: Split) -> None:
     """Raise UsageError unless the loss of an untrained model is a finite scalar that depends on its parameters."""
-    where, examples = _name(arena, "loss"), _examples(arena, batch)
+    where = _name(arena, "loss")
+    examples = _examples(arena, batch)
     loss = arena.loss_in_step(1, model, examples)
     if not isinstance(loss, Tensor) or loss.ndim:
-        got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+        got = _shape_or_value(loss)
         raise UsageError(f"{where} must return a tensor of shape (), such as a mean over the batch; got {got}")
     if not loss.requires_grad:
         raise UsageError(f"{where} has no gradient: it does not depend on any trainable parameter of the model")
@@ -97,13 +119,13 @@ def check_scores(arena: Arena, model: nn.Module, batch: Split, data: Data, metri
         raise UsageError(f"{where} must return a dict with a tensor for each metric; got {scores!r}")
     for name, values in scores.items():
         if not isinstance(values, Tensor) or values.shape != (len(batch),):
-            got = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else repr(values)
             expected = f"a tensor with one number per example, here of shape ({len(batch)},)"
-            raise UsageError(f"{where}: {name!r} must be {expected}; got {got}")
+            raise UsageError(f"{where}: {name!r} must be {expected}; got {_shape_or_value(values)}")
     means = {name: values.double().mean().item() for name, values in scores.items()}
     for split in SPLITS[1:]:
         try:
-            returned = {**means, **arena.derived(means, data, split)}
+            derived = arena.derived(means, data, split)
+            returned = {**means, **derived}
         except Exception as error:  # a user's code may raise anything
             call = f"{_name(arena, 'derived')}(means, data, split)"
             raise UsageError(f"{call} fails for the {split} split: {type(error).__name__}: {error}") from error
@@ -112,9 +134,17 @@ def check_scores(arena: Arena, model: nn.Module, batch: Split, data: Data, metri
             raise UsageError(f"{where} and derived {reason}")
 
 
+def _shape_or_value(value: object) -> str:
+    """The shape of a tensor, or any other value."""
+    if isinstance(value, Tensor):
+        return f"shape {tuple(value.shape)}"
+    return repr(value)
+
+
 def _examples(arena: Arena, batch: Split) -> tuple[Tensor, ...]:
     examples = arena.examples(batch, torch.Generator())
-    if not isinstance(examples, tuple) or not all(isinstance(x, Tensor) and len(x) == len(batch) for x in examples):
+    is_right = isinstance(examples, tuple) and all(isinstance(x, Tensor) and len(x) == len(batch) for x in examples)
+    if not is_right:
         raise UsageError(f"{_name(arena, 'examples')} must return a tuple of tensors with {len(batch)} rows each")
     return examples
 

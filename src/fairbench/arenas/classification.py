@@ -15,4 +15,7 @@ class Classification(Arena):
     def scores(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Top-1 accuracy and cross-entropy of each image."""
         logits = model(images)
-        return {"accuracy": logits.argmax(dim=1) == labels, "loss": F.cross_entropy(logits, labels, reduction="none")}
+        return {
+            "accuracy": logits.argmax(dim=1) == labels,
+            "loss": F.cross_entropy(logits, labels, reduction="none"),
+        }

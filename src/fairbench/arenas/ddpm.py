@@ -16,10 +16,14 @@ from fairbench.arenas.base import Arena
 from fairbench.arenas.parts import multi_head_attention, named
 from fairbench.data.splits import Data, Split
 
-STEPS, FIRST_BETA, LAST_BETA = 1000, 1e-4, 0.02
-"""The variance of the noise that a step of the diffusion adds grows linearly from first to last."""
+STEPS = 1000
+"""The number of steps of the diffusion."""
+FIRST_BETA = 1e-4
+"""The variance of the noise that the first step adds."""
+LAST_BETA = 0.02
+"""The variance of the noise that the last step adds; it grows linearly from step to step."""
 LONGEST_PERIOD = 10_000
-"""Of the sines and cosines that represent a time step, as in the transformer's positions."""
+"""The longest period of the sines and cosines that represent a time step, as in the transformer's positions."""
 LARGE_BATCH = 64
 """The batch size from which the inputs of `Upsample` are contiguous, as they are in diffusers.
 
@@ -38,15 +42,20 @@ class TimeEmbedding(nn.Module):
 
     def forward(self, steps: Tensor) -> Tensor:
         exponents = torch.arange(self.waves, dtype=torch.float32, device=steps.device)
-        angles = steps[:, None].float() * torch.exp(-math.log(LONGEST_PERIOD) * exponents / self.waves)
-        return self.linear_2(F.silu(self.linear_1(torch.cat([angles.cos(), angles.sin()], dim=1))))
+        frequencies = torch.exp(-math.log(LONGEST_PERIOD) * exponents / self.waves)
+        angles = steps[:, None].float() * frequencies
+        waves = torch.cat([angles.cos(), angles.sin()], dim=1)
+        hidden = F.silu(self.linear_1(waves))
+        return self.linear_2(hidden)
 
 
 class Shortcut(nn.Conv2d):
     """A convolution whose input is contiguous in training, for the reason that `LARGE_BATCH` has."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x.contiguous() if self.training else x)
+        if self.training:
+            x = x.contiguous()
+        return super().forward(x)
 
 
 class ResidualBlock(nn.Module):
@@ -62,7 +71,9 @@ class ResidualBlock(nn.Module):
         self.conv_shortcut = nn.Identity() if inputs == outputs else Shortcut(inputs, outputs, 1)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        hidden = self.conv1(F.silu(self.norm1(x))) + self.time_emb_proj(F.silu(time))[:, :, None, None]
+        hidden = self.conv1(F.silu(self.norm1(x)))
+        shift = self.time_emb_proj(F.silu(time))
+        hidden = hidden + shift[:, :, None, None]
         hidden = self.conv2(F.silu(self.norm2(hidden)))
         return self.conv_shortcut(x) + hidden
 
@@ -81,7 +92,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         pixels = self.group_norm(x.flatten(2)).transpose(1, 2)
-        q, k, v = self.to_q(pixels), self.to_k(pixels), self.to_v(pixels)
+        q = self.to_q(pixels)
+        k = self.to_k(pixels)
+        v = self.to_v(pixels)
         mixed = self.to_out(multi_head_attention(q, k, v, self.heads))
         return mixed.transpose(1, 2).unflatten(2, x.shape[2:]) + x
 
@@ -94,7 +107,9 @@ class Upsample(nn.Module):
         self.conv = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.conv(F.interpolate(x.contiguous() if len(x) >= LARGE_BATCH else x, scale_factor=2.0))
+        if len(x) >= LARGE_BATCH:
+            x = x.contiguous()
+        return self.conv(F.interpolate(x, scale_factor=2.0))
 
 
 class Stage(nn.Module):
@@ -102,17 +117,20 @@ class Stage(nn.Module):
 
     def __init__(self, inputs: list[int], outputs: int, attends: list[bool], time: int, groups: int) -> None:
         super().__init__()
-        blocks = [
-            (ResidualBlock(each, outputs, time, groups), Attention(outputs, groups) if attention else nn.Identity())
-            for each, attention in zip(inputs, attends, strict=True)
-        ]
-        self.attentions = nn.ModuleList(attention for _, attention in blocks)
-        self.resnets = nn.ModuleList(resnet for resnet, _ in blocks)
+        resnets = []
+        attentions = []
+        for channels, has_attention in zip(inputs, attends, strict=True):
+            resnets.append(ResidualBlock(channels, outputs, time, groups))
+            attentions.append(Attention(outputs, groups) if has_attention else nn.Identity())
+        self.attentions = nn.ModuleList(attentions)
+        self.resnets = nn.ModuleList(resnets)
 
     def through(self, x: Tensor, time: Tensor, skipped: Iterable[Tensor] = ()) -> Tensor:
         """The output of the last block, each of which reads the one before it and its own of `skipped`, if any."""
         for resnet, attention, skip in zip_longest(self.resnets, self.attentions, skipped):
-            x = attention(resnet(x if skip is None else torch.cat([x, skip], dim=1), time))
+            if skip is not None:
+                x = torch.cat([x, skip], dim=1)
+            x = attention(resnet(x, time))
         return x
 
 
@@ -121,12 +139,17 @@ class Down(Stage):
 
     def __init__(self, inputs: int, outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
         super().__init__([inputs], outputs, [attends], time, groups)
-        halved = [] if last else [named(conv=nn.Conv2d(outputs, outputs, 3, stride=2, padding=1))]
-        self.downsamplers = nn.ModuleList(halved)
+        self.downsamplers = nn.ModuleList()
+        if not last:
+            halve = nn.Conv2d(outputs, outputs, 3, stride=2, padding=1)
+            self.downsamplers.append(named(conv=halve))
 
     def forward(self, x: Tensor, time: Tensor) -> list[Tensor]:
-        outputs = self.through(x, time)
-        return [outputs, *(downsampler(outputs) for downsampler in self.downsamplers)]
+        """The output of the block, and in all but the last level the same at half the resolution."""
+        outputs = [self.through(x, time)]
+        for downsampler in self.downsamplers:
+            outputs.append(downsampler(outputs[0]))
+        return outputs
 
 
 class Middle(Stage):
@@ -140,7 +163,9 @@ class Up(Stage):
 
     def __init__(self, inputs: list[int], outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
         super().__init__(inputs, outputs, [attends, attends], time, groups)
-        self.upsamplers = nn.Sequential(*([] if last else [Upsample(outputs)]))
+        self.upsamplers = nn.Sequential()
+        if not last:
+            self.upsamplers.append(Upsample(outputs))
 
     def forward(self, x: Tensor, time: Tensor, skipped: list[Tensor]) -> Tensor:
         return self.upsamplers(self.through(x, time, skipped))
@@ -152,6 +177,7 @@ class UNet(nn.Module):
     Each residual block of the way up also reads the output of a block of the way down with the same resolution.
 
     Args:
+        image_channels: of an image.
         channels: of each level, from the highest resolution to the lowest.
         groups: of every norm.
         attends: whether each level has attention; the middle always has.
@@ -159,25 +185,38 @@ class UNet(nn.Module):
 
     def __init__(self, image_channels: int, channels: list[int], groups: int, attends: list[bool]) -> None:
         super().__init__()
-        first, time, levels = channels[0], 4 * channels[0], list(zip(channels, attends, strict=True))
+        first = channels[0]
+        time = 4 * first
+        last = len(channels) - 1
         self.conv_in = nn.Conv2d(image_channels, first, 3, padding=1)
         self.time_embedding = TimeEmbedding(first, time)
-        self.down_blocks, self.up_blocks = nn.ModuleList(), nn.ModuleList()
-        width, skipped = first, [first]
-        for level, (outputs, attention) in enumerate(levels):
-            last = level == len(levels) - 1
-            self.down_blocks.append(Down(width, outputs, attention, last, time, groups))
-            width, skipped = outputs, [*skipped, *[outputs] * (1 if last else 2)]
-        self.mid_block = Middle([width, width], width, [True, False], time, groups)
-        for level, (outputs, attention) in reversed(list(enumerate(levels))):
-            inputs = [width + skipped.pop(), outputs + skipped.pop()]
-            self.up_blocks.append(Up(inputs, outputs, attention, level == 0, time, groups))
+        self.down_blocks = nn.ModuleList()
+        self.up_blocks = nn.ModuleList()
+
+        width = first
+        skipped = [first]  # the channels of each output of the way down that the way up reads
+        for level, outputs in enumerate(channels):
+            is_last = level == last
+            self.down_blocks.append(Down(width, outputs, attends[level], is_last, time, groups))
+            skipped.append(outputs)
+            if not is_last:
+                skipped.append(outputs)
             width = outputs
+
+        self.mid_block = Middle([width, width], width, [True, False], time, groups)
+
+        for level in reversed(range(len(channels))):
+            outputs = channels[level]
+            inputs = [width + skipped.pop(), outputs + skipped.pop()]
+            self.up_blocks.append(Up(inputs, outputs, attends[level], level == 0, time, groups))
+            width = outputs
+
         self.conv_norm_out = nn.GroupNorm(groups, first)
         self.conv_out = nn.Conv2d(first, image_channels, 3, padding=1)
 
     def forward(self, noisy: Tensor, steps: Tensor) -> Tensor:
-        time, skipped = self.time_embedding(steps), [self.conv_in(noisy)]
+        time = self.time_embedding(steps)
+        skipped = [self.conv_in(noisy)]
         for stage in self.down_blocks:
             skipped += stage(skipped[-1], time)
         x = self.mid_block(skipped[-1], time)
@@ -202,7 +241,8 @@ class DDPM(Arena):
         noise = torch.randn(clean.shape, generator=generator, device=clean.device)
         steps = torch.randint(STEPS, (len(clean),), generator=generator, device=clean.device)
         left = remaining(clean.device)[steps].view(-1, 1, 1, 1)
-        return left**0.5 * clean + (1 - left) ** 0.5 * noise, steps, noise
+        noisy = left**0.5 * clean + (1 - left) ** 0.5 * noise
+        return noisy, steps, noise
 
     def loss(self, model: nn.Module, noisy: Tensor, steps: Tensor, noise: Tensor) -> Tensor:
         """Mean squared error of the predicted noise."""
@@ -210,10 +250,12 @@ class DDPM(Arena):
 
     def scores(self, model: nn.Module, noisy: Tensor, steps: Tensor, noise: Tensor) -> dict[str, Tensor]:
         """The squared error of each image, a mean over its values."""
-        return {"mse": F.mse_loss(model(noisy, steps), noise, reduction="none").mean(dim=(1, 2, 3))}
+        errors = F.mse_loss(model(noisy, steps), noise, reduction="none")
+        return {"mse": errors.mean(dim=(1, 2, 3))}
 
 
 @cache
 def remaining(device: torch.device) -> Tensor:
     """The share of the image's variance that is left after each step; computed on the CPU, so that it is the same."""
-    return (1 - torch.linspace(FIRST_BETA, LAST_BETA, STEPS)).cumprod(dim=0).to(device)
+    betas = torch.linspace(FIRST_BETA, LAST_BETA, STEPS)
+    return (1 - betas).cumprod(dim=0).to(device)

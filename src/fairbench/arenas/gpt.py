@@ -22,11 +22,14 @@ class Conv1D(nn.Module):
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(inputs, outputs).normal_(std=STD))
+        weight = torch.empty(inputs, outputs).normal_(std=STD)
+        self.weight = nn.Parameter(weight)
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.addmm(self.bias, x.flatten(0, 1), self.weight).unflatten(0, x.shape[:2])
+        rows = x.flatten(0, 1)
+        outputs = torch.addmm(self.bias, rows, self.weight)
+        return outputs.unflatten(0, x.shape[:2])
 
 
 class Attention(nn.Module):
@@ -40,7 +43,8 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.c_attn(x).chunk(3, dim=2)
-        return self.c_proj(multi_head_attention(q, k, v, self.heads, is_causal=True))
+        mixed = multi_head_attention(q, k, v, self.heads, is_causal=True)
+        return self.c_proj(mixed)
 
 
 class MLP(nn.Module):
@@ -57,7 +61,9 @@ class MLP(nn.Module):
 
 def gelu(x: Tensor) -> Tensor:
     """GELU by GPT-2's formula; torch's fused `gelu` rounds differently, and results of older studies must hold."""
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    half = 0.5 * x  # the order of these operations decides in which order the gradients of x are added
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return half * (1 + torch.tanh(inner))
 
 
 class Block(nn.Module):
@@ -88,7 +94,8 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         positions = torch.arange(tokens.shape[1], device=tokens.device)
-        return self.ln_f(self.h(self.wte(tokens) + self.wpe(positions[None])))
+        embedded = self.wte(tokens) + self.wpe(positions[None])
+        return self.ln_f(self.h(embedded))
 
 
 def draw_weights(module: nn.Module, layers: int) -> None:
@@ -126,11 +133,17 @@ class GPT(Arena):
 
     def loss(self, model: nn.Module, tokens: Tensor) -> Tensor:
         """Mean cross-entropy in nats per token."""
-        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        inputs = tokens[:, :-1]
+        targets = tokens[:, 1:]
+        logits = model(inputs)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     def scores(self, model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
         """Mean cross-entropy in nats per token of each window."""
-        losses = F.cross_entropy(model(tokens[:, :-1]).mT, tokens[:, 1:], reduction="none")
+        inputs = tokens[:, :-1]
+        targets = tokens[:, 1:]
+        logits = model(inputs)
+        losses = F.cross_entropy(logits.mT, targets, reduction="none")
         return {"loss": losses.mean(dim=1)}
 
     def derived(self, means: dict[str, float], data: Data, split: str) -> dict[str, float]:

@@ -15,5 +15,12 @@ def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, heads: int, is_causal:
     """Scaled dot-product attention; queries, keys, values and the result have the shape (N, T, size)."""
     if q.shape[2] % heads:
         raise ValueError(f"the hidden size must be a multiple of heads; got {q.shape[2]} and {heads}")
-    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal).transpose(1, 2).flatten(2)
+    mixed = F.scaled_dot_product_attention(
+        _by_head(q, heads), _by_head(k, heads), _by_head(v, heads), is_causal=is_causal
+    )
+    return mixed.transpose(1, 2).flatten(2)
+
+
+def _by_head(x: Tensor, heads: int) -> Tensor:
+    """From shape (N, T, size) to (N, heads, T, size / heads)."""
+    return x.unflatten(2, (heads, -1)).transpose(1, 2)

@@ -20,6 +20,8 @@ FOLDER = "FAIRBENCH_TRIAL"
 """The variable that names the trial's folder for the program and all that it starts."""
 ABOUT = "trial.json"
 """The file of that folder that describes the trial."""
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+"""What a value of the trial replaces in a word of the command."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,11 @@ class ProgramOptions:
 
     @property
     def names(self) -> dict[str, str]:
-        """Of everything that can be reported, its name in the files."""
-        of_splits = [f"{split}/{metric}" for split in ("val", "test") for metric in self.metrics]
-        return {key: self.keys.get(key, key) for key in ("step", "train/loss", *of_splits)}
+        """The name in the files of everything that can be reported."""
+        reported = ["step", "train/loss"]
+        for split in ("val", "test"):
+            reported += [f"{split}/{metric}" for metric in self.metrics]
+        return {key: self.keys.get(key, key) for key in reported}
 
 
 class Program(Arena):
@@ -62,22 +66,48 @@ class Program(Arena):
 
     def sized(self, model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
         """The program at a size of a ladder, which it gets as `{size}`, and the parameters that the suite names."""
-        known = model["parameters"]
-        if str(size) not in known:
+        parameters = model["parameters"].get(str(size))
+        if parameters is None:
             raise UsageError(f"has {size}, whose parameters are missing, as in parameters = {{ {size} = 1000000 }}")
-        return {**model, "size": size}, known[str(size)]
+        return {**model, "size": size}, parameters
 
 
 def cores_and_gpus(task: str, model: Mapping[str, Any]) -> tuple[int, int]:
     """The CPU cores and the GPUs that a trial asks for: without a program one core, and what the study has."""
-    return (model["cores"], model["gpus"]) if task == TASK else (1, 0)
+    if task != TASK:
+        return 1, 0
+    return model["cores"], model["gpus"]
 
 
 def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena with a program, completed to that of any other arena."""
-    own = {x.name for x in fields(ProgramOptions)}
-    given = {**table.get("model", {}), **{key: table[key] for key in table if key in own}}
+    """The table of an arena with a program, completed to that of any other arena.
+
+    Args:
+        path: the keys of the table in the suite, for errors.
+        table: as the suite has it.
+
+    Raises:
+        Wrong: a value is not allowed.
+    """
+    own = {option.name for option in fields(ProgramOptions)}
+    given = dict(table.get("model", {}))
+    others = {}
+    for key, value in table.items():
+        if key in own:
+            given[key] = value
+        else:
+            others[key] = value
     options: ProgramOptions = build(ProgramOptions, given, path)
+    _check_options(path, options)
+    data = build(dict[str, list[str]], table.get("data", {}), (*path, "data"))
+    if data.keys() - {"files"}:
+        raise Wrong((*path, "data"), f'must be as {{ files = ["corpus/*.txt"] }}, got {data}')
+    facts = ArenaFacts(f"program {options.program}", options.metrics, kind="program")
+    return {"batch_size": 0, **others, "task": TASK, "model": asdict(options), "facts": asdict(facts)}
+
+
+def _check_options(path: KeyPath, options: ProgramOptions) -> None:
+    """Raise Wrong, with the path of the key, for a value that is not allowed."""
     try:
         words = shlex.split(options.program)
     except ValueError as error:
@@ -86,39 +116,52 @@ def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
         raise Wrong((*path, "program"), "must be a command, as 'python train.py --lr {lr}', got an empty one")
     if not options.metrics:
         raise Wrong((*path, "metrics"), 'must name at least one metric, as { loss = "min" }')
-    for key, least in (("gpus", 0), ("cores", 1)):
-        if getattr(options, key) < least:
-            raise Wrong((*path, key), f"must be at least {least}, got {getattr(options, key)}")
+    if options.gpus < 0:
+        raise Wrong((*path, "gpus"), f"must be at least 0, got {options.gpus}")
+    if options.cores < 1:
+        raise Wrong((*path, "cores"), f"must be at least 1, got {options.cores}")
     for key in options.keys.keys() - options.names.keys():
         raise Wrong((*path, "keys", key), f"must be one of {', '.join(options.names)}{nearest(key, options.names)}")
-    data = build(dict[str, list[str]], table.get("data", {}), (*path, "data"))
-    if data.keys() - {"files"}:
-        raise Wrong((*path, "data"), f'must be as {{ files = ["corpus/*.txt"] }}, got {data}')
-    facts = ArenaFacts(f"program {options.program}", options.metrics, "program")
-    others = {key: value for key, value in table.items() if key not in own}
-    return {"batch_size": 0, **others, "task": TASK, "model": asdict(options), "facts": asdict(facts)}
 
 
 def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
-    """The words of the command, with values in place of the placeholders."""
+    """The words of the command, with values in place of the placeholders.
+
+    Args:
+        options: of the program.
+        values: of a trial, by their names; None for those that it does not set.
+
+    Raises:
+        UsageError: the command has a placeholder that the trial does not set.
+    """
 
     def value(found: re.Match[str]) -> str:
-        if values.get(found[1]) is None:
-            known = ", ".join(f"{{{name}}}" for name, each in values.items() if each is not None)
-            reason = f"the command has {found[0]}, which this trial does not set{nearest(found[1], values)}"
+        name = found[1]
+        given = values.get(name)
+        if given is None:
+            known = ", ".join(f"{{{other}}}" for other, each in values.items() if each is not None)
+            reason = f"the command has {found[0]}, which this trial does not set{nearest(name, values)}"
             raise UsageError(f"{reason} (known: {known}); correct it, or give optimizers.NAME.options a value")
-        return str(values[found[1]])
+        return str(given)
 
-    return [re.sub(r"\{([A-Za-z_]\w*)\}", value, word) for word in shlex.split(options.program)]
+    return [PLACEHOLDER.sub(value, word) for word in shlex.split(options.program)]
 
 
 def code_of(options: ProgramOptions) -> dict[str, str]:
     """sha256 of each file of a program's code, by its path."""
     first, *others = shlex.split(options.program)
     sources = [word for word in others if "{" not in word and Path(word).is_file()]
-    own = [first] if _is_script(first) else []
-    files = [*own, *sources, *(matched(options.code, "code") if options.code else _known_files(sources))]
-    return {Path(file).as_posix(): content_hash([file])[:16] for file in sorted(set(files))}
+    files = set(sources)
+    if _is_script(first):
+        files.add(first)
+    if options.code:
+        files.update(matched(options.code, "code"))
+    else:
+        files.update(_known_files(sources))
+    hashes = {}
+    for file in sorted(files):
+        hashes[Path(file).as_posix()] = content_hash([file])[:16]
+    return hashes
 
 
 def _is_script(word: str) -> bool:
@@ -135,12 +178,15 @@ def _known_files(sources: list[str]) -> list[str]:
         listed = subprocess.run(git, capture_output=True, check=True).stdout.decode(errors="surrogateescape")
     except (OSError, subprocess.CalledProcessError):
         listed = ""
-    tracked = [str(folder / name) for name in listed.split("\0") if name and (folder / name).is_file()]
-    return tracked or [str(file) for file in folder.rglob("*.py") if "/." not in f"/{file.as_posix()}"]
+    tracked = [folder / name for name in listed.split("\0") if name]
+    present = [str(file) for file in tracked if file.is_file()]
+    if present:
+        return present
+    return [str(file) for file in folder.rglob("*.py") if "/." not in f"/{file.as_posix()}"]
 
 
 def matched(patterns: Iterable[str], key: str) -> list[str]:
-    """The files that match patterns, sorted; each pattern must match one."""
+    """The files that match patterns, sorted; each pattern must match one. `key` names the patterns in errors."""
     found: list[str] = []
     for pattern in patterns:
         files = [file for file in glob.glob(pattern, recursive=True) if Path(file).is_file()]  # noqa: PTH207
@@ -152,10 +198,13 @@ def matched(patterns: Iterable[str], key: str) -> list[str]:
 
 def content_hash(files: Iterable[str]) -> str:
     """sha256 of the names and contents of files; empty without files."""
+    listed = list(files)
+    if not listed:
+        return ""
     sha = hashlib.sha256()
-    for file in (listed := [*files]):
+    for file in listed:
         sha.update(f"{Path(file).as_posix()}\n".encode())
         with Path(file).open("rb") as content:
             while block := content.read(1 << 20):
                 sha.update(block)
-    return sha.hexdigest() if listed else ""
+    return sha.hexdigest()

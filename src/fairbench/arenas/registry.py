@@ -14,42 +14,42 @@ from fairbench.common.imports import entry_points, load
 TRANSFORMER: dict[str, Any] = {"hidden_size": int, "layers": int, "heads": int}
 CLASSIFIED: dict[str, Literal["min", "max"]] = {"accuracy": "max", "loss": "min"}
 
-ARENAS = {
-    "gpt": ArenaFacts(
-        "GPT-2, next token",
-        {"loss": "min", "perplexity": "min", "bits_per_byte": "min"},
-        "text",
-        model_options=TRANSFORMER,
-        factory="fairbench.arenas.gpt:GPT",
-    ),
-    "vit": ArenaFacts(
-        "ViT, image classification",
-        CLASSIFIED,
-        "images",
-        labelled=True,
-        model_options={**TRANSFORMER, "patch_size": int},
-        factory="fairbench.arenas.vit:ViT",
-    ),
-    "resnet": ArenaFacts(
-        "ResNet-18, image classification",
-        CLASSIFIED,
-        "images",
-        labelled=True,
-        model_options={"width": int},
-        factory="fairbench.arenas.resnet:ResNet",
-    ),
-    "ddpm": ArenaFacts(
-        "DDPM with a U-Net, image generation",
-        {"mse": "min"},
-        "images",
-        model_options={"channels": list[int], "norm_groups": int, "attention_levels": list[int]},
-        factory="fairbench.arenas.ddpm:DDPM",
-    ),
-}
+GPT = ArenaFacts(
+    title="GPT-2, next token",
+    metrics={"loss": "min", "perplexity": "min", "bits_per_byte": "min"},
+    kind="text",
+    model_options=TRANSFORMER,
+    factory="fairbench.arenas.gpt:GPT",
+)
+VIT = ArenaFacts(
+    title="ViT, image classification",
+    metrics=CLASSIFIED,
+    kind="images",
+    labelled=True,
+    model_options={**TRANSFORMER, "patch_size": int},
+    factory="fairbench.arenas.vit:ViT",
+)
+RESNET = ArenaFacts(
+    title="ResNet-18, image classification",
+    metrics=CLASSIFIED,
+    kind="images",
+    labelled=True,
+    model_options={"width": int},
+    factory="fairbench.arenas.resnet:ResNet",
+)
+DDPM = ArenaFacts(
+    title="DDPM with a U-Net, image generation",
+    metrics={"mse": "min"},
+    kind="images",
+    model_options={"channels": list[int], "norm_groups": int, "attention_levels": list[int]},
+    factory="fairbench.arenas.ddpm:DDPM",
+)
+ARENAS = {"gpt": GPT, "vit": VIT, "resnet": RESNET, "ddpm": DDPM}
+"""The arenas of fairbench by their names."""
 
 
 Sized = Callable[[Mapping[str, Any], int], tuple[dict[str, Any], int]]
-"""From the options of a model and another size, from which width, depth and heads follow, to options and parameters."""
+"""Takes the options of a model and another size; returns the options at that size, and the number of parameters."""
 
 
 def transformer(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
@@ -66,10 +66,13 @@ def transformer(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], in
     Source of the count: Kaplan et al., "Scaling Laws for Neural Language Models", 2020, section 2.1.
     """
     factor = size / model["hidden_size"]
-    layers, heads = (max(round(factor * model[key]), 1) for key in ("layers", "heads"))
+    layers = max(round(factor * model["layers"]), 1)
+    heads = max(round(factor * model["heads"]), 1)
     if size % heads:
         raise ValueError(f"gives {heads} heads, of which {size} is no multiple")
-    return {**model, "hidden_size": size, "layers": layers, "heads": heads}, 12 * layers * size**2
+    options = {**model, "hidden_size": size, "layers": layers, "heads": heads}
+    parameters = 12 * layers * size**2
+    return options, parameters
 
 
 def resnet(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
@@ -79,7 +82,9 @@ def resnet(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
 
     The first convolution does not count.
     """
-    return {**model, "width": size}, 2724 * size**2
+    options = {**model, "width": size}
+    parameters = 2724 * size**2
+    return options, parameters
 
 
 SIZED: Mapping[str, Sized] = {"gpt": transformer, "vit": transformer, "resnet": resnet}
@@ -88,13 +93,18 @@ SIZED: Mapping[str, Sized] = {"gpt": transformer, "vit": transformer, "resnet": 
 
 def known_arenas() -> dict[str, str]:
     """`module:Class` of every registered arena; a package cannot replace one of fairbench."""
-    installed = {x.name: f"{x.module}:{x.attr}" for x in entry_points().select(group="fairbench.arenas")}
-    return {**installed, **{name: facts.factory for name, facts in ARENAS.items()}}
+    known = {}
+    for entry in entry_points().select(group="fairbench.arenas"):
+        known[entry.name] = f"{entry.module}:{entry.attr}"
+    for name, facts in ARENAS.items():
+        known[name] = facts.factory
+    return known
 
 
 def load_arena(task: str) -> Arena:
     """The arena of a task: a name in `ARENAS`, `module:Class`, or `path/to/file.py:Class`; loads heavy libraries."""
-    loaded = load(ARENAS[task].factory if task in ARENAS else task, "arena")
+    reference = ARENAS[task].factory if task in ARENAS else task
+    loaded = load(reference, "arena")
     if not (inspect.isclass(loaded) and issubclass(loaded, Arena)):
         raise UsageError(f"arena {task!r} must be a subclass of fairbench.arenas.base.Arena, got {loaded!r}")
     return loaded()

@@ -26,9 +26,12 @@ class Block(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         stride = 1 if inputs == outputs else 2
-        self.shortcut = nn.Identity() if stride == 1 else convolution(inputs, outputs, 1, stride)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1:
+            self.shortcut = convolution(inputs, outputs, 1, stride)
         first = convolution(inputs, outputs, 3, stride).append(nn.ReLU())
-        self.layer = nn.Sequential(first, convolution(outputs, outputs, 3, 1))
+        second = convolution(outputs, outputs, 3, 1)
+        self.layer = nn.Sequential(first, second)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.layer(x) + self.shortcut(x))
@@ -49,16 +52,19 @@ class ResNet18(nn.Module):
 
     def __init__(self, channels: int, width: int, classes: int) -> None:
         super().__init__()
-        widths = [width * 2**i for i in range(STAGES)]
         stem = named(
             embedder=convolution(channels, width, 7, 2), activation=nn.ReLU(), pooler=nn.MaxPool2d(3, 2, padding=1)
         )
-        pairs = zip([width, *widths], widths, strict=False)
-        blocks = [nn.Sequential(Block(inputs, outputs), Block(outputs, outputs)) for inputs, outputs in pairs]
-        stages = nn.Sequential(*(named(layers=layers) for layers in blocks))
+        stages = nn.Sequential()
+        inputs = width
+        for stage in range(STAGES):
+            outputs = width * 2**stage
+            blocks = nn.Sequential(Block(inputs, outputs), Block(outputs, outputs))
+            stages.append(named(layers=blocks))
+            inputs = outputs
         self.resnet = named(embedder=stem, encoder=named(stages=stages), pooler=nn.AdaptiveAvgPool2d(1))
         self.resnet.apply(draw_weights)
-        self.classifier = nn.Sequential(nn.Flatten(), nn.Linear(widths[-1], classes))
+        self.classifier = nn.Sequential(nn.Flatten(), nn.Linear(outputs, classes))
         self.classifier.apply(draw_weights)
 
     def forward(self, images: Tensor) -> Tensor:

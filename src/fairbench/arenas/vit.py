@@ -27,7 +27,8 @@ class Embeddings(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         patches = self.patch_embeddings(images).flatten(2).transpose(1, 2)
-        tokens = torch.cat([self.cls_token.expand(len(patches), -1, -1), patches], dim=1)
+        class_token = self.cls_token.expand(len(patches), -1, -1)
+        tokens = torch.cat([class_token, patches], dim=1)
         return tokens + self.position_embeddings
 
 
@@ -43,7 +44,10 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(size, size)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.o_proj(multi_head_attention(self.q_proj(x), self.k_proj(x), self.v_proj(x), self.heads))
+        q = self.q_proj(x)
+        k = self.k_proj(x)
+        v = self.v_proj(x)
+        return self.o_proj(multi_head_attention(q, k, v, self.heads))
 
 
 class Layer(nn.Module):
@@ -90,12 +94,14 @@ class VisionTransformer(nn.Module):
 
     def __init__(self, channels: int, image: int, classes: int, patch: int, size: int, layers: int, heads: int) -> None:
         super().__init__()
-        self.vit = Encoder(channels, (image // patch) ** 2, patch, size, layers, heads)
+        patches = (image // patch) ** 2
+        self.vit = Encoder(channels, patches, patch, size, layers, heads)
         self.classifier = nn.Linear(size, classes)
         draw_weights(self.classifier)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.classifier(self.vit(images)[:, 0])
+        tokens = self.vit(images)
+        return self.classifier(tokens[:, 0])
 
 
 class ViT(Classification):

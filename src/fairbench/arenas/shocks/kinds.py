@@ -19,7 +19,8 @@ class Shock:
     """Whether the loss in a disturbed step is unrelated to the quality of the model."""
 
     def __init__(self, generator: torch.Generator, **options: float) -> None:
-        self.generator, self.options = generator, options
+        self.generator = generator
+        self.options = options
 
     def examples(self, examples: Examples) -> Examples:
         """The examples that the model gets."""
@@ -45,7 +46,8 @@ class HeavyTail(Shock):
 
     def loss(self, loss: Tensor) -> Tensor:
         u = 1 - torch.rand((), generator=self.generator, device=loss.device)
-        return u ** (-1 / self.options["tail"]) * loss
+        factor = u ** (-1 / self.options["tail"])
+        return factor * loss
 
 
 class InputFactor(Shock):
@@ -67,10 +69,16 @@ class ShuffledLabels(Shock):
     spoils_loss = True
 
     def examples(self, examples: Examples) -> Examples:
-        *rest, labels = examples
-        size = (len(labels), *labels.shape[1:] * (not rest))
-        order = torch.rand(size, generator=self.generator, device=labels.device).argsort(dim=0)
-        return (*rest, labels[order] if rest else labels.gather(0, order))
+        *inputs, labels = examples
+        if not inputs:
+            order = self._random_order(labels.shape, labels.device)
+            return (labels.gather(0, order),)
+        order = self._random_order((len(labels),), labels.device)
+        return (*inputs, labels[order])
+
+    def _random_order(self, size: tuple[int, ...], device: torch.device) -> Tensor:
+        """A random permutation along the first axis, for each position of the others."""
+        return torch.rand(size, generator=self.generator, device=device).argsort(dim=0)
 
 
 class NoiseGradient(Shock):
@@ -79,10 +87,11 @@ class NoiseGradient(Shock):
     @torch.no_grad()  # second derivatives remain those of the original gradient
     def gradients(self, params: Iterable[Tensor]) -> None:
         for p in params:
-            if p.grad is not None:
-                noise = torch.randn(p.grad.shape, generator=self.generator, device=p.device, dtype=p.dtype)
-                length = self.options["factor"] * p.grad.norm() / noise.norm()
-                p.grad.copy_(length * noise)
+            if p.grad is None:
+                continue
+            noise = torch.randn(p.grad.shape, generator=self.generator, device=p.device, dtype=p.dtype)
+            length = self.options["factor"] * p.grad.norm() / noise.norm()
+            p.grad.copy_(length * noise)
 
 
 KINDS: Mapping[str, Callable[..., Shock]] = {
@@ -96,14 +105,24 @@ KINDS: Mapping[str, Callable[..., Shock]] = {
 
 
 class Shocks:
-    """The shocks of a training, as its spec has them; none if that is empty."""
+    """The shocks of a training, as its spec has them; none if that is empty.
+
+    Args:
+        spec: the shock of the trial.
+        steps: of the training.
+        seed: of the shocks' random numbers.
+        device: where the model is trained.
+    """
 
     def __init__(self, spec: Mapping[str, Any], steps: int, seed: int, device: torch.device) -> None:
         generator = torch.Generator(device).manual_seed(seed)
-        self._calm = self._shock = Shock(generator)
+        self._calm = Shock(generator)
+        self._shock = self._calm
         if spec:
-            options = {key: spec.get(key, default) for key, default in SHOCKS[spec["kind"]].options.items()}
-            self._shock = KINDS[spec["kind"]](generator, **options)
+            kind = spec["kind"]
+            defaults = SHOCKS[kind].options
+            options = {name: spec.get(name, default) for name, default in defaults.items()}
+            self._shock = KINDS[kind](generator, **options)
         self.steps = disturbed_steps(spec, steps)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -114,4 +133,6 @@ class Shocks:
 
     def of(self, step: int) -> Shock:
         """The shock of a step, counted from 1; one without effect in a step that is not disturbed."""
-        return self._shock if step in self.steps else self._calm
+        if step in self.steps:
+            return self._shock
+        return self._calm

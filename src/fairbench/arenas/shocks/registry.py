@@ -29,13 +29,27 @@ class ShockFacts:
 
 
 SHOCKS = {
-    "loss": ShockFacts("the loss is multiplied", options={"factor": 100.0}),
-    "heavy-tail": ShockFacts("each step's loss is multiplied by a Pareto number", options={"tail": 1.1}),
-    "inputs": ShockFacts("the inputs are multiplied", kinds=("images",), options={"factor": 10.0}),
-    "labels": ShockFacts("the targets are shuffled over the batch"),
-    "gradient": ShockFacts("each tensor's gradient becomes noise of a multiple of its norm", options={"factor": 1.0}),
-    "nan": ShockFacts("the loss is NaN"),
+    "loss": ShockFacts(
+        title="the loss is multiplied",
+        options={"factor": 100.0},
+    ),
+    "heavy-tail": ShockFacts(
+        title="each step's loss is multiplied by a Pareto number",
+        options={"tail": 1.1},
+    ),
+    "inputs": ShockFacts(
+        title="the inputs are multiplied",
+        kinds=("images",),
+        options={"factor": 10.0},
+    ),
+    "labels": ShockFacts(title="the targets are shuffled over the batch"),
+    "gradient": ShockFacts(
+        title="each tensor's gradient becomes noise of a multiple of its norm",
+        options={"factor": 1.0},
+    ),
+    "nan": ShockFacts(title="the loss is NaN"),
 }
+"""The kinds of shocks by their names."""
 
 
 def shock_starts(spec: Mapping[str, Any], steps: int) -> list[int]:
@@ -46,5 +60,9 @@ def shock_starts(spec: Mapping[str, Any], steps: int) -> list[int]:
 
 def disturbed_steps(spec: Mapping[str, Any], steps: int) -> frozenset[int]:
     """The disturbed steps, counted from 1, of a training with a number of steps."""
-    lasts = spec.get("steps", 1)
-    return frozenset(start + i + 1 for start in shock_starts(spec, steps) for i in range(lasts) if start + i < steps)
+    duration = spec.get("steps", 1)
+    disturbed: set[int] = set()
+    for start in shock_starts(spec, steps):
+        end = min(start + duration, steps)
+        disturbed.update(range(start + 1, end + 1))
+    return frozenset(disturbed)
