@@ -23,4 +23,5 @@ def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, heads: int, is_causal:
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
     """From shape (N, T, size) to (N, heads, T, size / heads)."""
-    return x.unflatten(2, (heads, -1)).transpose(1, 2)
+    split: Tensor = x.unflatten(2, (heads, -1))
+    return split.transpose(1, 2)

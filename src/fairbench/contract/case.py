@@ -29,7 +29,13 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True)
 class ShortTraining:
-    """A short training at one learning rate: the loss of all training examples before and after; None if diverged."""
+    """A short training at one learning rate.
+
+    Attributes:
+        lr: the learning rate.
+        start: the loss of all training examples before it.
+        end: the loss after it; None if the training diverged.
+    """
 
     lr: float
     start: float
@@ -57,7 +63,8 @@ class Case:
     @property
     def rates(self) -> list[float]:
         """Every rate of the task, or the optimizer's own rate."""
-        return [x.lr for x in search_for(self.study.suite.sweep, self.optimizer.lr_scale, self.optimizer.lr).first()]
+        search = search_for(self.study.suite.sweep, self.optimizer.lr_scale, self.optimizer.lr)
+        return [point.lr for point in search.first()]
 
     @property
     def steps(self) -> int:
@@ -66,13 +73,16 @@ class Case:
     @property
     def best(self) -> ShortTraining:
         """The training with the lowest loss at its end; the middle rate if there are no trainings."""
-        untried = ShortTraining(self.rates[len(self.rates) // 2], math.nan, None)
-        return min(self.trainings, key=lambda x: math.inf if x.end is None else x.end, default=untried)
+        if not self.trainings:
+            middle = self.rates[len(self.rates) // 2]
+            return ShortTraining(middle, start=math.nan, end=None)
+        return min(self.trainings, key=_loss_at_end)
 
     def spec(self, lr: float, groups: str = "") -> TrialSpec:
         """The task's trial at a rate; `groups` make the parameter groups of an optimizer that has none."""
         spec = trial_spec(self.study, "vit", self.optimizer.name, "sweep", lr, 0)
-        return replace(spec, optimizer=replace(spec.optimizer, groups=spec.optimizer.groups or groups))
+        optimizer = replace(spec.optimizer, groups=spec.optimizer.groups or groups)
+        return replace(spec, optimizer=optimizer)
 
     def training(self, steps: int, groups: str = "") -> Trainer:
         trainer = Trainer(self.spec(self.best.lr, groups), DeviceSlot())
@@ -81,11 +91,16 @@ class Case:
         return trainer
 
 
+def _loss_at_end(training: ShortTraining) -> float:
+    return math.inf if training.end is None else training.end
+
+
 class SmallTraining:
     """A training of another model than that of the task, at the best rate; its steps are those of a `Trainer`."""
 
     def __init__(self, case: Case, model: nn.Module, loss: Callable[[], Tensor]) -> None:
-        spec, self._loss = case.spec(case.best.lr), loss
+        spec = case.spec(case.best.lr)
+        self._loss = loss
         self.optimizer = build_optimizer(spec.optimizer, model)
         self.needs = OptimizerNeeds(self.optimizer, spec.optimizer.needs, spec.training)
         self.needs.switch("train")
@@ -107,9 +122,11 @@ class SmallTraining:
 def case_of(name: str, plan: OptimizerPlan) -> Case:
     """The case of an optimizer, without trainings."""
     task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
-    resolved = resolve_optimizer(name, plan)
+    optimizer = resolve_optimizer(name, plan)
     data = load_arena("vit").open_data(task.arenas["vit"].data, Path())
-    return Case(ResolvedSuite(task, "cpu", {"vit": ResolvedArena(data.fingerprint, {}, {})}, {name: resolved}, {}))
+    arena = ResolvedArena(data.fingerprint, code={}, starts={})
+    study = ResolvedSuite(task, "cpu", arenas={"vit": arena}, optimizers={name: optimizer}, environment={})
+    return Case(study)
 
 
 def train_at(case: Case, lr: float) -> ShortTraining:
@@ -117,8 +134,12 @@ def train_at(case: Case, lr: float) -> ShortTraining:
     trainer = Trainer(case.spec(lr), DeviceSlot())
     start = trainer.evaluate("train")["loss"]
     finished = trainer.run(lambda *_: None, None) == "finished"
-    end = trainer.evaluate("train")["loss"] if finished else math.nan
-    return ShortTraining(lr, start, end if math.isfinite(end) else None)
+    end = None
+    if finished:
+        loss = trainer.evaluate("train")["loss"]
+        if math.isfinite(loss):
+            end = loss
+    return ShortTraining(lr, start, end)
 
 
 def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
@@ -147,8 +168,11 @@ def tensors(value: Any) -> Iterator[Tensor]:
     """The tensors in a value, at any depth of dicts, lists and tuples."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from tensors(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
             yield from tensors(each)
 
 

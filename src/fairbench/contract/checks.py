@@ -7,9 +7,25 @@ from fairbench.common.errors import one_line
 from fairbench.contract import BROKEN, cost, global_settings, gradients, groups, learning, repeating
 from fairbench.contract.case import Case
 
-MODULES = (learning, groups, repeating, global_settings, gradients, cost)
-CONTRACT_CHECKS: tuple[Check[Case], ...] = tuple(
-    x for module in MODULES for x in vars(module).values() if isinstance(x, Check)
+CONTRACT_CHECKS: tuple[Check[Case], ...] = (
+    learning.trains,
+    learning.every_tensor,
+    learning.unused_parts,
+    learning.lr_schedule,
+    groups.parameter_groups,
+    repeating.resumes,
+    repeating.deterministic,
+    repeating.global_random_state,
+    global_settings.global_settings,
+    gradients.gradients_untouched,
+    gradients.missing_gradients,
+    gradients.zero_gradients,
+    gradients.sparse_gradients,
+    gradients.bfloat16_weights,
+    gradients.closure,
+    cost.arguments,
+    cost.state,
+    cost.long_training,
 )
 """Every check, in the order in which they are shown."""
 TIMED = (cost.long_training,)
@@ -20,8 +36,10 @@ def checked(check: Check[Case], case: Case) -> Flag:
     """The result of a check, without advice in a note; an exception of the optimizer is evidence like any other."""
     try:
         flag = check.flag(case)
-        return replace(flag, advice="") if flag.severity == "note" else flag
     except Exception as error:
         return Flag(check.name, check.severity, f"it raises {one_line(error)}", check.advice)
     except BaseException as error:  # as SystemExit
         return Flag(check.name, "fail", f"it raises {one_line(error)}", BROKEN)
+    if flag.severity == "note":
+        flag = replace(flag, advice="")
+    return flag

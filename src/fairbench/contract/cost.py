@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import shorten
 
@@ -24,28 +25,47 @@ SLOWER = 3.0
 
 def state_bytes(trainer: Trainer) -> float:
     """Bytes of an optimizer's state for each weight."""
-    params = {id(p) for p in trainer.params}
-    state = {id(x): x for x in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]) if id(x) not in params}
-    return sum(x.numel() * x.element_size() for x in state.values()) / sum(p.numel() for p in trainer.params)
+    weights = {id(p) for p in trainer.params}
+    state = {}
+    for tensor in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]):
+        if id(tensor) not in weights:
+            state[id(tensor)] = tensor
+    size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
+    count = sum(p.numel() for p in trainer.params)
+    return size / count
 
 
 @check("arguments", "note", "")
 def arguments(case: Case) -> tuple[Severity, str]:
     """What the constructor gets, and how to change it."""
-    spec, needs = case.spec(case.best.lr).optimizer, case.optimizer.needs
-    named = "pairs of a name and a parameter" if "named_parameters" in needs else "the parameters"
-    first = "the model" if "model" in needs else f"groups of {spec.groups}" if spec.groups else named
-    options = ", ".join(f"{key} = {value}" for key, value in sorted(spec.options.items(), key=lambda x: x[0] != "lr"))
-    options = shorten(options, 160, placeholder=" ...")
-    return "note", f"it gets {first} and {options}; --set {spec.name}.KEY=VALUE sets one"
+    spec = case.spec(case.best.lr).optimizer
+    options = [f"{name} = {value}" for name, value in spec.options.items() if name != "lr"]
+    if "lr" in spec.options:
+        options.insert(0, f"lr = {spec.options['lr']}")
+    shown = shorten(", ".join(options), 160, placeholder=" ...")
+    first = _first_argument(case.optimizer.needs, spec.groups)
+    return "note", f"it gets {first} and {shown}; --set {spec.name}.KEY=VALUE sets one"
+
+
+def _first_argument(needs: Sequence[str], groups: str) -> str:
+    """What the constructor gets first, in words."""
+    if "model" in needs:
+        return "the model"
+    if groups:
+        return f"groups of {groups}"
+    if "named_parameters" in needs:
+        return "pairs of a name and a parameter"
+    return "the parameters"
 
 
 @check("state", "note", "")
 def state(case: Case) -> tuple[Severity, str]:
     """The memory of the optimizer's state."""
-    baseline = replace(case_of(BASELINE, OptimizerPlan()), trainings=[ShortTraining(1e-3, 0.0, 0.0)])
-    own, other = (state_bytes(each.training(3)) for each in (case, baseline))
-    return "note", f"{own:.1f} bytes for each weight; {BASELINE} {other:.1f}"
+    training = ShortTraining(lr=1e-3, start=0.0, end=0.0)
+    baseline = replace(case_of(BASELINE, OptimizerPlan()), trainings=[training])
+    size = state_bytes(case.training(3))
+    baseline_size = state_bytes(baseline.training(3))
+    return "note", f"{size:.1f} bytes for each weight; {BASELINE} {baseline_size:.1f}"
 
 
 @check("long training", "warn", "keep running averages in place of everything that was, and free the rest")
@@ -54,17 +74,30 @@ def long_training(case: Case) -> tuple[Severity, str]:
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
-    training = SmallTraining(case, model, lambda: (model(torch.randn(32, 8, generator=generator)) - 1).square().mean())
-    seconds, held = [0.0] * LONG, [0] * LONG
+
+    def loss() -> Tensor:
+        outputs: Tensor = model(torch.randn(32, 8, generator=generator))
+        return (outputs - 1).square().mean()
+
+    training = SmallTraining(case, model, loss)
+    half = LONG // 2
+    seconds = [0.0] * LONG  # both lists have their final size, so that they do not grow during the measurement
+    held = [0] * LONG
     for step in range(LONG):
         seconds[step] = training.step()
-        if step >= LONG // 2:
+        if step >= half:
             held[step] = held_bytes()
-    early, late = held[LONG // 2 :][:WINDOW], held[-WINDOW:]
-    if (grown := min(late) - max(early)) > 0:
-        of_a_model = f"in a model of {sum(p.numel() for p in model.parameters())} weights"
-        return "warn", f"after {LONG} steps it holds {grown} bytes more than after {LONG // 2 + WINDOW}, {of_a_model}"
-    slower = min(seconds[-WINDOW:]) / min(seconds[WINDOW : 2 * WINDOW])  # of steps that nothing else delays
+    grown = min(held[-WINDOW:]) - max(held[half : half + WINDOW])
+    if grown > 0:
+        weights = sum(p.numel() for p in model.parameters())
+        return (
+            "warn",
+            f"after {LONG} steps it holds {grown} bytes more than after {half + WINDOW}, "
+            f"in a model of {weights} weights",
+        )
+    early = min(seconds[WINDOW : 2 * WINDOW])  # the fastest step, which nothing else delays
+    late = min(seconds[-WINDOW:])
+    slower = late / early
     if slower > SLOWER:
         return "warn", f"the last of {LONG} steps take {slower:.1f} times as long as early ones"
     return "pass", f"over {LONG} steps neither the memory nor the time of a step grows"
@@ -74,7 +107,8 @@ def held_bytes() -> int:
     """Bytes of all Python objects and tensors in this process."""
     gc.collect()
     objects = gc.get_objects()
-    strided = [x for x in objects if issubclass(type(x), Tensor) and x.layout == torch.strided]
-    storages = [x.untyped_storage() for x in strided]
-    tensor_bytes: dict[int, int] = {x.data_ptr(): x.nbytes() for x in storages}
-    return sum(map(sys.getsizeof, objects)) + sum(tensor_bytes.values())
+    strided = [each for each in objects if issubclass(type(each), Tensor) and each.layout == torch.strided]
+    storages = [tensor.untyped_storage() for tensor in strided]
+    tensor_bytes: dict[int, int] = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    object_bytes = sum(map(sys.getsizeof, objects))
+    return object_bytes + sum(tensor_bytes.values())

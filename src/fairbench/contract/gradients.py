@@ -22,7 +22,8 @@ def gradients_untouched(case: Case) -> tuple[Severity, str]:
     old, new = around_step(trainer, gradients)
     if len(new) < len(old):
         return "warn", f"{len(old) - len(new)} of {len(old)} tensors have no gradient after a step"
-    if changed := sum(not torch.equal(a, b) for a, b in zip(old, new, strict=True)):
+    changed = sum(not torch.equal(before, after) for before, after in zip(old, new, strict=True))
+    if changed:
         return "warn", f"a step changes p.grad of {changed} of {len(old)} tensors"
     return "pass", "p.grad is the same after a step, bit for bit"
 
@@ -35,11 +36,11 @@ def missing_gradients(case: Case) -> tuple[Severity, str]:
     trainer = case.training(0)
     idle = trainer.params[0]
 
-    def without() -> Tensor:
+    def remove_gradient() -> Tensor:
         idle.grad = None
         return idle.detach().clone()
 
-    old, new = around_step(trainer, without)
+    old, new = around_step(trainer, remove_gradient)
     if not torch.equal(old, new):
         return "fail", "a parameter without a gradient is moved"
     for _ in range(2):
@@ -61,7 +62,8 @@ def zero_gradients(case: Case) -> tuple[Severity, str]:
 
     around_step(trainer, zero)
     trainer.train_one_step()
-    if broken := sum(not torch.isfinite(p).all() for p in weights(trainer)):
+    broken = sum(not torch.isfinite(p).all() for p in weights(trainer))
+    if broken:
         return "fail", f"after a step with zero gradients {broken} of {len(trainer.params)} tensors are not finite"
     return "pass", "the weights stay finite"
 
@@ -71,8 +73,14 @@ def sparse_gradients(case: Case) -> tuple[Severity, str]:
     """Whether the optimizer takes the gradients of nn.Embedding(sparse=True)."""
     model = nn.Embedding(8, 4, sparse=True)
     old = model.weight.detach().clone()
-    SmallTraining(case, model, lambda: model(torch.tensor([1, 2])).sum()).step()
-    moved = (model.weight != old).any(1).nonzero().flatten().tolist()
+
+    def loss() -> Tensor:
+        outputs: Tensor = model(torch.tensor([1, 2]))
+        return outputs.sum()
+
+    SmallTraining(case, model, loss).step()
+    has_moved = (model.weight != old).any(1)
+    moved = has_moved.nonzero().flatten().tolist()
     return "pass", f"it takes them; with gradients in rows 1 and 2 of 0 to 7 it moves {moved}"
 
 
@@ -81,15 +89,25 @@ def bfloat16_weights(case: Case) -> tuple[Severity, str]:
     """Weights in bfloat16 are trained."""
     model = nn.Linear(8, 4).bfloat16()
     old = model.weight.detach().clone()
-    training = SmallTraining(case, model, lambda: model(torch.eye(8, dtype=torch.bfloat16)).float().square().sum())
+
+    def loss() -> Tensor:
+        outputs: Tensor = model(torch.eye(8, dtype=torch.bfloat16))
+        return outputs.float().square().sum()
+
+    training = SmallTraining(case, model, loss)
     for _ in range(5):
         training.step()
     if not torch.isfinite(model.weight).all():
         return "warn", "they are not finite after 5 steps"
-    state = tensors([*training.optimizer.state.values()])
-    dtypes = sorted({str(x.dtype).removeprefix("torch.") for x in state if x.dim()})
-    moved = "are trained" if not torch.equal(model.weight, old) else "do not move in 5 steps: the steps round to zero"
-    return "pass", f"they {moved}; the state is in {', '.join(dtypes) or 'plain numbers'}"
+    dtypes = set()
+    for tensor in tensors([*training.optimizer.state.values()]):
+        if tensor.dim():
+            dtypes.add(str(tensor.dtype).removeprefix("torch."))
+    state = ", ".join(sorted(dtypes)) or "plain numbers"
+    moved = "are trained"
+    if torch.equal(model.weight, old):
+        moved = "do not move in 5 steps: the steps round to zero"
+    return "pass", f"they {moved}; the state is in {state}"
 
 
 @check(
@@ -104,8 +122,9 @@ def closure(case: Case) -> tuple[Severity, str]:
     losses: list[Tensor] = []
 
     def loss() -> Tensor:
-        losses.append(cross_entropy(model(torch.eye(4)), torch.tensor([0, 1, 0, 1])))
-        return losses[-1]
+        value = cross_entropy(model(torch.eye(4)), torch.tensor([0, 1, 0, 1]))
+        losses.append(value)
+        return value
 
     training = SmallTraining(case, model, loss)
     training.gradients()

@@ -17,7 +17,8 @@ HALVES = f"{__name__}:halves"
 def halves(model: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
     """Two parameter groups, each with half of the tensors."""
     params = [p for p in model.parameters() if p.requires_grad]
-    return [{"params": params[: len(params) // 2]}, {"params": params[len(params) // 2 :]}]
+    middle = len(params) // 2
+    return [{"params": params[:middle]}, {"params": params[middle:]}]
 
 
 @check("parameter groups", "fail", "read lr and the other hyperparameters from each group in step(), not from self")
@@ -30,44 +31,72 @@ def parameter_groups(case: Case) -> tuple[Severity, str]:
     groups = trainer.optimizer.param_groups
     if len(groups) == 1:
         return "note", "it has only one group"
-    if evidence := idle(trainer, STEPS) or frozen_group(case.training(0, HALVES)):
+    evidence = idle(trainer, STEPS) or frozen_group(case.training(0, HALVES))
+    if evidence:
         return "fail", f"in {len(groups)} groups, {evidence}"
-    own = "rate and weight decay" if all("weight_decay" in group for group in groups) else "rate"
-    if own != "rate" and (evidence := decay_of_groups(case)):
+    if not all("weight_decay" in group for group in groups):
+        return "pass", "every group is trained with its own rate"
+    evidence = decay_of_groups(case)
+    if evidence:
         return "fail", evidence
-    return "pass", f"every group is trained with its own {own}"
+    return "pass", "every group is trained with its own rate and weight decay"
 
 
 def frozen_group(trainer: Trainer) -> str:
     """Train with lr 0 in the last group; returns what is wrong, empty if only the other groups move."""
     last = trainer.optimizer.param_groups[-1]
-    old, frozen = weights(trainer), {id(p) for p in last["params"]}
+    frozen = {id(p) for p in last["params"]}
+    old = weights(trainer)
     for _ in range(STEPS):
         last["lr"] = 0.0  # the schedule sets it after every step
         trainer.train_one_step()
-    moved = {id(p): x > 0 for p, x in zip(trainer.params, moves(old, weights(trainer)), strict=True)}
-    if any(wrong := [moved[key] for key in frozen & moved.keys()]):
-        return f"the last one with lr 0, {sum(wrong)} of its {len(wrong)} tensors move"
-    return "" if any(moved.values()) else "the last one with lr 0, the others do not move either"
+    moved_of_frozen = []
+    moved_of_others = []
+    for p, distance in zip(trainer.params, moves(old, weights(trainer)), strict=True):
+        if id(p) in frozen:
+            moved_of_frozen.append(distance > 0)
+        else:
+            moved_of_others.append(distance > 0)
+    if any(moved_of_frozen):
+        return f"the last one with lr 0, {sum(moved_of_frozen)} of its {len(moved_of_frozen)} tensors move"
+    if not any(moved_of_others):
+        return "the last one with lr 0, the others do not move either"
+    return ""
 
 
 def decay_of_groups(case: Case) -> str:
     """Train with and without weight decay in the last group; returns what is wrong, empty if only it changes."""
-
-    def trained(decay: float) -> list[list[Tensor]]:
-        """The weights of the other groups after the first step, and of all after the last."""
-        trainer = case.training(0, HALVES)
-        *others, last = trainer.optimizer.param_groups
-        for group in others:
-            group["weight_decay"] = 0.0
-        last["weight_decay"] = decay
-        trainer.train_one_step()
-        first = [p.detach().clone() for group in others for p in group["params"]]
-        for _ in range(STEPS - 1):
-            trainer.train_one_step()
-        return [first, weights(trainer)]
-
-    others, every = (sum(map(bool, moves(a, b))) for a, b in zip(trained(0.0), trained(DECAY), strict=True))
-    if not every:
+    others, every = _trained_with_decay(case, 0.0)
+    others_with_decay, every_with_decay = _trained_with_decay(case, DECAY)
+    changed = _changed(every, every_with_decay)
+    if not changed:
         return f"a weight decay of {DECAY} in the last of several groups has no effect"
-    return f"the weight decay of the last group changes {others} tensors of the others" if others else ""
+    changed_others = _changed(others, others_with_decay)
+    if changed_others:
+        return f"the weight decay of the last group changes {changed_others} tensors of the others"
+    return ""
+
+
+def _trained_with_decay(case: Case, decay: float) -> tuple[list[Tensor], list[Tensor]]:
+    """Train with a weight decay in the last group alone.
+
+    Returns:
+        The weights of the other groups after the first step, and all weights after the last.
+    """
+    trainer = case.training(0, HALVES)
+    *others, last = trainer.optimizer.param_groups
+    for group in others:
+        group["weight_decay"] = 0.0
+    last["weight_decay"] = decay
+    trainer.train_one_step()
+    first = []
+    for group in others:
+        first += [p.detach().clone() for p in group["params"]]
+    for _ in range(STEPS - 1):
+        trainer.train_one_step()
+    return first, weights(trainer)
+
+
+def _changed(old: list[Tensor], new: list[Tensor]) -> int:
+    """The number of tensors that differ."""
+    return sum(distance != 0 for distance in moves(old, new))

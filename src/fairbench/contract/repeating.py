@@ -1,5 +1,6 @@
 """Whether a training is repeatable: from a checkpoint, in a second run, and by other users of random numbers."""
 
+from collections.abc import Mapping
 from math import hypot
 
 import torch
@@ -23,16 +24,20 @@ CHECKPOINTS = (3, 20, 36)
 def resumes(case: Case) -> tuple[Severity, str]:
     """A training resumes from any of its checkpoints as if it had never stopped."""
     trainer = case.training(CHECKPOINTS[0])
-    for done, until in zip(CHECKPOINTS, (*CHECKPOINTS[1:], case.steps), strict=True):
-        if reason := resume_check(trainer, done, until - done)():
+    ends = (*CHECKPOINTS[1:], case.steps)
+    for done, end in zip(CHECKPOINTS, ends, strict=True):
+        reason = resume_check(trainer, done, end - done)()
+        if reason:
             return "fail", f"from a checkpoint after {done} of {case.steps} steps: {reason}"
-    return "pass", f"it resumes from checkpoints after {', '.join(map(str, CHECKPOINTS))} steps bit for bit"
+    checkpoints = ", ".join(map(str, CHECKPOINTS))
+    return "pass", f"it resumes from checkpoints after {checkpoints} steps bit for bit"
 
 
 @check("deterministic", "fail", "draw from a torch.Generator that the constructor seeds")
 def deterministic(case: Case) -> tuple[Severity, str]:
     """Two runs end with the same bits."""
-    first, second = case.training(case.steps), case.training(case.steps)
+    first = case.training(case.steps)
+    second = case.training(case.steps)
     if weights_hash(first.model) != weights_hash(second.model):
         apart = hypot(*moves(weights(first), weights(second)))
         return "fail", f"after {case.steps} steps the weights of two runs differ by {apart:.2g}"
@@ -51,10 +56,19 @@ def random_states() -> dict[str, str]:
 )
 def global_random_state(case: Case) -> tuple[Severity, str]:
     """Neither the constructor nor step() changes a global random generator."""
-    model, before = torch.nn.Linear(2, 2), random_states()
+    model = torch.nn.Linear(2, 2)
+    before = random_states()
     build_optimizer(case.spec(case.best.lr).optimizer, model)
-    changes = [("its constructor", before, random_states())]
+    changed = _changed("its constructor", before, random_states())
     trainer = case.training(0)
-    changes += [(f"step {step}", *around_step(trainer, random_states)) for step in range(1, SOME_STEPS + 1)]
-    changed = [f"{name}'s in {when}" for when, old, new in changes for name in old if old[name] != new[name]]
-    return ("warn", f"it changes {', '.join(changed[:2])}") if changed else ("pass", "it does not change")
+    for step in range(1, SOME_STEPS + 1):
+        old, new = around_step(trainer, random_states)
+        changed += _changed(f"step {step}", old, new)
+    if changed:
+        return "warn", f"it changes {', '.join(changed[:2])}"
+    return "pass", "it does not change"
+
+
+def _changed(when: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """The generators whose state has changed, in words."""
+    return [f"{name}'s in {when}" for name in old if old[name] != new[name]]

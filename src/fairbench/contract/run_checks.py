@@ -27,24 +27,42 @@ CHECK_LIMIT = 20.0
 """Seconds that a check may take, in addition to three times those of loading the libraries and training."""
 
 
+FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>\w+)')
+"""A frame of a stack, as `faulthandler` writes it."""
+
+
 def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]:
-    """The result of every check, even if the optimizer breaks a process; of the first alone, if a training raises."""
+    """The result of every check, even if the optimizer breaks a process; of the first alone, if a training raises.
+
+    Args:
+        name: of the optimizer.
+        plan: how it is built.
+        call_each: see `CallEach`.
+    """
     preload = [*PRELOAD, *sorted(known_modules({name: plan}))]
     began = time.monotonic()  # a check that starts an interpreter loads the libraries again
-    checks = {kind: returned(names) for kind, names in call_each(check_names, ["all", "timed"], preload=preload)}
+    names = {kind: returned(result) for kind, result in call_each(check_names, ["all", "timed"], preload=preload)}
+    first, *others = names["all"]
     ((_, trained),) = call_each(train, [name], plan, preload=preload, limit=TRAINING_LIMIT)
-    seconds, first = time.monotonic() - began, checks["all"][0]
+    seconds = time.monotonic() - began
     if isinstance(trained, CallFailed):
-        trained, seconds = {"flag": _broken(first, trained), "trainings": []}, 0.0
-    elif not returned(trained)["trainings"]:
-        return [Flag(**trained["flag"])]
-    flags, limit = {first: trained["flag"]}, CHECK_LIMIT + 3 * seconds
+        flags: dict[str, Any] = {first: _broken(first, trained)}
+        trainings: list[dict[str, Any]] = []
+        seconds = 0.0
+    else:
+        result = returned(trained)
+        flags = {first: result["flag"]}
+        trainings = result["trainings"]
+        if not trainings:
+            return [Flag(**result["flag"])]
+
+    limit = CHECK_LIMIT + 3 * seconds
     for alone in (False, True):
-        names = [check for check in checks["all"][1:] if (check in checks["timed"]) == alone]
+        chosen = [check for check in others if (check in names["timed"]) == alone]
         call = partial(call_each, preload=preload, limit=limit, alone=alone)
-        for check, result in call(check_optimizer, names, name, plan, trained["trainings"]):
+        for check, result in call(check_optimizer, chosen, name, plan, trainings):
             flags[check] = _broken(check, result) if isinstance(result, UsageError) else result
-    return [Flag(**flags[check]) for check in checks["all"]]
+    return [Flag(**flags[check]) for check in names["all"]]
 
 
 def returned(result: Any) -> Any:
@@ -57,8 +75,10 @@ def returned(result: Any) -> Any:
 def _broken(check: str, error: UsageError) -> dict[str, str]:
     """The result of a check whose process did not return one."""
     evidence = error.cause if isinstance(error, CallFailed) else str(error)
-    if evidence.endswith("running") and (stack := re.search(r'File "(.*)", line (\d+) in (\w+)', str(error))):
-        evidence += f" {stack[3]}, line {stack[2]} of {stack[1]}"
+    if evidence.endswith("running"):
+        frame = FRAME.search(str(error))
+        if frame:
+            evidence += f" {frame['function']}, line {frame['line']} of {frame['file']}"
     return asdict(Flag(check, "fail", evidence, BROKEN))
 
 
@@ -66,7 +86,8 @@ def check_names(kind: str) -> list[str]:
     """The names of all checks in the order in which they are shown, or of those that are timed alone."""
     from fairbench.contract.checks import CONTRACT_CHECKS, TIMED
 
-    return [check.name for check in (TIMED if kind == "timed" else CONTRACT_CHECKS)]
+    checks = TIMED if kind == "timed" else CONTRACT_CHECKS
+    return [check.name for check in checks]
 
 
 def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
@@ -78,16 +99,20 @@ def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
 
     count_forks()
     with one_thread():
-        case, is_built = case_of(name, plan), False
+        case = case_of(name, plan)
+        is_built = False
         try:
             case.training(0)
             is_built = True
             case = replace(case, trainings=[train_at(case, lr) for lr in case.rates])
             flag = trains.flag(case)
         except Exception as error:
-            advice = "; ".join(filter(None, ("fix this first", remedy(name, error, is_built))))
+            advice = "fix this first"
+            settings_to_try = remedy(name, error, is_built)
+            if settings_to_try:
+                advice += f"; {settings_to_try}"
             flag = Flag(trains.name, "fail", f"it raises {one_line(error)}", advice)
-    return {"trainings": [asdict(x) for x in case.trainings], "flag": asdict(flag)}
+    return {"trainings": [asdict(training) for training in case.trainings], "flag": asdict(flag)}
 
 
 def check_optimizer(
@@ -102,5 +127,10 @@ def check_optimizer(
     count_forks()
     with one_thread():
         before = settings()
-        case = replace(case_of(name, plan), trainings=[ShortTraining(**x) for x in trainings], settings=before)
-        return asdict(checked(next(x for x in CONTRACT_CHECKS if x.name == check), case))
+        case = replace(
+            case_of(name, plan),
+            trainings=[ShortTraining(**training) for training in trainings],
+            settings=before,
+        )
+        chosen = next(each for each in CONTRACT_CHECKS if each.name == check)
+        return asdict(checked(chosen, case))

@@ -19,6 +19,8 @@ class AdamHD(torch.optim.Optimizer):
     Args:
         params: parameters or groups; each group has its own rate.
         lr: learning rate before any correction, >= 0.
+        betas: decay of the averages of the gradient and of its square, in [0, 1).
+        eps: added to the root of the second average, > 0.
         hyper_lr: learning rate of the learning rate, >= 0.
 
     Source: Baydin et al. 2018, arXiv:1703.04782, Adam-HD, with the hyper_lr of its experiments.
@@ -32,30 +34,52 @@ class AdamHD(torch.optim.Optimizer):
         eps: float = 1e-8,
         hyper_lr: float = 1e-7,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "hyper_lr": hyper_lr, "correction": 0.0})
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "hyper_lr": hyper_lr, "correction": 0.0}
+        super().__init__(params, defaults)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Perform one step."""
-        loss = None if closure is None else torch.enable_grad()(closure)()
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
-            slopes = [torch.sum(p.grad * self.state[p]["direction"]) for p in params if self.state[p]]
-            if slopes:
-                group["correction"] += group["hyper_lr"] * torch.stack(slopes).sum().item()
+            slopes = []
             for p in params:
-                self._step_of(p, group)
+                state = self.state[p]
+                if state:
+                    slopes.append(torch.sum(p.grad * state["direction"]))
+            if slopes:
+                slope = torch.stack(slopes).sum().item()
+                group["correction"] += group["hyper_lr"] * slope
+            for p in params:
+                self._update(p, group)
         return loss
 
-    def _step_of(self, p: torch.Tensor, group: dict[str, Any]) -> None:
-        state, (beta1, beta2), grad = self.state[p], group["betas"], p.grad
+    def _update(self, p: torch.Tensor, group: dict[str, Any]) -> None:
+        """Take a step of Adam with one parameter, at the corrected rate."""
+        grad = p.grad
         assert grad is not None
+        beta1, beta2 = group["betas"]
+        state = self.state[p]
         if not state:
             state["step"] = 0
-            state |= {key: torch.zeros_like(p) for key in ("exp_avg", "exp_avg_sq", "direction")}
+            state["exp_avg"] = torch.zeros_like(p)
+            state["exp_avg_sq"] = torch.zeros_like(p)
+            state["direction"] = torch.zeros_like(p)
         state["step"] += 1
-        state["exp_avg"].lerp_(grad, 1 - beta1)
-        state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        root = (state["exp_avg_sq"] / (1 - beta2 ** state["step"])).sqrt_().add_(group["eps"])
-        torch.div(state["exp_avg"], root, out=state["direction"]).div_(1 - beta1 ** state["step"])
-        p.sub_(state["direction"], alpha=group["lr"] + group["correction"])
+
+        exp_avg = state["exp_avg"]
+        exp_avg_sq = state["exp_avg_sq"]
+        exp_avg.lerp_(grad, 1 - beta1)
+        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+
+        bias_correction1 = 1 - beta1 ** state["step"]
+        bias_correction2 = 1 - beta2 ** state["step"]
+        denominator = (exp_avg_sq / bias_correction2).sqrt_().add_(group["eps"])
+        direction = state["direction"]
+        torch.div(exp_avg, denominator, out=direction)
+        direction.div_(bias_correction1)
+        p.sub_(direction, alpha=group["lr"] + group["correction"])

@@ -4,7 +4,7 @@ A suite names them like user-defined optimizers: `factory = "fairbench.optimizer
 `groups = "fairbench.optimizers.controls:field_groups"`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +24,11 @@ def field_groups(model: nn.Module) -> list[dict[str, Any]]:
 
     Source: PsiLogic paper, section 3.1.
     """
-    return [{key: x for key, x in group.items() if key != "gamma"} for group in suitable(model)[0].groups_of(model)]
+    preset = suitable(model)[0]
+    groups = preset.groups_of(model)
+    for group in groups:
+        group.pop("gamma", None)
+    return groups
 
 
 class Mirror(PsiLogic):
@@ -47,15 +51,27 @@ class Mirror(PsiLogic):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Perform one step of PsiLogic, then replace each tensor's cancellation by the mean."""
         self._decided.clear()
-        before = {id(p): p.detach().clone() for group in self.param_groups for p in group["params"]}
+        before = {}
+        for group in self.param_groups:
+            for p in group["params"]:
+                before[id(p)] = p.detach().clone()
         loss = super().step(closure)
         if self._decided:
-            mean = torch.cat([cancelled for _, cancelled in self._decided]).mean()
-            with torch.no_grad():
-                for params, cancelled in self._decided:
-                    for p, share in zip(params, cancelled, strict=True):
-                        p.add_(before[id(p)] * (share - mean).to(p.dtype))
+            self._spread_evenly(before)
         return loss
+
+    @torch.no_grad()
+    def _spread_evenly(self, before: Mapping[int, Tensor]) -> None:
+        """Give back what each tensor lost to its own cancellation, and take the mean from it instead.
+
+        Args:
+            before: the weights before the step, by the id of their parameter.
+        """
+        cancellations = [cancelled for _, cancelled in self._decided]
+        mean = torch.cat(cancellations).mean()
+        for params, cancelled in self._decided:
+            for p, share in zip(params, cancelled, strict=True):
+                p.add_(before[id(p)] * (share - mean).to(p.dtype))
 
 
 class SlowNormClip(torch.optim.AdamW):
@@ -86,7 +102,9 @@ class SlowNormClip(torch.optim.AdamW):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Clip, then perform one step of AdamW."""
         self._steps += 1
-        params = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        params = []
+        for group in self.param_groups:
+            params += [p for p in group["params"] if p.grad is not None]
         states = [self._clip(p) for p in params]
         loss = super().step(closure)
         for p, state in zip(params, states, strict=True):
@@ -96,22 +114,30 @@ class SlowNormClip(torch.optim.AdamW):
     def _clip(self, p: Tensor) -> dict[str, Tensor]:
         """Clip a gradient; returns its new slow norm, and the number of steps in which it was clipped."""
         assert p.grad is not None
-        state, norm = self.state.get(p, {}), p.grad.norm()
+        state = self.state.get(p, {})
+        norm = p.grad.norm()
         slow = state.get("slow", torch.zeros_like(norm))
         slow = torch.where(slow == 0, norm, slow)
         allowed = torch.minimum(norm, self._ratio * slow)
-        p.grad.mul_(torch.where(norm > 0, allowed / norm, 1.0))
+        factor = torch.where(norm > 0, allowed / norm, 1.0)
+        p.grad.mul_(factor)
         clipped = state.get("clipped", 0) + (allowed < norm)
-        return {"slow": torch.where(torch.isfinite(norm), 0.99 * slow + 0.01 * allowed, slow), "clipped": clipped}
+        next_slow = torch.where(torch.isfinite(norm), 0.99 * slow + 0.01 * allowed, slow)
+        return {"slow": next_slow, "clipped": clipped}
 
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]]) -> SimpleNamespace:
         """Count the steps in which each tensor's gradient is clipped, see `fairbench.training.mechanism`."""
         named = dict(named_parameters)
 
         def quantities() -> dict[str, tuple[str, dict[str, float]]]:
-            clipped = {name: float(self.state.get(p, {}).get("clipped", 0)) for name, p in named.items()}
+            clipped = {}
+            for name, p in named.items():
+                state = self.state.get(p, {})
+                clipped[name] = float(state.get("clipped", 0))
             steps = dict.fromkeys(named, float(self._steps))
             return {"tensor_steps": ("tensor steps", steps), "acted": ("tensor steps", clipped)}
 
-        # The optimizer's own state has the counts.
-        return SimpleNamespace(quantities=quantities, state_dict=dict, load_state_dict=lambda state: None)
+        def load_nothing(state: Any) -> None:
+            """The optimizer's own state has the counts."""
+
+        return SimpleNamespace(quantities=quantities, state_dict=dict, load_state_dict=load_nothing)

@@ -24,7 +24,13 @@ def _parts(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     parts: dict[str, list[nn.Parameter]] = {"hidden": [], "ends": [], "rest": []}
     for group in gpt_groups(model):
         name = group["name"]
-        parts["hidden" if name == HIDDEN else "ends" if name in ENDS else "rest"] += group["params"]
+        if name == HIDDEN:
+            part = "hidden"
+        elif name in ENDS:
+            part = "ends"
+        else:
+            part = "rest"
+        parts[part] += group["params"]
     return {name: params for name, params in parts.items() if params}
 
 
@@ -33,7 +39,7 @@ def hidden_and_rest(model: nn.Module) -> list[dict[str, Any]]:
 
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon; convolutions are flattened to matrices.
     """
-    return [{"params": params, "use_muon": name == "hidden"} for name, params in _parts(model).items()]
+    return [{"params": params, "use_muon": part == "hidden"} for part, params in _parts(model).items()]
 
 
 def norms(model: nn.Module) -> list[dict[str, Any]]:
@@ -46,7 +52,7 @@ def norms(model: nn.Module) -> list[dict[str, Any]]:
         "ends": {"norm_type": LMONorm.SIGN, "scale": LAST_RADIUS},
         "rest": {"norm_type": LMONorm.BIAS},
     }
-    return [{"params": params, **options[name]} for name, params in _parts(model).items()]
+    return [{"params": params, **options[part]} for part, params in _parts(model).items()]
 
 
 class Muon(pytorch_optimizer.Muon):
@@ -56,6 +62,8 @@ class Muon(pytorch_optimizer.Muon):
 
     Args:
         params: groups with `use_muon`, as `hidden_and_rest` makes them.
+        lr: learning rate of both.
+        weight_decay: of both.
         momentum: of Muon.
         betas: of AdamW.
 

@@ -96,6 +96,15 @@ class ResolvedOptimizer:
 
     def spec(self, arena: str, searched: Mapping[str, Any], steps: int) -> OptimizerSpec:
         """The optimizer of a trial, with the learning rate and any other searched hyperparameter."""
-        horizon = {self.horizon: steps} if self.horizon else {}
-        options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
-        return OptimizerSpec(self.name, self.factory, options, self.groups, self.code, tuple(self.needs))
+        options = {**self.options, **self.arenas.get(arena, {})}
+        if self.horizon:
+            options[self.horizon] = steps
+        options |= searched
+        return OptimizerSpec(
+            name=self.name,
+            factory=self.factory,
+            options=options,
+            groups=self.groups,
+            code=self.code,
+            needs=tuple(self.needs),
+        )

@@ -19,14 +19,17 @@ TABLES = (dict, Counter, OrderedDict)
 
 @cache
 def _base_attributes() -> frozenset[str]:
-    return frozenset(vars(torch.optim.Optimizer([torch.zeros(1)], {})))
+    optimizer = torch.optim.Optimizer([torch.zeros(1)], {})
+    return frozenset(vars(optimizer))
 
 
 def is_plain(value: Any) -> bool:
     """Whether a value has only numbers, strings and flags, in dicts, lists and tuples; numpy's types are not plain."""
     if type(value) in TABLES:
-        return all(map(is_plain, [*value, *value.values()]))
-    return all(map(is_plain, value)) if type(value) in (list, tuple) else type(value) in PLAIN
+        return all(is_plain(key) and is_plain(each) for key, each in value.items())
+    if type(value) in (list, tuple):
+        return all(is_plain(each) for each in value)
+    return type(value) in PLAIN
 
 
 def own_attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -42,13 +45,13 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
     """Set an optimizer of the same class and parameters, which has taken no step, to a result of `optimizer_state`."""
-    optimizer.load_state_dict(saved["state_dict"])
-    state = saved["state_dict"]["state"]
-    ids = [key for group in saved["state_dict"]["param_groups"] for key in group["params"]]
-    params = [p for group in optimizer.param_groups for p in group["params"]]
-    for key, p in zip(ids, params, strict=True):
-        if key in state and p in optimizer.state:
-            optimizer.state[p] = _as_saved(optimizer.state[p], state[key])
+    state_dict = saved["state_dict"]
+    optimizer.load_state_dict(state_dict)
+    state = state_dict["state"]
+    for saved_group, group in zip(state_dict["param_groups"], optimizer.param_groups, strict=True):
+        for key, p in zip(saved_group["params"], group["params"], strict=True):
+            if key in state and p in optimizer.state:
+                optimizer.state[p] = _as_saved(optimizer.state[p], state[key])
     for name, value in saved["attributes"].items():
         setattr(optimizer, name, value)
 
@@ -56,8 +59,9 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, A
 def _as_saved(loaded: Any, saved: Any) -> Any:
     """The loaded state with the dtypes and devices of the saved tensors."""
     if isinstance(loaded, Tensor) and isinstance(saved, Tensor):
-        same = loaded.dtype == saved.dtype and loaded.device == saved.device
-        return loaded if same else saved.clone()
+        if loaded.dtype == saved.dtype and loaded.device == saved.device:
+            return loaded
+        return saved.clone()
     if isinstance(loaded, dict) and isinstance(saved, dict) and loaded.keys() == saved.keys():
         for key in loaded:
             loaded[key] = _as_saved(loaded[key], saved[key])
