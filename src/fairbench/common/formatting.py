@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
+from fairbench.common.decimals import Notation, exponent, first_decimal, most_places, needs_exponent, notation
 from fairbench.common.grouping import grouped
 
 SHOWN = 4
 """The largest number of values that a list shows."""
 NONE = "–"
+ALMOST_ALL = "over 99%"
+"""A share below 1 that is 100% in the digits of its neighbors."""
 PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
-DIGITS = 9
-"""The largest number of digits of a number, however narrow its interval is."""
 
 
 def duration(seconds: float) -> str:
@@ -19,7 +20,9 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours >= 100:
         return f"{hours / 24:,.0f} days"
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}"
 
 
 def format_bytes(size: int) -> str:
@@ -35,7 +38,10 @@ def format_bytes(size: int) -> str:
 def plain(value: float, spec: str) -> str:
     """A number in a format such as "+.3g", but written out below ten million: 3120, not 3.12e+03."""
     text = format(value, spec)
-    return format(value, f"{'+' * spec.startswith('+')}.0f") if "e+" in text and abs(value) < 1e7 else text
+    if "e+" not in text or abs(value) >= 1e7:
+        return text
+    sign = "+" if spec.startswith("+") else ""
+    return f"{value:{sign}.0f}"
 
 
 def rate(value: float | None) -> str:
@@ -43,87 +49,136 @@ def rate(value: float | None) -> str:
     if value is None:
         return NONE
     short = f"{value:.4g}"
-    return short if float(short) == value else f"{value:.3g}"
+    if float(short) == value:
+        return short
+    return f"{value:.3g}"
 
 
 def percent(share: float | None) -> str:
     """A share in percent with two digits, as 0.24% and 24%; 100% is all."""
     if share is None:
         return NONE
-    text = plain(100 * share, ".2g").replace("-", "−")
-    return "over 99%" if text == "100" and share < 1 else f"{text}%"
+    text = _with_minus(plain(100 * share, ".2g"))
+    if text == "100" and share < 1:
+        return ALMOST_ALL
+    return f"{text}%"
 
 
 def some(values: Sequence[str], separator: str = ", ") -> str:
     """The first few values, and the number of the remaining ones."""
-    more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
-    return separator.join(values[:SHOWN]) + more
+    text = separator.join(values[:SHOWN])
+    remaining = len(values) - SHOWN
+    if remaining > 0:
+        text += f" and {remaining} more"
+    return text
 
 
 def merged(statements: Iterable[tuple[str, str]]) -> str:
     """Pairs of place and statement as text; a statement that holds in several places is written once."""
-    places = grouped((statement, place) for place, statement in statements)
-    return "; ".join(f"{', '.join(where)}: {statement}" for statement, where in places.items())
+    places_of = grouped((statement, place) for place, statement in statements)
+    lines = [f"{', '.join(places)}: {statement}" for statement, places in places_of.items()]
+    return "; ".join(lines)
 
 
 def plural(n: int, noun: str) -> str:
     """A number with its noun: "1 trial", "2 trials"."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    if n == 1:
+        return f"{n} {noun}"
+    return f"{n} {noun}s"
 
 
 def number(value: float | None, digits: int = 4) -> str:
     """A measured number."""
-    return NONE if value is None else plain(value, f"#.{digits}g").rstrip(".").replace("-", "−")
+    if value is None:
+        return NONE
+    text = plain(value, f"#.{digits}g")
+    return _with_minus(text.rstrip("."))
 
 
 def signed(value: float | None) -> str:
     """A difference, with its sign unless it is 0."""
-    return NONE if value is None else plain(value, "+#.3g").rstrip(".").replace("-", "−") if value else "0"
+    if value is None:
+        return NONE
+    if not value:
+        return "0"
+    text = plain(value, "+#.3g")
+    return _with_minus(text.rstrip("."))
+
+
+def _with_minus(text: str) -> str:
+    """The text of a number with a minus in place of each hyphen."""
+    return text.replace("-", "−")
 
 
 def p_value(value: float | None) -> str:
     """A p-value with three decimals."""
-    return NONE if value is None else "< 0.001" if value < 1e-3 else f"{value:.3f}"
+    if value is None:
+        return NONE
+    if value < 1e-3:
+        return "< 0.001"
+    return f"{value:.3f}"
 
 
 def exact(value: float | None) -> str:
     """A count, a rank, or a declared number such as a margin, as short as possible."""
-    return NONE if value is None else plain(value, "g").replace("-", "−", 1)
+    if value is None:
+        return NONE
+    return plain(value, "g").replace("-", "−", 1)
 
 
 def interval(middle: float | None, low: float | None, high: float | None) -> str:
     """A difference with its interval, if it has one, in one notation and the digits that half of its width supports."""
     if middle is None or low is None or high is None or not isfinite(high - low):
         return signed(middle)
-    return _with_ends(_notation((high - low) / 2, max(-low, high)), middle, low, high)
+    half_width = (high - low) / 2
+    return _with_ends(notation(half_width, max(-low, high)), middle, low, high)
 
 
-def _with_ends(write: Callable[..., str], middle: float, low: float | None, high: float | None) -> str:
-    center, *ends = (write(x, "+") for x in (middle, low, high) if x is not None)
-    center = center if center.split("e")[0].strip("+−.0") else center[1:]  # 0 in these digits has no sign
-    return f"{center} [{', '.join(ends)}]" if ends else center
+def _with_ends(write: Notation, middle: float, low: float | None, high: float | None) -> str:
+    """A difference and the ends of its interval in one notation."""
+    center = write.text(middle, "+")
+    mantissa, *_ = center.split("e")
+    if not mantissa.strip("+−.0"):
+        center = center[1:]  # 0 in these digits has no sign
+    ends = [write.text(end, "+") for end in (low, high) if end is not None]
+    if not ends:
+        return center
+    return f"{center} [{', '.join(ends)}]"
 
 
 def mean_and_deviation(mean: float | None, std: float | None) -> str:
     """A mean with its standard deviation, if it has one, in one notation."""
     if mean is None or std is None or not isfinite(mean + std):
         return number(mean)
-    return _with_deviation(_notation(std, abs(mean)) if std else number, mean, std)
+    if not std:
+        return f"{number(mean)}{PLUS_MINUS}0"
+    return _with_deviation(notation(std, abs(mean)), mean, std)
 
 
-def _with_deviation(write: Callable[..., str], mean: float, std: float | None) -> str:
-    return write(mean) if std is None else f"{write(mean)}{PLUS_MINUS}{write(std) if std else '0'}"
+def _with_deviation(write: Notation, mean: float, std: float | None) -> str:
+    """A mean and its standard deviation in one notation."""
+    if std is None:
+        return write.text(mean)
+    deviation = write.text(std) if std else "0"
+    return f"{write.text(mean)}{PLUS_MINUS}{deviation}"
 
 
 def column_of_means(rows: Sequence[tuple[float | None, float | None]]) -> list[str]:
     """Means with their deviations, all with the number of decimals that the median deviation supports."""
-    return _column(rows, [std for _, std in rows], mean_and_deviation, _with_deviation)
+    deviations = [std for _, std in rows]
+    return _column(rows, deviations, mean_and_deviation, _with_deviation)
 
 
 def column_of_intervals(rows: Sequence[tuple[float | None, float | None, float | None]]) -> list[str]:
     """Differences with their intervals, all with the number of decimals that the median width supports."""
-    halves = [None if low is None or high is None else (high - low) / 2 for _, low, high in rows]
-    return _column(rows, halves, interval, _with_ends)
+    half_widths = [_half_width(low, high) for _, low, high in rows]
+    return _column(rows, half_widths, interval, _with_ends)
+
+
+def _half_width(low: float | None, high: float | None) -> float | None:
+    if low is None or high is None:
+        return None
+    return (high - low) / 2
 
 
 def _column(
@@ -134,27 +189,59 @@ def _column(
 ) -> list[str]:
     """The texts of a column whose numbers all have the same number of decimals.
 
-    The decimals are those with which the median spread has two digits, and one more where a smaller one would be 0.
-    A row that needs more, or an exponent, is written as if it were alone.
+    A row that needs more decimals, or an exponent, is written as if it were alone.
+
+    Args:
+        rows: a number and what is written with it.
+        spreads: the spread of each number.
+        alone: writes a row by itself.
+        together: writes a row in the notation of the column.
+    """
+    write = _notation_of_column(rows, spreads)
+    texts = []
+    for row, spread in zip(rows, spreads, strict=True):
+        if write is not None and _fits(row, spread, write.places):
+            texts.append(together(write, *row))
+        else:
+            texts.append(alone(*row))
+    return texts
+
+
+def _notation_of_column(rows: Sequence[tuple[float | None, ...]], spreads: Sequence[float | None]) -> Notation | None:
+    """The decimals with which the median spread has two digits, and one more where a smaller one would be 0.
+
+    None if the column needs an exponent, or has no number that is not 0.
     """
     from statistics import median  # here, since a command needs no numbers to start
 
-    finite = [[abs(x) for x in row if x is not None and isfinite(x)] for row in rows]
-    largest = max((x for row in finite for x in row), default=0.0)
-    known = [x for x in spreads if x and isfinite(x)] or [
-        median(row[0] for row in finite if row) / 100 if largest else 0.0
-    ]
-    if not all(known) or not -4 <= _exponent(largest) < 7:
-        return [alone(*row) for row in rows]
-    usual = min(1 + _first_decimal(median(known)), DIGITS - 1 - _exponent(largest))
-    places = max(0, usual, *(first for first in map(_first_decimal, known) if first <= usual + 1))
-    write = _decimals(places, 0)
+    largest = 0.0
+    middles = []
+    for row in rows:
+        finite = [abs(value) for value in row if value is not None and isfinite(value)]
+        largest = max([largest, *finite])
+        middles += finite[:1]
+    if not largest or needs_exponent(largest):
+        return None
+    known = [spread for spread in spreads if spread and isfinite(spread)]
+    if not known:
+        known = [median(middles) / 100]
+    if not all(known):
+        return None
+    usual = min(1 + first_decimal(median(known)), most_places(largest))
+    places = max(0, usual)
+    for spread in known:
+        if first_decimal(spread) <= usual + 1:
+            places = max(places, first_decimal(spread))
+    return Notation(places)
 
-    def fits(row: tuple[float | None, ...], spread: float | None) -> bool:
-        finite = row[0] is not None and all(x is None or isfinite(x) for x in (*row, spread))
-        return finite and not (spread and _first_decimal(spread) > places)
 
-    return [(together(write, *row) if fits(row, x) else alone(*row)) for row, x in zip(rows, spreads, strict=True)]
+def _fits(row: tuple[float | None, ...], spread: float | None, places: int) -> bool:
+    """Whether all numbers of a row are finite, and its spread is not 0 with these decimals."""
+    if row[0] is None:
+        return False
+    if not all(value is None or isfinite(value) for value in (*row, spread)):
+        return False
+    return not spread or first_decimal(spread) <= places
 
 
 def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[str]:
@@ -165,50 +252,30 @@ def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[s
     from statistics import median
 
     known = [abs(value) for value in values if value and 1e-4 <= abs(value) < 1e7]
-    places = max(digits - 1 - _exponent(median(known)), 0) if known else 0
-    write = _decimals(places, 0)
-
-    def text(value: float | None) -> str:
-        alone = value is None or not isfinite(value) or abs(value) >= 1e7
-        return number(value, digits) if alone or (value and _first_decimal(abs(value)) > places) else write(value)
-
-    return [text(value) for value in values]
+    places = 0
+    if known:
+        places = max(digits - 1 - exponent(median(known)), 0)
+    write = Notation(places)
+    texts = []
+    for value in values:
+        if value is None or not isfinite(value) or abs(value) >= 1e7:
+            texts.append(number(value, digits))
+        elif value and first_decimal(abs(value)) > places:
+            texts.append(number(value, digits))
+        else:
+            texts.append(write.text(value))
+    return texts
 
 
 def column_of_percents(shares: Sequence[float | None]) -> list[str]:
     """Shares in percent with one number of decimals, with which the median has two digits; 100% is all."""
-    texts = column_of_numbers([None if share is None else 100 * share for share in shares], 2)
-    shown = zip(shares, texts, strict=True)
-    return [NONE if x is None else "over 99%" if x < 1 and text.startswith("100") else f"{text}%" for x, text in shown]
-
-
-def _first_decimal(value: float) -> int:
-    """The decimals with which a value is not 0."""
-    return -_exponent(value)
-
-
-def _exponent(value: float) -> int:
-    return int(f"{value:.0e}".split("e")[1])
-
-
-def _places(spread: float, largest: float) -> int:
-    """The decimals with which the last place is between a 20th and a 200th of a spread."""
-    leading, exponent = f"{spread:.1e}".split("e")
-    return min((2 if leading < "2" else 1) - int(exponent), DIGITS - 1 - _exponent(largest))
-
-
-def _notation(spread: float, largest: float) -> Callable[..., str]:
-    """How to write numbers up to the largest with the decimals that their spread supports."""
-    power = 0 if -4 <= _exponent(largest) < 7 else _exponent(largest)
-    return _decimals(_places(spread, largest) + power, power)
-
-
-def _decimals(places: int, power: int) -> Callable[..., str]:
-    """How to write numbers with some decimals, as multiples of a power of ten."""
-
-    def write(value: float, sign: str = "") -> str:
-        mantissa = value / 10.0 ** (power // 2) / 10.0 ** (power - power // 2)  # since 10.0**-324 is 0
-        text = f"{mantissa:{sign}.{max(places, 0)}f}" + (f"e{power:+03d}" if power else "")
-        return text.replace("-", "−")
-
-    return write
+    percents = [None if share is None else 100 * share for share in shares]
+    texts = []
+    for share, text in zip(shares, column_of_numbers(percents, 2), strict=True):
+        if share is None:
+            texts.append(NONE)
+        elif share < 1 and text.startswith("100"):
+            texts.append(ALMOST_ALL)
+        else:
+            texts.append(f"{text}%")
+    return texts

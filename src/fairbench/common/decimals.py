@@ -1,0 +1,64 @@
+"""The decimals with which numbers are written, by what their spread supports."""
+
+from dataclasses import dataclass
+
+DIGITS = 9
+"""The largest number of digits of a number, however narrow its interval is."""
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How numbers are written that belong together.
+
+    Attributes:
+        places: the number of decimals; 0 if negative.
+        power: numbers are written as multiples of this power of ten.
+    """
+
+    places: int
+    power: int = 0
+
+    def text(self, value: float, sign: str = "") -> str:
+        """A number as text; with the sign "+" a positive one has its sign, too."""
+        half = self.power // 2
+        mantissa = value / 10.0**half / 10.0 ** (self.power - half)  # in two steps, since 10.0**-324 is 0
+        text = f"{mantissa:{sign}.{max(self.places, 0)}f}"
+        if self.power:
+            text += f"e{self.power:+03d}"
+        return text.replace("-", "−")
+
+
+def notation(spread: float, largest: float) -> Notation:
+    """How to write numbers up to the largest with the decimals that their spread supports."""
+    power = exponent(largest)
+    if not needs_exponent(largest):
+        power = 0
+    return Notation(places=_places(spread, largest) + power, power=power)
+
+
+def needs_exponent(value: float) -> bool:
+    """Whether a number is written with a power of ten."""
+    return not -4 <= exponent(value) < 7
+
+
+def exponent(value: float) -> int:
+    """The power of ten of the first digit, after rounding to one digit."""
+    _, power = f"{value:.0e}".split("e")
+    return int(power)
+
+
+def first_decimal(value: float) -> int:
+    """The number of decimals with which a value is not 0."""
+    return -exponent(value)
+
+
+def most_places(largest: float) -> int:
+    """The most decimals of numbers up to the largest, so that none has more than `DIGITS` digits."""
+    return DIGITS - 1 - exponent(largest)
+
+
+def _places(spread: float, largest: float) -> int:
+    """The decimals with which the last place is between a 20th and a 200th of a spread."""
+    leading, power = f"{spread:.1e}".split("e")
+    digits = 2 if leading < "2" else 1
+    return min(digits - int(power), most_places(largest))
