@@ -65,10 +65,6 @@ def _run(words: Sequence[str]) -> int:
     """Run the command that the arguments name; without one it is `run`, without arguments the help is an error."""
     check_installation()
     top = parser()
-    if "_ARGCOMPLETE" in os.environ:  # set by the shell that completes a command
-        from fairbench.cli.completion import complete
-
-        complete(top)
     if not words:
         say(top.format_help(), is_error=True)
         return 2

@@ -58,19 +58,35 @@ class Check(Generic[CaseT]):
     judge: Judge[CaseT]
 
     def flag(self, case: CaseT) -> Flag:
+        """The result of the check for a case."""
+        severity, evidence = self._judged(case)
+        advice = self.advice
+        if severity == "pass":
+            advice = ""
+        return Flag(self.name, severity, evidence, advice)
+
+    def _judged(self, case: CaseT) -> tuple[Severity, str]:
         judgement = self.judge(case)
-        if not isinstance(judgement, tuple):
-            text = judgement if isinstance(judgement, str) else _listed(judgement)
-            judgement = self.severity if text else "pass", text
-        severity, evidence = judgement
-        return Flag(self.name, severity, evidence, "" if severity == "pass" else self.advice)
+        if isinstance(judgement, tuple):
+            return judgement
+        evidence = judgement if isinstance(judgement, str) else _listed(judgement)
+        if not evidence:
+            return "pass", ""
+        return self.severity, evidence
 
 
 def _listed(found: Iterable[str | tuple[str, str]]) -> str:
     """The first few statements; or all pairs of place and statement, each once."""
-    every = [*found]
-    pairs = dict.fromkeys(x for x in every if isinstance(x, tuple))
-    return merged(pairs) if pairs else some([x for x in every if isinstance(x, str)], "; ")
+    statements = []
+    pairs = []
+    for part in found:
+        if isinstance(part, str):
+            statements.append(part)
+        else:
+            pairs.append(part)
+    if pairs:
+        return merged(dict.fromkeys(pairs))
+    return some(statements, "; ")
 
 
 def check(name: str, severity: Severity, advice: str) -> Callable[[Judge[CaseT]], Check[CaseT]]:

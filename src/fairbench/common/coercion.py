@@ -19,30 +19,39 @@ class Wrong(ValueError):
 
     def __init__(self, path: KeyPath, reason: object) -> None:
         super().__init__(f"{'.'.join(path) or 'it'} {reason}")
-        self.path, self.reason = path, reason
+        self.path = path
+        self.reason = reason
 
 
 def build(cls: Any, value: Any, path: KeyPath) -> Any:
     """A value converted to a declared type; raises `Wrong` where it does not fit."""
     if cls is Any or type(value) is cls:
         return value
-    kind, parts = get_origin(cls), get_args(cls)
     if is_typeddict(cls) or is_dataclass(cls):
-        return cls(**build_keys(*_keys(cls), value, path, others=is_typeddict(cls)))
+        types, needed = _keys(cls)
+        keys = build_keys(types, needed, value, path, others=is_typeddict(cls))
+        return cls(**keys)
+    kind = get_origin(cls)
+    parts = get_args(cls)
     if kind in (dict, Mapping):
-        return {key: build(parts[1], item, (*path, key)) for key, item in _table(value, path).items()}
+        table = _table(value, path)
+        return {key: build(parts[1], item, (*path, key)) for key, item in table.items()}
     if kind in (list, Sequence):
         if not isinstance(value, list):
             raise Wrong(path, f"must be a list, got {value!r}")
         return [build(parts[0], item, path) for item in value]
     if NoneType in parts:
-        return None if value is None else build(parts[0], value, path)
+        if value is None:
+            return None
+        return build(parts[0], value, path)
     if value in parts:
         return value
     if cls is float and type(value) is int:
         return float(value)
-    wanted = f"one of {', '.join(map(repr, parts))}" if parts else NAMES[cls]
-    raise Wrong(path, f"must be {wanted}, got {value!r}")
+    if not parts:
+        raise Wrong(path, f"must be {NAMES[cls]}, got {value!r}")
+    choices = ", ".join(repr(part) for part in parts)
+    raise Wrong(path, f"must be one of {choices}, got {value!r}")
 
 
 @cache
@@ -50,22 +59,40 @@ def _keys(cls: Any) -> tuple[Mapping[str, Any], list[str]]:
     """The types of the keys of a typed dict or a dataclass, and the keys that it needs."""
     if is_typeddict(cls):
         return get_type_hints(cls), sorted(cls.__required_keys__)
-    needed = [x.name for x in fields(cls) if x.default is MISSING and x.default_factory is MISSING]
+    needed = []
+    for field in fields(cls):
+        if field.default is MISSING and field.default_factory is MISSING:
+            needed.append(field.name)
     return get_type_hints(cls), needed
 
 
 def build_keys(
     types: Mapping[str, Any], needed: Iterable[str], value: Any, path: KeyPath, others: bool = False
 ) -> dict[str, Any]:
-    """A table with values of the declared types, of which some are needed; it may have no others unless `others`."""
+    """A table with values of the declared types.
+
+    Args:
+        types: the declared type of each key.
+        needed: the keys that the table must have.
+        value: the table.
+        path: of the table.
+        others: whether it may have other keys.
+
+    Raises:
+        Wrong: a key is missing or unknown, or its value does not fit.
+    """
     built = dict(_table(value, path))
-    for key in () if others else built:
-        if key not in types:
-            raise Wrong((*path, key), unknown("key", key, types))
+    if not others:
+        for key in built:
+            if key not in types:
+                raise Wrong((*path, key), unknown("key", key, types))
     for key in needed:
         if key not in built:
             raise Wrong((*path, key), "is missing")
-    return built | {key: build(part, built[key], (*path, key)) for key, part in types.items() if key in built}
+    for key, kind in types.items():
+        if key in built:
+            built[key] = build(kind, built[key], (*path, key))
+    return built
 
 
 def _table(value: Any, path: KeyPath) -> Mapping[str, Any]:
@@ -98,4 +125,7 @@ def check_value(where: str, value: Any, default: Any) -> None:
 
 def _kind(value: Any) -> str:
     """The kind of a value; whole numbers are numbers, since a default 0 often stands for 0.0."""
-    return next((name for types, name in KINDS if isinstance(value, types)), "a table")
+    for types, name in KINDS:
+        if isinstance(value, types):
+            return name
+    return "a table"

@@ -44,29 +44,36 @@ class Terminal(Console):
 
     def _fitting(self, table: Table, options: ConsoleOptions) -> tuple[Table, list[str]]:
         """A table without its last columns that do not fit, numbers first, and their names; prose wraps instead."""
-        needed = [self._needed(table, column, options) for column in table.columns]
-        kept, left_out = list(range(len(needed))), list[int]()
-        while sum(needed[i] for i in kept) > options.max_width:
-            numbers = [i for i in kept if table.columns[i].justify == "right"]
-            whole = [i for i in kept[1:] if table.columns[i].overflow == "crop"]
-            if not (numbers or whole):
+        columns = table.columns
+        needed = [self._needed(table, column, options) for column in columns]
+        kept = list(range(len(columns)))
+        left_out: list[int] = []
+        while sum(needed[index] for index in kept) > options.max_width:
+            numbers = [index for index in kept if columns[index].justify == "right"]
+            uncut = [index for index in kept[1:] if columns[index].overflow == "crop"]
+            candidates = numbers or uncut
+            if not candidates:
                 break
-            last = (numbers or whole)[-1]
-            kept.remove(last)
-            left_out.append(last)
+            kept.remove(candidates[-1])
+            left_out.append(candidates[-1])
         if not left_out:
             return table, []
         fitting = copy(table)
-        fitting.columns = [copy(table.columns[i]) for i in kept]
+        fitting.columns = [copy(columns[index]) for index in kept]
         for index, column in enumerate(fitting.columns):
             column._index = index
-        return fitting, [str(table.columns[i].header) for i in sorted(left_out)]
+        names = [str(columns[index].header) for index in sorted(left_out)]
+        return fitting, names
 
     def _needed(self, table: Table, column: Column, options: ConsoleOptions) -> int:
         """The narrowest width of a column in which no word or number is cut off."""
-        sizes = [Measurement.get(self, options, cell) for cell in (column.header, *column.cells)]
-        inner = max((size.maximum if column.no_wrap else size.minimum for size in sizes), default=0)
-        return max(inner, column.min_width or 0) + sum(table.padding[1::2])
+        inner = column.min_width or 0
+        for cell in (column.header, *column.cells):
+            size = Measurement.get(self, options, cell)
+            width_of_cell = size.maximum if column.no_wrap else size.minimum
+            inner = max(inner, width_of_cell)
+        _, right, _, left = table.padding
+        return inner + right + left
 
 
 def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Table:
@@ -76,8 +83,11 @@ def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]
     """
     header = any(title for title, _ in columns)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=header)
-    for i, (title, is_number) in enumerate(columns):
-        table.add_column(title, justify="right" if is_number else "left", no_wrap=i == 0 or is_number)
+    for index, (title, is_number) in enumerate(columns):
+        if is_number:
+            table.add_column(title, justify="right", no_wrap=True)
+        else:
+            table.add_column(title, justify="left", no_wrap=index == 0)
     for row in rows:
         table.add_row(*row)
     return table

@@ -53,8 +53,14 @@ class CallFailed(UsageError):
 
 def one_line(error: BaseException) -> str:
     """Kind and message of an error, which may have many lines, in at most 300 characters, and the user's line."""
-    message, place = " ".join(str(error).split())[:300], raised_at(error)
-    return f"{type(error).__name__}{message and ': '}{message}{place and f' ({place})'}"
+    text = type(error).__name__
+    message = " ".join(str(error).split())
+    if message:
+        text += f": {message[:300]}"
+    place = raised_at(error)
+    if place:
+        text += f" ({place})"
+    return text
 
 
 @contextmanager
@@ -80,12 +86,11 @@ def raised_at(error: BaseException) -> str:
     """File, line and text of the last line of a user's code that an error passed; empty without one."""
     from traceback import extract_tb  # slow to import
 
-    own = [
-        x
-        for x in extract_tb(error.__traceback__)
-        if not x.filename.startswith(LIBRARIES) and "-packages" not in x.filename
-    ]
-    return f"{os.path.relpath(own[-1].filename)}, line {own[-1].lineno}: {own[-1].line}" if own else ""
+    for frame in reversed(extract_tb(error.__traceback__)):
+        is_library = frame.filename.startswith(LIBRARIES) or "-packages" in frame.filename
+        if not is_library:
+            return f"{os.path.relpath(frame.filename)}, line {frame.lineno}: {frame.line}"
+    return ""
 
 
 def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
@@ -98,11 +103,14 @@ def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for an unknown name: it suggests the nearest known name, and lists all of them."""
     names = sorted(known)
-    return UsageError(f"unknown {kind} {name!r}{nearest(name, names)} (known: {', '.join(names) or 'none'})")
+    listed = ", ".join(names) or "none"
+    return UsageError(f"unknown {kind} {name!r}{nearest(name, names)} (known: {listed})")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a message on an unknown name: the nearest known one, if one is near."""
     folded = {candidate.casefold(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    return f"; did you mean {folded[found[0]]!r}?" if found else ""
+    matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    if not matches:
+        return ""
+    return f"; did you mean {folded[matches[0]]!r}?"

@@ -23,10 +23,17 @@ BUFFER = 1 << 20
 
 def write_atomically(path: Path, content: Content) -> None:
     """Write a file so that it has either its old or its new content, never a part of it."""
+    if isinstance(content, bytes):
+        parts: Iterable[str | bytes] = [content]
+    elif isinstance(content, str):
+        parts = [content]
+    else:
+        parts = content
     with replacing(path) as file:
-        for part in [content] if isinstance(content, str | bytes) else content:
-            # A path that is not UTF-8 has characters that cannot be encoded.
-            file.write(part.encode(errors="backslashreplace") if isinstance(part, str) else part)
+        for part in parts:
+            if isinstance(part, str):
+                part = part.encode(errors="backslashreplace")  # a path that is not UTF-8 has characters without a code
+            file.write(part)
 
 
 @contextmanager
@@ -42,7 +49,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "the disk is full" if is_full else error.strerror
         raise UsageError(
             f"cannot write {path}: {reason}; everything written before is kept, "
             "free disk space or choose a different folder, and run the same command again"
@@ -69,7 +77,8 @@ def _sync_folder(folder: Path) -> None:
 
 def require_disk_space(folder: Path, size: int, purpose: str) -> None:
     """Raise `UsageError` if the disk has too little free space."""
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    absolute = folder.absolute()
+    existing = next(path for path in (absolute, *absolute.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < size:
         raise UsageError(

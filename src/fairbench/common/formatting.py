@@ -258,13 +258,18 @@ def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[s
     write = Notation(places)
     texts = []
     for value in values:
-        if value is None or not isfinite(value) or abs(value) >= 1e7:
-            texts.append(number(value, digits))
-        elif value and first_decimal(abs(value)) > places:
-            texts.append(number(value, digits))
-        else:
+        if value is not None and _has_places(value, places):
             texts.append(write.text(value))
+        else:
+            texts.append(number(value, digits))
     return texts
+
+
+def _has_places(value: float, places: int) -> bool:
+    """Whether a number needs no exponent, and is not 0 with these decimals unless it is 0."""
+    if not isfinite(value) or abs(value) >= 1e7:
+        return False
+    return not value or first_decimal(abs(value)) <= places
 
 
 def column_of_percents(shares: Sequence[float | None]) -> list[str]:

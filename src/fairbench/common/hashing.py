@@ -28,7 +28,9 @@ def without_defaults(value: Any) -> Any:
         return value
     parts = {}
     for field in fields(value):
-        default = field.default if field.default_factory is MISSING else field.default_factory()
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
         part = without_defaults(getattr(value, field.name))
         if default is MISSING or canonical_json(part) != canonical_json(without_defaults(default)):
             parts[field.name] = part
@@ -41,9 +43,14 @@ class SpecPart:
 
     def to_json(self) -> dict[str, Any]:
         """The fields, without those that have their default, so that a new field leaves old records valid."""
-        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}
+        values = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.default is MISSING or value != field.default:
+                values[field.name] = value
+        return values
 
     @cached_property
     def text(self) -> str:
+        """The canonical JSON text of these fields."""
         return canonical_json(self.to_json())

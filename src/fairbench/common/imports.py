@@ -30,15 +30,21 @@ def load(reference: str, what: str) -> Any:
 
     A reference is `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
     """
-    name, module = module_and_name(reference, what)[1], module_of(reference, what)
+    place, name = module_and_name(reference, what)
+    module = module_of(reference, what)
     if not hasattr(module, name):
-        known = [
-            x
-            for x, value in vars(module).items()
-            if inspect.isclass(value) or (inspect.isfunction(value) and value.__module__ == module.__name__)
-        ]
-        raise unknown(f"name in {reference.rpartition(':')[0]}", name, known)
+        raise unknown(f"name in {place}", name, _names_in(module))
     return getattr(module, name)
+
+
+def _names_in(module: ModuleType) -> list[str]:
+    """The classes of a module, and the functions that it defines."""
+    names = []
+    for name, value in vars(module).items():
+        is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
+        if inspect.isclass(value) or is_own_function:
+            names.append(name)
+    return names
 
 
 def module_of(reference: str, what: str) -> ModuleType:
@@ -57,10 +63,16 @@ def module_of(reference: str, what: str) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and error.name in LIBRARIES:
             reason += f"; {how_to_install('zoo')}"
         if isinstance(error, ImportError) and "relative import" in str(error):
-            parts = PurePath(place).with_suffix("").parts
-            dotted, where = (".".join(parts), "") if parts[1:] else (f"{Path.cwd().name}.{parts[0]}", ", from above")
-            reason += f"; name the module of its package, as {dotted}:{name}{where}"
+            reason += f"; name the module of its package, as {_in_package(place, name)}"
         raise UsageError(f"{what} {reference!r}: cannot import {place!r}: {reason}") from error
+
+
+def _in_package(place: str, name: str) -> str:
+    """How to name what a file of a package defines; a file of the working directory has its package above it."""
+    parts = PurePath(place).with_suffix("").parts
+    if len(parts) > 1:
+        return f"{'.'.join(parts)}:{name}"
+    return f"{Path.cwd().name}.{parts[0]}:{name}, from above"
 
 
 def module_and_name(reference: str, what: str) -> tuple[str, str]:
@@ -89,7 +101,8 @@ def _import_file(path: str, what: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     _add_to_path(file.resolve().parent)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:

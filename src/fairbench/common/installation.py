@@ -8,14 +8,23 @@ from pathlib import Path
 from fairbench.common.errors import UsageError
 
 EXTRAS = {
-    "bench": (
-        *("argcomplete", "jinja2", "matplotlib", "msgspec", "numpy", "pyarrow", "pytorch_optimizer"),
-        *("rich", "scipy", "sklearn", "tomli", "tomli_w"),
-    ),
-    "data": ("PIL", "filelock", "huggingface_hub", "msgspec", "numpy", "pyarrow", "rich", "tokenizers"),
-    "zoo": ("opt_einsum", "pytorch_optimizer", "schedulefree"),
-    "ray": ("ray",),
-    "dev": ("tensorboard",),
+    "bench": [
+        "jinja2",
+        "matplotlib",
+        "msgspec",
+        "numpy",
+        "pyarrow",
+        "pytorch_optimizer",
+        "rich",
+        "scipy",
+        "sklearn",
+        "tomli",
+        "tomli_w",
+    ],
+    "data": ["PIL", "filelock", "huggingface_hub", "msgspec", "numpy", "pyarrow", "rich", "tokenizers"],
+    "zoo": ["opt_einsum", "pytorch_optimizer", "schedulefree"],
+    "ray": ["ray"],
+    "dev": ["tensorboard"],
 }
 """The modules of each extra."""
 
@@ -59,8 +68,11 @@ def warn_of_another(package: str) -> None:
 def check_installation() -> None:
     """Check that Python finds this distribution's packages: another one may have replaced or deleted files."""
     for package in ("fairbench", "psilogic"):
-        spec, ours = find_spec(package), FOLDER / package / "__init__.py"
-        found = Path(spec.origin) if spec and spec.origin else None
+        ours = FOLDER / package / "__init__.py"
+        spec = find_spec(package)
+        found = None
+        if spec and spec.origin:
+            found = Path(spec.origin)
         if found is None or not ours.exists():
             reason = "is missing; was another distribution uninstalled that had it too?"
         elif not found.samefile(ours):

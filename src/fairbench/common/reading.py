@@ -21,6 +21,8 @@ DEEPEST = 64
 """Levels of lists and tables in each other that JSON may have."""
 SHOWN = 300
 """Characters of a reason that are shown."""
+ABSENT_OR_ODD = (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO)
+"""The errors of a path with no regular file, which its owner could not make readable either."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ def read_file(path: Path | str, interpret: Callable[[bytes], ValueT]) -> ValueT 
     except FileNotFoundError:
         return None
     except OSError as error:
-        absent_or_odd = error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO)
-        return Damaged(Path(path), error.strerror or str(error), locked=not absent_or_odd)
+        reason = error.strerror or str(error)
+        return Damaged(Path(path), reason, locked=error.errno not in ABSENT_OR_ODD)
     try:
         return interpret(content)
     except ValueError as error:
@@ -87,12 +89,21 @@ def parse_json(content: bytes) -> Any:
             raise too_deep from None
     level: list[Any] = [[value]]
     for _ in range(DEEPEST):
-        level = [
-            x for each in level for x in (each.values() if type(each) is dict else each) if type(x) in (dict, list)
-        ]
+        level = _nested(level)
         if not level:
             return value
     raise too_deep
+
+
+def _nested(containers: list[Any]) -> list[Any]:
+    """The lists and tables that stand directly in these."""
+    nested = []
+    for container in containers:
+        members = container.values() if type(container) is dict else container
+        for member in members:
+            if type(member) is dict or type(member) is list:
+                nested.append(member)
+    return nested
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -101,4 +112,6 @@ def _refuse(constant: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     value = float(text)
-    return value if abs(value) < float("inf") else _refuse(text)
+    if abs(value) == float("inf"):
+        _refuse(text)
+    return value

@@ -23,10 +23,13 @@ def visible(text: str) -> str:
 
 def say(text: str = "", is_error: bool = False) -> None:
     """Print a line, on standard error if it is an error."""
-    print(visible(text), file=sys.stderr if is_error else sys.stdout, flush=True)
+    stream = sys.stderr if is_error else sys.stdout
+    print(visible(text), file=stream, flush=True)
 
 
 def width() -> int:
     """The columns of standard output: those of the terminal, or of the variable COLUMNS; unlimited without either."""
     is_limited = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    return shutil.get_terminal_size().columns if is_limited else UNLIMITED
+    if not is_limited:
+        return UNLIMITED
+    return shutil.get_terminal_size().columns

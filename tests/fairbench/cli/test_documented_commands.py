@@ -89,7 +89,6 @@ FOLLOWED = {
 NOT_RUN = {
     r"\.?/?(\S*bin/)?pip |python -m venv |!git clone |(\S+=\S+ )*make ": "need the network, or run everything",
     r"sbatch |rsync ": "need a cluster or another machine; test_slurm.py has a mock of Slurm",
-    r"eval .*register-python-argcomplete|register-python-argcomplete": "test_completion.py does so in a real bash",
 }
 """Lines of shell blocks in tutorials and how-tos that call another program, and why they are not run."""
 
