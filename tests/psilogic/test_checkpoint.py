@@ -6,7 +6,7 @@ import itertools
 import logging
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -32,12 +32,16 @@ parameters = partial(trajectories.parameters, SHAPES)
 
 def train(optimizer: torch.optim.Optimizer, first: int, steps: int) -> None:
     """Steps with gradients that depend only on the number of the step."""
-    params = [p for group in optimizer.param_groups for p in group["params"]]
     for t in range(first, first + steps):
         generator = torch.Generator().manual_seed(t)
-        for p in params:
-            p.grad = torch.randn(p.shape, generator=generator).to(p.dtype) * (30 if t % 7 == 6 else 1)
+        for p in trajectories.params_of(optimizer):
+            p.grad = torch.randn(p.shape, generator=generator).to(p.dtype) * scale_of(t)
         optimizer.step()
+
+
+def scale_of(t: int) -> int:
+    """The scale of the gradients in a step: every seventh is a spike."""
+    return 30 if t % 7 == 6 else 1
 
 
 def through_a_file(state_dict: dict[str, Any]) -> dict[str, Any]:
@@ -47,8 +51,23 @@ def through_a_file(state_dict: dict[str, Any]) -> dict[str, Any]:
     return torch.load(file, weights_only=True)  # type: ignore[no-any-return]
 
 
-def assert_bitwise(*optimizers: PsiLogic) -> None:
-    assert_same(*([snapshot(optimizer, optimizer.param_groups[0]["params"])] for optimizer in optimizers))
+def assert_bitwise(mine: PsiLogic, other: PsiLogic) -> None:
+    """Parameters and states are the same."""
+    ours = snapshot(mine, mine.param_groups[0]["params"])
+    theirs = snapshot(other, other.param_groups[0]["params"])
+    assert_same([ours], [theirs])
+
+
+def copies_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """New parameters with the values of an optimizer's."""
+    return trajectories.duplicates(trajectories.params_of(optimizer))
+
+
+def assert_same_state(actual: dict[Any, Any], expected: dict[Any, Any]) -> None:
+    """The states of all parameters, of two state dicts, are the same."""
+    for key, entry in expected.items():
+        for name, value in entry.items():
+            assert torch.equal(value, actual[key][name]), (key, name)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64])
@@ -60,37 +79,40 @@ def test_a_saved_run_resumes_bit_by_bit(dtype: torch.dtype) -> None:
     train(first, 0, 11)
     saved = first.state_dict()
     before = copy.deepcopy(saved)
-    second = PsiLogic([nn.Parameter(p.detach().clone()) for p in first.param_groups[0]["params"]], **ACTIVE)
+    second = PsiLogic(copies_of(first), **ACTIVE)
     second.load_state_dict(through_a_file(saved))
     second.load_state_dict(saved)  # twice does no harm
     assert_bitwise(second, first)
-    for key, entry in before["state"].items():
-        assert all(torch.equal(value, saved["state"][key][name]) for name, value in entry.items())
+    assert_same_state(saved["state"], before["state"])
     assert before["param_groups"] == saved["param_groups"]
 
     train(second, 11, 9)
     assert_bitwise(second, undisturbed)
+    scalar_dtype = torch.float64 if dtype == torch.float64 else torch.float32
     for p, entry in second.state.items():
-        scalar = torch.float64 if dtype == torch.float64 else torch.float32
-        assert {entry[name].dtype for name in ("chaos_fast", "chaos_slow", "chaos_ref")} == {scalar}
         assert entry["exp_avg"].dtype == p.dtype
+        for name in ("chaos_fast", "chaos_slow", "chaos_ref"):
+            assert entry[name].dtype == scalar_dtype
 
 
 @pytest.mark.parametrize("shape", [(50_000, 1), (5_000, 4)], ids=str)
 def test_gaps_between_elements_change_no_sum(shape: tuple[int, int]) -> None:
     """A checkpoint's tensors have none; a sum over a stride would add in another order."""
     generator = torch.Generator().manual_seed(0)
-    with_gaps = nn.Parameter(torch.randn(shape[0], 2 * shape[1], generator=generator, dtype=torch.float64)[:, ::2])
+    rows, columns = shape
+    room = torch.randn(rows, 2 * columns, generator=generator, dtype=torch.float64)
+    with_gaps = nn.Parameter(room[:, ::2])
     dense = nn.Parameter(with_gaps.detach().contiguous())
     assert not with_gaps.is_contiguous()
-    optimizers = [PsiLogic([p], foreach=True, **ACTIVE) for p in (with_gaps, dense)]
+    ours = PsiLogic([with_gaps], foreach=True, **ACTIVE)
+    theirs = PsiLogic([dense], foreach=True, **ACTIVE)
     for t in range(10):
-        g = torch.randn(shape, generator=generator, dtype=torch.float64) * (30 if t % 7 == 6 else 1)
+        g = torch.randn(shape, generator=generator, dtype=torch.float64) * scale_of(t)
         with_gaps.grad = torch.empty_strided(shape, with_gaps.stride(), dtype=g.dtype).copy_(g)
+        ours.step()
         dense.grad = g
-        for optimizer in optimizers:
-            optimizer.step()
-        assert_bitwise(*optimizers)
+        theirs.step()
+        assert_bitwise(ours, theirs)
 
 
 def test_scalars_may_be_numbers() -> None:
@@ -98,12 +120,12 @@ def test_scalars_may_be_numbers() -> None:
     first = PsiLogic(parameters(torch.float64), **ACTIVE)
     train(first, 0, 11)
     saved = copy.deepcopy(first.state_dict())
-    saved["state"] = {
-        key: {name: value.item() if value.ndim == 0 and "exp" not in name else value for name, value in entry.items()}
-        for key, entry in saved["state"].items()
-    }
+    for entry in saved["state"].values():
+        for name, value in entry.items():
+            if value.ndim == 0 and not name.startswith("exp_avg"):
+                entry[name] = value.item()
     assert isinstance(saved["state"][0]["step"], float)
-    second = PsiLogic([nn.Parameter(p.detach().clone()) for p in first.param_groups[0]["params"]], **ACTIVE)
+    second = PsiLogic(copies_of(first), **ACTIVE)
     second.load_state_dict(saved)
     assert_bitwise(second, first)
     train(first, 11, 5)
@@ -116,7 +138,7 @@ def test_scalars_may_be_numbers() -> None:
 def test_training_continues_from_adam(factory: Any, flags: dict[str, bool], caplog: pytest.LogCaptureFixture) -> None:
     theirs = factory(parameters(torch.float64), lr=3e-3, betas=(0.8, 0.9), weight_decay=0.0, **flags)
     train(theirs, 0, 10)
-    mine = PsiLogic([nn.Parameter(p.detach().clone()) for p in theirs.param_groups[0]["params"]], gamma=0.0)
+    mine = PsiLogic(copies_of(theirs), gamma=0.0)
     with caplog.at_level(logging.WARNING, "psilogic"):
         mine.load_state_dict(through_a_file(theirs.state_dict()))
     assert "the chaos detector and its warm-up start now" in caplog.text
@@ -130,16 +152,20 @@ def test_training_continues_from_adam(factory: Any, flags: dict[str, bool], capl
 
 
 def test_hyperparameters_of_the_groups_survive_an_adamw_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
-    model = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 4), nn.LayerNorm(4))
     mine = PsiLogicGPT(model, lr=1e-3)
-    groups = [{"params": group["params"], "weight_decay": group["weight_decay"]} for group in mine.param_groups]
+    groups = []
+    for group in mine.param_groups:
+        groups.append({"params": group["params"], "weight_decay": group["weight_decay"]})
     theirs = torch.optim.AdamW(groups, lr=7e-3)
     gammas = [group["gamma"] for group in mine.param_groups]
     mine.load_state_dict(theirs.state_dict())
     assert len(caplog.records) == 1, "one line, not one for each group"
     assert [group["gamma"] for group in mine.param_groups] == gammas
-    assert {group["lr"] for group in mine.param_groups} == {7e-3}
-    assert all(group["fused"] is None and group["amsgrad"] is False for group in mine.param_groups)
+    for group in mine.param_groups:
+        assert group["lr"] == 7e-3
+        assert group["fused"] is None
+        assert group["amsgrad"] is False
 
 
 class Net(nn.Module):
@@ -148,21 +174,24 @@ class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Linear(4, 2)
         self.gamma = nn.Parameter(torch.rand(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.gamma * self.second(torch.tanh(self.first(x)))
 
     def groups(self) -> list[dict[str, Any]]:
-        rest = [*self.second.parameters(), self.gamma]
-        return [{"params": [*self.first.parameters()], "weight_decay": 0.1}, {"params": rest, "lr": 3e-3}]
+        first = {"params": list(self.first.parameters()), "weight_decay": 0.1}
+        rest = {"params": [*self.second.parameters(), self.gamma], "lr": 3e-3}
+        return [first, rest]
 
     def learn(self, optimizer: torch.optim.Optimizer, first: int, steps: int) -> None:
         for t in range(first, first + steps):
             optimizer.zero_grad()
-            x = torch.randn(5, 3, generator=torch.Generator().manual_seed(t)) * (30 if t % 7 == 6 else 1)
-            self(x).square().mean().backward()
+            x = torch.randn(5, 3, generator=torch.Generator().manual_seed(t)) * scale_of(t)
+            loss = self(x).square().mean()
+            loss.backward()
             optimizer.step()
 
 
@@ -179,10 +208,15 @@ def state_of(net: Net, optimizer: Any, **how: bool) -> Any:
 
 def marked(saved: Any, own: Any, way: str) -> Any:
     """What torch completes from PsiLogic's own state, with the schema that says whose the moments are."""
-    if "param_groups" not in saved:
-        return {**own, **saved, **{key: FROM_ADAMW for key in own if key.endswith(".schema")}}
+    if "param_groups" not in saved:  # it is flat
+        completed = {**own, **saved}
+        for key in own:
+            if key.endswith(".schema"):
+                completed[key] = FROM_ADAMW
+        return completed
     if way == "full":
-        saved["param_groups"] = [{**group, "schema": FROM_ADAMW} for group in saved["param_groups"]]
+        for group in saved["param_groups"]:
+            group["schema"] = FROM_ADAMW
     return saved
 
 
@@ -200,33 +234,37 @@ def test_training_continues_from_adamw_through_distributed_checkpoints(
     tmp_path: Any, caplog: pytest.LogCaptureFixture, how: dict[str, bool], way: str, signal: str
 ) -> None:
     """As from AdamW's own state dict: also the warm-up, which does not count AdamW's steps."""
-    theirs = torch.optim.AdamW((net := Net()).groups(), lr=1e-2, fused=True)
+    net = Net()
+    theirs = torch.optim.AdamW(net.groups(), lr=1e-2, fused=True)
     net.learn(theirs, 0, 7)
-    nets = [copy.deepcopy(net) for _ in range(2)]
     options = {"lr": 5e-2, "gamma": 3.0, "chaos_warmup": 4, "chaos_signal": signal, "fused": False}
-    expected, mine = (PsiLogic(x.groups(), **options) for x in nets)
+    expected_net = copy.deepcopy(net)
+    expected = PsiLogic(expected_net.groups(), **options)
     expected.load_state_dict(theirs.state_dict())
+    my_net = copy.deepcopy(net)
+    mine = PsiLogic(my_net.groups(), **options)
     saved = copy.deepcopy(state_of(net, theirs, **how))  # loading copies no tensors
-    full = {"full_state_dict": True} if way == "full" else {}
     caplog.clear()
     if way == "planner":
         torch.distributed.checkpoint.save({"optimizer": saved}, checkpoint_id=tmp_path)
-        content = {"optimizer": state_of(nets[1], mine, **how)}
+        content = {"optimizer": state_of(my_net, mine, **how)}
         torch.distributed.checkpoint.load(content, checkpoint_id=tmp_path, planner=LoadPlanner())
         loaded = content["optimizer"]
     else:
-        loaded = marked(saved, state_of(nets[1], mine, **how), way)
+        loaded = marked(saved, state_of(my_net, mine, **how), way)
     if "own" in how:
         mine.load_state_dict(loaded)
     else:
-        which = dcp_states.StateDictOptions(**how, **full)
-        dcp_states.set_optimizer_state_dict(nets[1], mine, loaded, options=which)
-    ours = [record.message for record in caplog.records if record.name == "psilogic"]
-    assert [message.partition(":")[0] for message in ours] == ["loaded a checkpoint of Adam or AdamW"]
-    for x, optimizer in zip(nets, (expected, mine), strict=True):
-        x.learn(optimizer, 7, 12)
-    assert_same(*([snapshot(o, [*x.parameters()])] for x, o in zip(nets, (expected, mine), strict=True)))
-    assert [float(mine.state[p]["chaos_start"]) for p in nets[1].parameters()] == [7.0] * 5
+        which = dcp_states.StateDictOptions(**how, full_state_dict=way == "full")
+        dcp_states.set_optimizer_state_dict(my_net, mine, loaded, options=which)
+    (notice,) = [record.message for record in caplog.records if record.name == "psilogic"]
+    assert notice.startswith("loaded a checkpoint of Adam or AdamW:")
+    expected_net.learn(expected, 7, 12)
+    my_net.learn(mine, 7, 12)
+    my_params = list(my_net.parameters())
+    assert_same([snapshot(mine, my_params)], [snapshot(expected, list(expected_net.parameters()))])
+    for p in my_params:
+        assert float(mine.state[p]["chaos_start"]) == 7.0
     for group, other in zip(mine.param_groups, expected.param_groups, strict=True):
         assert {**group, "params": 0, "betas": tuple(group["betas"])} == {**other, "params": 0}
 
@@ -257,22 +295,24 @@ def test_a_detector_that_saw_nothing_is_loaded_as_it_was() -> None:
     other = copy.deepcopy(net)
     loaded = PsiLogic(other.groups(), lr=1e-2, chaos_warmup=4)
     loaded.load_state_dict(through_a_file(mine.state_dict()))
-    for x, optimizer in ((net, mine), (other, loaded)):
+    for model, optimizer in ((net, mine), (other, loaded)):
         for group in optimizer.param_groups:
             group["gamma"] = 3.0
-        x.learn(optimizer, 6, 9)
-    assert_same([snapshot(mine, [*net.parameters()])], [snapshot(loaded, [*other.parameters()])])
+        model.learn(optimizer, 6, 9)
+    assert_same([snapshot(mine, list(net.parameters()))], [snapshot(loaded, list(other.parameters()))])
 
 
 @pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.RAdam])
 def test_checkpoints_of_other_adams_are_refused(kind: Any) -> None:
-    train(theirs := kind(parameters(torch.float32)), 0, 2)
+    theirs = kind(parameters(torch.float32))
+    train(theirs, 0, 2)
     with pytest.raises(ValueError, match=f"the state dict is of {kind.__name__}, whose moments mean other steps"):
         PsiLogic(parameters(torch.float32)).load_state_dict(theirs.state_dict())
 
 
 def test_what_amsgrad_loses_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    train(theirs := torch.optim.AdamW(parameters(torch.float32), amsgrad=True), 0, 2)
+    theirs = torch.optim.AdamW(parameters(torch.float32), amsgrad=True)
+    train(theirs, 0, 2)
     PsiLogic(parameters(torch.float32)).load_state_dict(theirs.state_dict())
     assert any("amsgrad=True has no counterpart here" in record.message for record in caplog.records)
 
@@ -290,14 +330,32 @@ def test_loaded_hyperparameters_are_checked_before_anything_changes() -> None:
 
 def published(relative: bool, **options: Any) -> dict[str, Any]:
     """A state dict in the form of the published package psilogic 0.3 to 0.6."""
-    state = {
-        i: {"t": 600, "m": torch.full(shape, 0.5), "v": torch.full(shape, 0.25), "fast": torch.tensor([1.5]),
-            "slow": torch.tensor([1.25]), **({"gn_avg": torch.tensor([0.125])} if relative else {})}
-        for i, shape in enumerate(SHAPES)
-    }  # fmt: skip
-    group = {"lr": 2e-3, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 1e-3, "gamma": 0.04, "tau_scale": 2.5,
-             "agc_clip": 0.02, "grad_centralize": True, "use_foreach": True, "lion_mode": False, **options}  # fmt: skip
-    return {"state": state, "param_groups": [{**group, "params": [0, 1, 2]}]}
+    state = {}
+    for i, shape in enumerate(SHAPES):
+        state[i] = {
+            "t": 600,
+            "m": torch.full(shape, 0.5),
+            "v": torch.full(shape, 0.25),
+            "fast": torch.tensor([1.5]),
+            "slow": torch.tensor([1.25]),
+        }
+        if relative:
+            state[i]["gn_avg"] = torch.tensor([0.125])
+    group = {
+        "params": list(state),
+        "lr": 2e-3,
+        "betas": (0.9, 0.99),
+        "eps": 1e-8,
+        "weight_decay": 1e-3,
+        "gamma": 0.04,
+        "tau_scale": 2.5,
+        "agc_clip": 0.02,
+        "grad_centralize": True,
+        "use_foreach": True,
+        "lion_mode": False,
+        **options,
+    }
+    return {"state": state, "param_groups": [group]}
 
 
 @pytest.mark.parametrize("relative", [True, False])
@@ -306,12 +364,18 @@ def test_the_published_packages_checkpoints_migrate(relative: bool, dtype: torch
     mine = PsiLogic(parameters(dtype))
     mine.load_state_dict(published(relative))
     (group,) = mine.param_groups
-    assert (group["lr"], group["gamma"], group["tau_scale"], group["agc_norm"]) == (2e-3, 0.04, 2.5, "tensor")
+    assert group["lr"] == 2e-3
+    assert group["gamma"] == 0.04
+    assert group["tau_scale"] == 2.5
+    assert group["agc_norm"] == "tensor"
     assert group["chaos_signal"] == ("relative" if relative else "raw")
     assert not {"use_foreach", "lion_mode"} & group.keys()
     for p in group["params"]:
         entry = mine.state[p]
-        assert (entry["step"], entry["chaos_start"], entry["chaos_fast"], entry["chaos_slow"]) == (600, 0, 1.5, 1.25)
+        assert entry["step"] == 600
+        assert entry["chaos_start"] == 0
+        assert entry["chaos_fast"] == 1.5
+        assert entry["chaos_slow"] == 1.25
         assert torch.equal(entry["exp_avg"], torch.full_like(p, 0.5))
         assert torch.equal(entry["exp_avg_sq"], torch.full_like(p, 0.25))
         assert ("chaos_ref" in entry) == relative
@@ -320,34 +384,45 @@ def test_the_published_packages_checkpoints_migrate(relative: bool, dtype: torch
     assert mine.state[group["params"][0]]["step"] == 603
 
 
-def through_0_6_0(case: str, **options: Any) -> tuple[nn.Module, dict[str, Any], PsiLogic]:
-    """The model that the published package trained to the middle, its file, and our optimizer after the rest."""
-    content = torch.load(Path(write.__file__).with_name("psilogic-0.6.0.pt"), weights_only=True)[case]
+class Continued(NamedTuple):
+    """A training that the published package began and this one ended."""
+
+    weights: dict[str, torch.Tensor]  # at the end
+    expected: dict[str, torch.Tensor]  # at the end of the published package's own training
+    optimizer: PsiLogic
+
+
+def through_0_6_0(case: str, **options: Any) -> Continued:
+    """Continue a training from the file that the published package wrote in its middle."""
+    file = Path(write.__file__).with_name("psilogic-0.6.0.pt")
+    content = torch.load(file, weights_only=True)[case]
     net = write.start(case)
     net.load_state_dict(content["model"])
     optimizer = PsiLogic(net.parameters(), **options)
     optimizer.load_state_dict(content["optimizer"])
     for key, p in enumerate(net.parameters()):
-        entry, saved = optimizer.state[p], content["optimizer"]["state"][key]
-        assert (entry["step"], entry["chaos_start"]) == (saved["t"], 0)
-        for name, theirs in checkpoint.PUBLISHED.items():
-            assert torch.equal(entry[theirs], saved[name].to(entry[theirs].dtype).reshape(entry[theirs].shape))
-    if options:
-        for group in optimizer.param_groups:
-            group.update(options)
+        entry = optimizer.state[p]
+        saved = content["optimizer"]["state"][key]
+        assert entry["step"] == saved["t"]
+        assert entry["chaos_start"] == 0
+        for their_name, our_name in checkpoint.PUBLISHED.items():
+            value = entry[our_name]
+            assert torch.equal(value, saved[their_name].to(value.dtype).reshape(value.shape))
+    for group in optimizer.param_groups:
+        group.update(options)
     write.train(net, optimizer, write.SAVED_AT + 1, write.END)
-    return net, content, optimizer
+    return Continued(net.state_dict(), content["end"], optimizer)
 
 
 @pytest.mark.parametrize(("case", "warmup"), [("default warm-up", 200), ("schedule", 60), ("automatic", 500)])
 def test_a_training_of_0_6_0_continues(case: str, warmup: int) -> None:
     """The state to the bit, the steps as far as both round: 0.6.0 wrote the file and finished the training itself."""
-    net, content, optimizer = through_0_6_0(case)
-    assert optimizer.param_groups[0]["chaos_warmup"] == warmup
-    for name, x in net.state_dict().items():
-        torch.testing.assert_close(x, content["end"][name], rtol=1e-4, atol=1e-5)
-    other = through_0_6_0(case, chaos_warmup=500 if warmup < 500 else 200)[0]
-    differences = [(x - content["end"][name]).abs().max() for name, x in other.state_dict().items()]
+    continued = through_0_6_0(case)
+    assert continued.optimizer.param_groups[0]["chaos_warmup"] == warmup
+    torch.testing.assert_close(dict(continued.weights), dict(continued.expected), rtol=1e-4, atol=1e-5)
+    other_warmup = 500 if warmup < 500 else 200
+    other = through_0_6_0(case, chaos_warmup=other_warmup)
+    differences = [(value - other.expected[name]).abs().max() for name, value in other.weights.items()]
     assert max(differences) > 0.05, "the warm-up must matter"
 
 
@@ -385,7 +460,8 @@ def test_a_run_saved_on_another_device_resumes_on_that_of_the_parameters() -> No
     mine = PsiLogic([*params, nn.Parameter(torch.zeros(3, device="meta"))], capturable=True)
     late = mine.param_groups[0]["params"].pop()
     mine.load_state_dict(saved.state_dict())
-    assert all(value.is_meta for p in params for value in mine.state[p].values())
+    for p in params:
+        assert all(value.is_meta for value in mine.state[p].values())
     mine.param_groups[0]["params"].append(late)
     for p in mine.param_groups[0]["params"]:
         p.grad = torch.ones_like(p)
@@ -401,24 +477,30 @@ def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
     future["param_groups"][0]["schema"] = 99
     momentum = torch.optim.SGD(parameters(torch.float32), momentum=0.9)
     train(momentum, 0, 1)
-    turned, adamw = copy.deepcopy(mine.state_dict()), torch.optim.AdamW(parameters(torch.float32))
+    flattened = copy.deepcopy(mine.state_dict())
+    flatten_a_moment(flattened)
+    adamw = torch.optim.AdamW(parameters(torch.float32))
     train(adamw, 0, 1)
-    turned_adamw = adamw.state_dict()
-    for other in (turned, turned_adamw):
-        key = next(key for key, entry in other["state"].items() if entry["exp_avg_sq"].ndim > 1)
-        other["state"][key]["exp_avg_sq"] = other["state"][key]["exp_avg_sq"].flatten()
-    shapes = rf"does not fit: exp_avg_sq of parameter {key} in group 0 has the shape \(\d+,\), the parameter \(\d+, "
+    flattened_adamw = adamw.state_dict()
+    flatten_a_moment(flattened_adamw)
+    shapes = r"does not fit: exp_avg_sq of parameter 0 in group 0 has the shape \(\d+,\), the parameter \(\d+, "
     for state_dict, complaint in (
         (future, "schema 99, this psilogic reads up to 1: upgrade psilogic"),
         (momentum.state_dict(), "not of PsiLogic, Adam or AdamW: its state has the keys momentum_buffer"),
         (published(True, lion_mode=True), "lion_mode=True"),
-        (turned, shapes),
-        (turned_adamw, shapes),
+        (flattened, shapes),
+        (flattened_adamw, shapes),
         (torch.optim.AdamW(parameters(torch.float32)[:2]).state_dict(), "doesn't match the size"),
     ):
         with pytest.raises(ValueError, match=complaint):
             mine.load_state_dict(state_dict)
         after = mine.state_dict()
         assert after["param_groups"] == before["param_groups"]
-        for key, entry in before["state"].items():
-            assert all(torch.equal(value, after["state"][key][name]) for name, value in entry.items())
+        assert_same_state(after["state"], before["state"])
+
+
+def flatten_a_moment(state_dict: dict[str, Any]) -> None:
+    """Change the shape of the first parameter's second moment, which is a matrix."""
+    entry = state_dict["state"][0]
+    assert entry["exp_avg_sq"].ndim == 2
+    entry["exp_avg_sq"] = entry["exp_avg_sq"].flatten()

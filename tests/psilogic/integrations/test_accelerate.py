@@ -32,52 +32,58 @@ def model_and_optimizer():
     return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 12)
 
 
-def prepared(accelerate, **options):
-    """An accelerator, and a model, optimizer and scheduler that it prepared, with monitors from before and after."""
-    accelerator, (model, optimizer, scheduler) = accelerate.Accelerator(cpu=True, **options), model_and_optimizer()
-    monitors = [monitor(optimizer, model.named_parameters())]
-    wrapped = accelerator.prepare(model, optimizer, scheduler)
-    return accelerator, wrapped, [*monitors, monitor(wrapped[1], model.named_parameters())]
+class Prepared:
+    """An accelerator, and a model, an optimizer and a scheduler that it prepared; monitors from before and after."""
 
+    def __init__(self, accelerate, **options):
+        self.accelerator = accelerate.Accelerator(cpu=True, **options)
+        model, optimizer, scheduler = model_and_optimizer()
+        names = list(model.named_parameters())
+        self.monitor_from_before = monitor(optimizer, names)
+        self.model, self.optimizer, self.scheduler = self.accelerator.prepare(model, optimizer, scheduler)
+        self.monitor_from_after = monitor(self.optimizer, names)
 
-def run(accelerator, model, optimizer, scheduler, batches):
-    for x, y in batches:
-        with accelerator.accumulate(model):
-            accelerator.backward(LOSS(model(x), y))
-            if accelerator.sync_gradients:
-                accelerator.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            scheduler.step()
-            optimizer.zero_grad()
+    def run(self, batches):
+        for features, labels in batches:
+            with self.accelerator.accumulate(self.model):
+                self.accelerator.backward(LOSS(self.model(features), labels))
+                if self.accelerator.sync_gradients:
+                    self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.optimizer.step()
+                self.scheduler.step()
+                self.optimizer.zero_grad()
 
 
 @pytest.mark.parametrize("precision", ["no", "bf16"])
 def test_equals_a_loop_by_hand(accelerate, precision) -> None:
     model, optimizer, scheduler = model_and_optimizer()
-    batches, watching = classification_batches(24), monitor(optimizer, model.named_parameters())
-    accelerator, accelerated, monitors = prepared(accelerate, mixed_precision=precision, gradient_accumulation_steps=2)
-    run(accelerator, *accelerated, batches)
+    batches = classification_batches(24)
+    watching = monitor(optimizer, model.named_parameters())
+    accelerated = Prepared(accelerate, mixed_precision=precision, gradient_accumulation_steps=2)
+    accelerated.run(batches)
 
     def loss_of(batch):
-        return LOSS(model(batch[0]).float(), batch[1])
+        return LOSS(model(batch.features).float(), batch.labels)
 
-    train(model, optimizer, scheduler, batches, loss_of, accumulate=2, max_norm=1.0, bf16=precision == "bf16")
-    assert_same(accelerated[1].optimizer, optimizer)
+    bf16 = precision == "bf16"
+    train(model, optimizer, scheduler, batches, loss_of, accumulate=2, max_norm=1.0, bf16=bf16)
+    assert_same(accelerated.optimizer.optimizer, optimizer)
     assert watching.totals()["cancellation"] > 0
-    assert [each.read() for each in monitors] == [watching.read()] * 2
+    assert accelerated.monitor_from_before.read() == watching.read()
+    assert accelerated.monitor_from_after.read() == watching.read()
 
 
 def test_resumed_equals_never_stopped(accelerate, tmp_path) -> None:
     batches = classification_batches(12)
-    accelerator, through, _ = prepared(accelerate)
-    run(accelerator, *through, batches)
-    accelerator, first, _ = prepared(accelerate)
-    run(accelerator, *first, batches[:5])
-    accelerator.save_state(str(tmp_path))
-    accelerator, second, _ = prepared(accelerate)
-    accelerator.load_state(str(tmp_path))
-    run(accelerator, *second, batches[5:])
-    assert_same(second[1].optimizer, through[1].optimizer)
+    through = Prepared(accelerate)
+    through.run(batches)
+    first = Prepared(accelerate)
+    first.run(batches[:5])
+    first.accelerator.save_state(str(tmp_path))
+    second = Prepared(accelerate)
+    second.accelerator.load_state(str(tmp_path))
+    second.run(batches[5:])
+    assert_same(second.optimizer.optimizer, through.optimizer.optimizer)
 
 
 def test_an_overflow_is_a_skipped_step_for_accelerate_too(accelerate) -> None:

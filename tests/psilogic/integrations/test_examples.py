@@ -10,7 +10,10 @@ ROOT = Path(__file__).parents[3]
 GROUPS = {"accelerate_loop": "accelerate", "transformers_trainer": "trainer", "lightning_module": "lightning"}
 """For each example the worker that has imported its libraries."""
 
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = []
+for path in sorted((ROOT / "examples").glob("*.py")):
+    worker = pytest.mark.xdist_group(GROUPS[path.stem])
+    EXAMPLES.append(pytest.param(path, marks=worker, id=path.stem))
 
 
 @pytest.fixture
@@ -37,9 +40,7 @@ def fewer_digits(monkeypatch):
     monkeypatch.setattr(sklearn.datasets, "load_digits", lambda: fewer)
 
 
-@pytest.mark.parametrize(
-    "example", [pytest.param(path, marks=pytest.mark.xdist_group(GROUPS[path.stem]), id=path.stem) for path in EXAMPLES]
-)
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_runs(example, tmp_path, monkeypatch, capsys, settings, fewer_digits) -> None:
     """In this process, which has the libraries loaded."""
     monkeypatch.chdir(tmp_path)

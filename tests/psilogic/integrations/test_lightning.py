@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections import defaultdict
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -23,15 +24,19 @@ LOSS = torch.nn.functional.cross_entropy
 def tools(name):
     """A Lightning package and modules, trainers and loggers made of it."""
     pl = importlib.import_module(name)
-    CallbackOfOurs = importlib.import_module("psilogic.integrations.lightning").ChaosMonitor
+    loggers = importlib.import_module(f"{name}.loggers")
+    ours = importlib.import_module("psilogic.integrations.lightning")
 
     class Module(pl.LightningModule):
+        """A classifier that notes a monitor's totals and rows after each batch."""
+
         def __init__(self):
             super().__init__()
             self.layers = classifier()
+            self.readings = []
 
         def training_step(self, batch, batch_idx):
-            loss = LOSS(self.layers(batch[0]).float(), batch[1])
+            loss = LOSS(self.layers(batch.features).float(), batch.labels)
             self.log("loss", loss)
             return loss
 
@@ -42,9 +47,11 @@ def tools(name):
             return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
         def on_train_batch_end(self, *batch):
-            self.readings = [*getattr(self, "readings", []), (self.truth.totals(), self.truth.read())]
+            self.readings.append(Reading(self.truth.totals(), self.truth.read()))
 
-    class Memory(importlib.import_module(f"{name}.loggers").logger.DummyLogger):
+    class Memory(loggers.logger.DummyLogger):
+        """A logger that keeps the metrics of each step."""
+
         def __init__(self):
             super().__init__()
             self.logged = defaultdict(dict)
@@ -53,13 +60,33 @@ def tools(name):
             self.logged[step].update(metrics)
 
     def fit(module, batches, *, ckpt_path=None, **options):
-        defaults = {"max_steps": 12, "logger": False, "enable_checkpointing": False, "log_every_n_steps": 1}
-        quiet = {"enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
-        trainer = pl.Trainer(**{**defaults, **quiet, **options})
-        trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None), ckpt_path=ckpt_path)
+        defaults = {
+            "max_steps": 12,
+            "logger": False,
+            "enable_checkpointing": False,
+            "log_every_n_steps": 1,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "accelerator": "cpu",
+        }
+        trainer = pl.Trainer(**{**defaults, **options})
+        loader = torch.utils.data.DataLoader(batches, batch_size=None)
+        trainer.fit(module, loader, ckpt_path=ckpt_path)
         return trainer
 
-    return SimpleNamespace(pl=pl, Module=Module, Memory=Memory, fit=fit, ChaosMonitor=CallbackOfOurs)
+    return SimpleNamespace(pl=pl, Module=Module, Memory=Memory, fit=fit, ChaosMonitor=ours.ChaosMonitor)
+
+
+class Reading(NamedTuple):
+    """What a monitor says after a batch."""
+
+    totals: dict
+    rows: list
+
+
+def steps_with(memory, metric):
+    """The steps in which a metric was logged."""
+    return [step for step, metrics in memory.logged.items() if metric in metrics]
 
 
 @pytest.fixture(scope="module")
@@ -69,60 +96,90 @@ def lightning():
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_clipped_by_lightning_equals_a_loop_by_hand(lightning, precision) -> None:
-    batches, module, other = classification_batches(24), lightning.Module(), lightning.Module()
+    batches = classification_batches(24)
     callback = lightning.ChaosMonitor()
     trainer = lightning.fit(
-        module, batches, precision=precision, accumulate_grad_batches=2, gradient_clip_val=1.0, callbacks=[callback]
+        lightning.Module(),
+        batches,
+        precision=precision,
+        accumulate_grad_batches=2,
+        gradient_clip_val=1.0,
+        callbacks=[callback],
     )
-    (optimizer,), (scheduler,) = other.configure_optimizers()
-    train(
-        other, optimizer, scheduler["scheduler"], batches,
-        lambda batch: LOSS(other.layers(batch[0]).float(), batch[1]), accumulate=2, max_norm=1.0,
-        bf16=precision == "bf16-mixed",
-    )  # fmt: skip
+
+    other = lightning.Module()
+    (optimizer,), (schedule,) = other.configure_optimizers()
+
+    def loss_of(batch):
+        return LOSS(other.layers(batch.features).float(), batch.labels)
+
+    bf16 = precision == "bf16-mixed"
+    train(other, optimizer, schedule["scheduler"], batches, loss_of, accumulate=2, max_norm=1.0, bf16=bf16)
     assert_same(trainer.optimizers[0], optimizer)
     assert callback.monitors[0].read() == other.truth.read()
     assert other.truth.totals()["cancellation"] > 0
 
 
 def test_resumed_equals_never_stopped(lightning, tmp_path) -> None:
-    batches, checkpoint = classification_batches(6), tmp_path / "first.ckpt"
+    batches = classification_batches(6)
     through = lightning.fit(lightning.Module(), batches, max_steps=-1, max_epochs=2)
-    lightning.fit(lightning.Module(), batches, max_steps=-1, max_epochs=1).save_checkpoint(checkpoint)
-    memory, callback = lightning.Memory(), lightning.ChaosMonitor(every_n_steps=4)
-    options = {"ckpt_path": checkpoint, "logger": memory, "callbacks": [callback]}
-    resumed = lightning.fit(lightning.Module(), batches, max_steps=-1, max_epochs=2, **options)
+    first = lightning.fit(lightning.Module(), batches, max_steps=-1, max_epochs=1)
+    checkpoint = tmp_path / "first.ckpt"
+    first.save_checkpoint(checkpoint)
+    memory = lightning.Memory()
+    callback = lightning.ChaosMonitor(every_n_steps=4)
+    resumed = lightning.fit(
+        lightning.Module(),
+        batches,
+        max_steps=-1,
+        max_epochs=2,
+        ckpt_path=checkpoint,
+        logger=memory,
+        callbacks=[callback],
+    )
     assert_same(resumed.optimizers[0], through.optimizers[0])
     assert {row.steps for row in callback.monitors[0].read()} == {6}
-    assert [step for step, metrics in memory.logged.items() if "chaos/gate_share" in metrics] == [7, 11]
+    assert steps_with(memory, "chaos/gate_share") == [7, 11]
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_what_is_logged_is_what_the_monitor_says(lightning, accumulate) -> None:
-    memory, module = lightning.Memory(), lightning.Module()
+    memory = lightning.Memory()
+    module = lightning.Module()
     trainer = lightning.fit(
-        module, classification_batches(12 * accumulate), logger=memory, log_every_n_steps=4,
-        accumulate_grad_batches=accumulate, callbacks=[lightning.ChaosMonitor(per_tensor=True)],
-    )  # fmt: skip
-    steps = [step for step, metrics in memory.logged.items() if "chaos/gate_share" in metrics]
-    assert steps == [step for step, metrics in memory.logged.items() if "loss" in metrics] == [3, 7, 11]
-    readings = module.readings[accumulate - 1 :: accumulate]
-    before = dict.fromkeys(readings[0][0], 0.0)
-    for step in steps:
-        (now, rows), logged = readings[step], memory.logged[step]
-        pairs = now["tensor_steps"] - before["tensor_steps"]
-        assert pairs == 4 * 6
-        for quantity in ("gate_share", "active_share"):
-            count = now[quantity] * now["tensor_steps"] - before[quantity] * before["tensor_steps"]
-            assert logged[f"chaos/{quantity}"] == pytest.approx(count / pairs)
-        for quantity in ("cancellation", "weight_decay"):
-            assert logged[f"chaos/{quantity}"] == pytest.approx(now[quantity] - before[quantity])
+        module,
+        classification_batches(12 * accumulate),
+        logger=memory,
+        log_every_n_steps=4,
+        accumulate_grad_batches=accumulate,
+        callbacks=[lightning.ChaosMonitor(per_tensor=True)],
+    )
+    assert steps_with(memory, "chaos/gate_share") == [3, 7, 11]
+    assert steps_with(memory, "loss") == [3, 7, 11]
+    readings = module.readings[accumulate - 1 :: accumulate]  # after each step
+    before = dict.fromkeys(readings[0].totals, 0.0)
+    for step in (3, 7, 11):
+        totals, rows = readings[step]
+        logged = memory.logged[step]
+        assert_logged_between(logged, before, totals)
         for row in rows:
             assert logged[f"chaos/ratio/{row.name}"] == row.ratio
-        before = now
+        before = totals
     assert 0 < memory.logged[11]["chaos/gate_share"] < 1
-    ours = {name: value for name, value in memory.logged[11].items() if name.startswith("chaos/")}
-    assert {name: trainer.callback_metrics[name].item() for name in ours} == pytest.approx(ours)
+    for name, value in memory.logged[11].items():
+        if name.startswith("chaos/"):
+            assert trainer.callback_metrics[name].item() == pytest.approx(value)
+
+
+def assert_logged_between(logged, before, now):
+    """The logged values are those of the four steps between two totals of six tensors."""
+    tensor_steps = now["tensor_steps"] - before["tensor_steps"]
+    assert tensor_steps == 4 * 6
+    for quantity in ("gate_share", "active_share"):
+        count = now[quantity] * now["tensor_steps"] - before[quantity] * before["tensor_steps"]
+        assert logged[f"chaos/{quantity}"] == pytest.approx(count / tensor_steps)
+    for quantity in ("cancellation", "weight_decay"):
+        assert logged[f"chaos/{quantity}"] == pytest.approx(now[quantity] - before[quantity])
 
 
 def test_optimizers_by_hand_of_several_kinds(lightning) -> None:
@@ -132,25 +189,34 @@ def test_optimizers_by_hand_of_several_kinds(lightning) -> None:
         automatic_optimization = False
 
         def configure_optimizers(self):
-            kinds = {0: PsiLogic, 1: torch.optim.SGD, 3: PsiLogic}
-            one, sgd, two = (kind(self.layers[i].parameters(), lr=0.02) for i, kind in kinds.items())
-            # from Python 3.12 on Lightning does not accept its own wrapper here, of AdamW neither
-            return [LightningOptimizer(one) if sys.version_info < (3, 12) else one, sgd, two]
+            first = PsiLogic(self.layers[0].parameters(), lr=0.02)
+            if sys.version_info < (3, 12):  # later Lightning does not accept its own wrapper here, of AdamW neither
+                first = LightningOptimizer(first)
+            sgd = torch.optim.SGD(self.layers[1].parameters(), lr=0.02)
+            second = PsiLogic(self.layers[3].parameters(), lr=0.02)
+            return [first, sgd, second]
 
         def training_step(self, batch, batch_idx):
-            for optimizer in self.optimizers()[: None if batch_idx % 3 == 2 else 1]:
+            """The first optimizer steps on each batch, the others on every third."""
+            optimizers = self.optimizers()
+            if batch_idx % 3 != 2:
+                optimizers = optimizers[:1]
+            for optimizer in optimizers:
                 optimizer.zero_grad()
-                self.manual_backward(LOSS(self.layers(batch[0]), batch[1]))
+                loss = LOSS(self.layers(batch.features), batch.labels)
+                self.manual_backward(loss)
                 optimizer.step()
 
         def on_train_batch_end(self, *batch):
             pass
 
-    memory, callback = lightning.Memory(), lightning.ChaosMonitor(per_tensor=True)
-    options = {"max_steps": -1, "max_epochs": 1, "logger": memory, "callbacks": [callback]}
-    lightning.fit(Adversaries(), classification_batches(6), **options)
-    steps = [{row.name: row.steps for row in watching.read()} for watching in callback.monitors]
-    assert steps == [{"layers.0.weight": 6, "layers.0.bias": 6}, {"layers.3.weight": 2, "layers.3.bias": 2}]
+    memory = lightning.Memory()
+    callback = lightning.ChaosMonitor(per_tensor=True)
+    batches = classification_batches(6)
+    lightning.fit(Adversaries(), batches, max_steps=-1, max_epochs=1, logger=memory, callbacks=[callback])
+    of_first, of_second = callback.monitors
+    assert {row.name: row.steps for row in of_first.read()} == {"layers.0.weight": 6, "layers.0.bias": 6}
+    assert {row.name: row.steps for row in of_second.read()} == {"layers.3.weight": 2, "layers.3.bias": 2}
     assert {"chaos/gate_share/0", "chaos/gate_share/1", "chaos/gn/layers.3.bias"} <= memory.logged[5].keys()
     assert list(memory.logged) == list(range(6))
 
@@ -163,7 +229,8 @@ def test_the_optimizer_is_watched_while_it_trains_and_no_longer(lightning) -> No
         def on_train_epoch_end(self):
             raise OSError("the disk is full")
 
-    callback, module = lightning.ChaosMonitor(), Interrupted()
+    callback = lightning.ChaosMonitor()
+    module = Interrupted()
     for _ in range(2):
         with pytest.raises(OSError, match="the disk is full"):
             lightning.fit(module, classification_batches(3), callbacks=[callback])

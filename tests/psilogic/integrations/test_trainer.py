@@ -23,7 +23,11 @@ class Classifier(torch.nn.Module):
 
 
 def examples():
-    return [{"features": x, "labels": y} for z in classification_batches(8, size=4) for x, y in zip(*z, strict=True)]
+    rows = []
+    for batch in classification_batches(8, size=4):
+        for features, label in zip(batch.features, batch.labels, strict=True):
+            rows.append({"features": features, "labels": label})
+    return rows
 
 
 def trainer(directory, model, data, optimizer, **arguments):
@@ -31,7 +35,11 @@ def trainer(directory, model, data, optimizer, **arguments):
 
     defaults = {"save_strategy": "no", "logging_strategy": "no", "report_to": [], "disable_tqdm": True}
     settings = TrainingArguments(
-        str(directory), max_steps=STEPS, per_device_train_batch_size=4, use_cpu=True, **{**defaults, **arguments}
+        str(directory),
+        max_steps=STEPS,
+        per_device_train_batch_size=4,
+        use_cpu=True,
+        **{**defaults, **arguments},
     )
     return Trainer(model, settings, train_dataset=data, **optimizer)
 
@@ -44,26 +52,44 @@ def by_class():
 def test_equals_a_loop_by_hand(tmp_path, bf16) -> None:
     from transformers import default_data_collator, get_cosine_schedule_with_warmup
 
-    model, batches, settings = Classifier(), [], {"lr_scheduler_type": "cosine", "warmup_steps": 2}
+    batches = []
+
+    def collate(rows):
+        batch = default_data_collator(rows)
+        batches.append(batch)
+        return batch
+
     training = trainer(
-        tmp_path, Classifier(), examples(), by_class(), bf16=bf16, weight_decay=0.1, gradient_accumulation_steps=2,
-        max_grad_norm=0.5, **settings,
-    )  # fmt: skip
-    training.data_collator = lambda chosen: batches.append(default_data_collator(chosen)) or batches[-1]
+        tmp_path,
+        Classifier(),
+        examples(),
+        by_class(),
+        bf16=bf16,
+        weight_decay=0.1,
+        gradient_accumulation_steps=2,
+        max_grad_norm=0.5,
+        lr_scheduler_type="cosine",
+        warmup_steps=2,
+    )
+    training.data_collator = collate
     training.train()
 
-    decayed = training.get_decay_parameter_names(model)
-    groups = [
-        {"params": [p for name, p in model.named_parameters() if name in decayed], "weight_decay": 0.1},
-        {"params": [p for name, p in model.named_parameters() if name not in decayed], "weight_decay": 0.0},
-    ]
+    model = Classifier()
+    names_with_decay = training.get_decay_parameter_names(model)
+    decayed = {"params": [], "weight_decay": 0.1}
+    not_decayed = {"params": [], "weight_decay": 0.0}
+    for name, p in model.named_parameters():
+        group = decayed if name in names_with_decay else not_decayed
+        group["params"].append(p)
+    groups = [decayed, not_decayed]
     optimizer = PsiLogic(groups, **OPTIONS)
     watching = monitor(optimizer)
     scheduler = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=STEPS)
-    train(
-        model, optimizer, scheduler, batches[: 2 * STEPS], lambda batch: model(**batch)["loss"], accumulate=2,
-        max_norm=0.5, bf16=bf16,
-    )  # fmt: skip
+
+    def loss_of(batch):
+        return model(**batch)["loss"]
+
+    train(model, optimizer, scheduler, batches[: 2 * STEPS], loss_of, accumulate=2, max_norm=0.5, bf16=bf16)
     assert [len(group["params"]) for group in groups] == [2, 4]
     assert_same(training.optimizer.optimizer, optimizer)
     assert watching.totals()["cancellation"] > 0

@@ -1,11 +1,13 @@
 """Wrote psilogic-0.6.0.pt with the published package: `pip install psilogic==0.6.0 && python write.py`."""
 
+import copy
 from pathlib import Path
 
 import torch
 from torch import nn
 
-SAVED_AT, END = 230, 310
+SAVED_AT = 230
+END = 310
 CASES = {
     "default warm-up": {"gamma": 6.0, "quantum_decay": 0.5, "agc_clip": 2.0},
     "bfloat16": {"gamma": 6.0},
@@ -21,21 +23,25 @@ class Net(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Linear(4, 2)
 
 
 def start(case):
     """The model before the training."""
     torch.manual_seed(0)
-    return Net().to(torch.bfloat16 if case == "bfloat16" else torch.float32)
+    dtype = torch.bfloat16 if case == "bfloat16" else torch.float32
+    return Net().to(dtype)
 
 
 def train(net, optimizer, first, last):
     """Steps first to last, with gradients that depend only on the number of the step, and spike."""
     for t in range(first, last + 1):
         generator = torch.Generator().manual_seed(t)
+        scale = 30 if t % 40 > 36 else 1
         for p in net.parameters():
-            p.grad = (torch.randn(p.shape, generator=generator) * (30 if t % 40 > 36 else 1)).to(p.dtype)
+            grad = torch.randn(p.shape, generator=generator) * scale
+            p.grad = grad.to(p.dtype)
         optimizer.step()
 
 
@@ -48,10 +54,7 @@ def main():
         net = start(case)
         optimizer = PsiLogic(net.parameters(), lr=0.02, **options)
         train(net, optimizer, 1, SAVED_AT)
-        saved = {name: x.clone() for name, x in net.state_dict().items()}
-        state = {k: {n: x.clone() if torch.is_tensor(x) else x for n, x in v.items()}
-                 for k, v in optimizer.state_dict()["state"].items()}  # fmt: skip
-        content[case] = {"model": saved, "optimizer": {**optimizer.state_dict(), "state": state}}
+        content[case] = copy.deepcopy({"model": net.state_dict(), "optimizer": optimizer.state_dict()})
         train(net, optimizer, SAVED_AT + 1, END)
         content[case]["end"] = net.state_dict()
     torch.save(content, Path(__file__).with_name("psilogic-0.6.0.pt"))
