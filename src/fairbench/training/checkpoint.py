@@ -33,7 +33,9 @@ def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None
     try:
         torch.save({**content, "digest": content_digest(content)}, file)
     except RuntimeError as error:  # torch closes its archive after an OSError as well, and that fails too
-        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise error from None
 
 
 def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.device) -> State:
@@ -52,8 +54,10 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
         raise ValueError("its digest does not match its content")
     written = content["about"]
     if written != about:
-        differing = [key for key in {**written, **about} if written.get(key) != about.get(key)]
-        changes = [f"{key} {written.get(key)!r} and not {about.get(key)!r}" for key in differing]
+        changes = []
+        for key in {**written, **about}:
+            if written.get(key) != about.get(key):
+                changes.append(f"{key} {written.get(key)!r} and not {about.get(key)!r}")
         raise ValueError(f"it was written in a different environment: {'; '.join(changes)}")
     return content["state"]  # type: ignore[no-any-return]
 
@@ -66,7 +70,9 @@ class Checkpoint:
 
     def __init__(self, spec: TrialSpec, slot: DeviceSlot, before_write: Callable[[], None] = lambda: None) -> None:
         folder = Path(slot.checkpoints)
-        self._path, self._seconds, self._before_write = folder / f"{spec.id}.pt", slot.checkpoint_every, before_write
+        self._path = folder / f"{spec.id}.pt"
+        self._seconds = slot.checkpoint_every
+        self._before_write = before_write
         self._about = {"trial": spec.id, **environment(slot.device)}
         self._device = torch.device(slot.device)
         self._written = time.monotonic()
@@ -100,13 +106,15 @@ class Checkpoint:
         """
         if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
             self._before_write()
-            if problem := incomplete():
+            problem = incomplete()
+            if problem:
                 self._path.unlink(missing_ok=True)
             else:
                 problem = self._write(state())
             if problem and not self._unsaved:
                 say(f"the trial continues without a new checkpoint: {problem}")
-            self._unsaved, self._written = problem, time.monotonic()
+            self._unsaved = problem
+            self._written = time.monotonic()
         if self._pause_requested:
             raise Paused(self._unsaved)
 

@@ -26,13 +26,14 @@ def same_order(deterministic: bool, device: str) -> Iterator[None]:
     """Use one thread, and on the device "cuda", if asked, torch's deterministic algorithms, where they exist."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # writes everything twice
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    was_deterministic = torch.are_deterministic_algorithms_enabled()
+    was_warning_only = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(deterministic and device == "cuda", warn_only=True)
     try:
         with one_thread():
             yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.use_deterministic_algorithms(was_deterministic, warn_only=was_warning_only)
 
 
 def generator_states(device: torch.device) -> dict[str, Any]:

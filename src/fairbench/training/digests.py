@@ -13,13 +13,15 @@ def weights_hash(model: nn.Module) -> str:
     sha = hashlib.sha256()
     for name, value in model.state_dict().items():
         sha.update(name.encode())
-        sha.update(tensor_bytes(value.full_tensor() if hasattr(value, "full_tensor") else value))
+        whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+        sha.update(tensor_bytes(whole))
     return sha.hexdigest()
 
 
 def tensor_bytes(tensor: Tensor) -> memoryview:
     """The bytes of a tensor's values, wherever it is."""
-    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
+    values = tensor.detach().cpu().contiguous()
+    return values.view(-1).view(torch.uint8).numpy().data
 
 
 def content_digest(value: Any) -> str:
@@ -27,16 +29,21 @@ def content_digest(value: Any) -> str:
     sha = hashlib.sha256()
 
     def add(value: Any) -> None:
-        text = repr(value) if not isinstance(value, Tensor | Mapping | list | tuple) else ""
         if isinstance(value, Tensor):
+            text = ""
             sha.update(f"{value.dtype} {tuple(value.shape)}".encode())
             sha.update(tensor_bytes(value))
-        elif isinstance(value, Mapping | list | tuple):
+        elif isinstance(value, Mapping):
+            text = str(len(value))
+            for key, each in value.items():
+                add(key)
+                add(each)
+        elif isinstance(value, list | tuple):
             text = str(len(value))
             for each in value:
                 add(each)
-                if isinstance(value, Mapping):
-                    add(value[each])
+        else:
+            text = repr(value)
         sha.update(f"{type(value).__name__} {text};".encode())
 
     add(value)

@@ -15,20 +15,27 @@ from fairbench.common.errors import OutOfMemory, UsageError
 from fairbench.common.installation import DISTRIBUTION
 
 DISTRIBUTIONS = ("torch", "pytorch-optimizer", "scikit-learn", "numpy")
-CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+STATUS = Path("/proc/self/status")
+CPU_INFO = Path("/proc/cpuinfo")
 
 
 def git_revision() -> str:
     """The revision of the checkout that this code runs from, with "+changes" if it is dirty; "none" without one."""
-    git = ["git", "-C", str(Path(__file__).parent)]
     try:
-        revision, status = (
-            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
-        )
+        revision = _git("rev-parse", "HEAD")
+        status = _git("status", "--porcelain")
     except (OSError, subprocess.CalledProcessError):
         return "none"
-    return revision + ("+changes" if status else "")
+    if status:
+        revision += "+changes"
+    return revision
+
+
+def _git(*words: str) -> str:
+    """The output of a command of git in the folder of this code."""
+    command = ["git", "-C", str(Path(__file__).parent), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 LOADED_REVISION = git_revision()
@@ -38,21 +45,29 @@ LOADED_REVISION = git_revision()
 @cache
 def processor() -> str:
     """The name of the CPU, and the instruction set that torch uses there; the order of a sum depends on it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    name = names[0] if names else platform.processor() or platform.machine()
+    name = _model_name() or platform.processor() or platform.machine()
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _model_name() -> str:
+    """The model of the CPU by Linux; empty elsewhere."""
+    if CPU_INFO.exists():
+        for line in CPU_INFO.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return ""
 
 
 @cache
 def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
+    of_device = gpu(device) if device.startswith("cuda") else {"device": processor()}
     return {
         "python": platform.python_version(),
         "psilogic": version(DISTRIBUTION),
         **{name: version(name) for name in DISTRIBUTIONS},
         "platform": platform.platform(),
-        **(gpu(device) if device.startswith("cuda") else {"device": processor()}),
+        **of_device,
         "git": LOADED_REVISION,
     }
 
@@ -67,12 +82,13 @@ def version(distribution: str) -> str:
 
 def gpu(device: str) -> dict[str, str]:
     """The name of a GPU, versions of its libraries, and where torch may round to TF32."""
-    matmul, convolution = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    products = "yes" if torch.backends.cuda.matmul.allow_tf32 else "no"
+    convolutions = "yes" if torch.backends.cudnn.allow_tf32 else "no"
     return {
         "device": torch.cuda.get_device_name(device),
         "cuda": str(torch.version.cuda),
         "cudnn": str(torch.backends.cudnn.version()),
-        "tf32": f"products {'yes' if matmul else 'no'}, convolutions {'yes' if convolution else 'no'}",
+        "tf32": f"products {products}, convolutions {convolutions}",
     }
 
 
@@ -82,7 +98,9 @@ def check_device(device: str) -> None:
         return
     if not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
-    if (index := torch.device(device).index or 0) >= (count := torch.cuda.device_count()):
+    index = torch.device(device).index or 0
+    count = torch.cuda.device_count()
+    if index >= count:
         raise UsageError(f"--gpus {index}: torch finds {count} GPUs here, numbered from 0")
 
 
@@ -102,8 +120,10 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if STATUS.exists():
-        peak = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(peak.split()[1]) * 1024
+        lines = STATUS.read_text().splitlines()
+        peak = next(line for line in lines if line.startswith("VmHWM"))
+        kilobytes = int(peak.split()[1])
+        return kilobytes * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -123,8 +143,11 @@ def explain_out_of_memory(device: str) -> Iterator[None]:
     except (torch.OutOfMemoryError, RuntimeError) as error:
         if not isinstance(error, torch.OutOfMemoryError) and "out of memory" not in str(error):
             raise
-        needed, (reserved, _, total) = str(error).partition("\n")[0], gpu_memory(torch.device(device))
-        used = f"; torch had reserved {reserved / 1e9:.2f} of its {total / 1e9:.2f} GB" if total else ""
+        needed = str(error).partition("\n")[0]
+        reserved, _, total = gpu_memory(torch.device(device))
+        used = ""
+        if total:
+            used = f"; torch had reserved {reserved / 1e9:.2f} of its {total / 1e9:.2f} GB"
         raise OutOfMemory(
             f"{needed}{used}; let fewer trials share the GPU (--trials-per-gpu), or give the "
             "arena a smaller batch_size in the suite, for every optimizer"

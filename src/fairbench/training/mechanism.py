@@ -58,22 +58,22 @@ class MechanismLog:
         if self.watch is None:
             return
         lengths = _norms(self._params)
-        increments = {}
-        try:
-            quantities = self.watch.quantities()
-        except ArithmeticError:  # as 0/0
-            quantities = {name: ("", {"": math.nan}) for name in self._units or ("every quantity",)}
-        for quantity, (unit, given) in quantities.items():
-            before, totals = self._last.get(quantity, {}), {name: float(total) for name, total in given.items()}
+        increments: dict[str, float] = {}
+        for quantity, (unit, given) in _quantities(self.watch, self._units).items():
+            totals = {name: float(total) for name, total in given.items()}
+            before = self._last.get(quantity, {})
             added = {name: total - before.get(name, 0.0) for name, total in totals.items()}
+            increment = sum(added.values())
             distance = self._distances.get(quantity, 0.0)
             if unit == SHARE:  # of the present norm of each tensor
                 distance += sum(share * lengths.get(name, math.nan) for name, share in added.items())
-            if not all(map(math.isfinite, (sum(totals.values()), sum(added.values()), distance))):
+            numbers = (sum(totals.values()), increment, distance)
+            if not all(map(math.isfinite, numbers)):
                 self._not_finite[quantity] = self._not_finite.get(quantity, 0) + 1
                 continue
-            increments[quantity] = sum(added.values())
-            self._last[quantity], self._units[quantity] = totals, unit
+            increments[quantity] = increment
+            self._last[quantity] = totals
+            self._units[quantity] = unit
             if unit == SHARE:
                 self._distances[quantity] = distance
         self._increments.append((step, increments))
@@ -93,22 +93,36 @@ class MechanismLog:
         """All readings, as in a record; None without a mechanism. A quantity that a reading lacks did not increase."""
         if self.watch is None:
             return None
-        columns = {name: [added.get(name, 0.0) for _, added in self._increments] for name in self._units}
+        steps = [step for step, _ in self._increments]
+        columns: dict[str, list[float]] = {}
+        for quantity in self._units:
+            columns[quantity] = [added.get(quantity, 0.0) for _, added in self._increments]
         return MechanismReport(
             units=self._units,
             totals={quantity: sum(totals.values()) for quantity, totals in self._last.items()},
-            course=Series([step for step, _ in self._increments], columns),
+            course=Series(steps, columns),
             path_length=self._distances,
             tensors={quantity: dict(totals) for quantity, totals in self._last.items()},
             not_finite=self._not_finite,
         )
 
 
+def _quantities(watch: Watch, units: Mapping[str, str]) -> Quantities:
+    """The quantities of a watch; NaN for those that had a unit before if they cannot be computed, as 0/0."""
+    try:
+        return watch.quantities()
+    except ArithmeticError:
+        names = units or ("every quantity",)
+        return {name: ("", {"": math.nan}) for name in names}
+
+
 def _norms(tensors: Mapping[str, Tensor]) -> dict[str, float]:
     """The L2 norm of each tensor; this waits for the device."""
-    lengths = torch.stack(torch._foreach_norm([p.detach() for p in tensors.values()]))
-    whole = getattr(lengths, "full_tensor", lambda: lengths)()  # of DTensors, in every process of their mesh
-    return dict(zip(tensors, whole.tolist(), strict=True))
+    norms = torch._foreach_norm([tensor.detach() for tensor in tensors.values()])
+    lengths = torch.stack(norms)
+    if hasattr(lengths, "full_tensor"):  # of DTensors, in every process of their mesh
+        lengths = lengths.full_tensor()
+    return dict(zip(tensors, lengths.tolist(), strict=True))
 
 
 class PathLength:
@@ -128,9 +142,11 @@ class PathLength:
 
     def end(self, step: int) -> None:
         """Add the step since `begin`, which stands for all steps since the last sample."""
-        moved = torch._foreach_sub([p.detach() for p in self._params], self._before)
+        after = [p.detach() for p in self._params]
+        moved = torch._foreach_sub(after, self._before)
         self._before = []
-        self._length = self._length + (step - self._last) * torch.stack(torch._foreach_norm(moved)).sum().double()
+        distance = torch.stack(torch._foreach_norm(moved)).sum().double()
+        self._length = self._length + (step - self._last) * distance
         self._last = step
 
     def length(self) -> float | None:
@@ -143,4 +159,5 @@ class PathLength:
         return {"last": self._last, "length": self._length}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._last, self._length = state["last"], state["length"]
+        self._last = state["last"]
+        self._length = state["length"]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -16,8 +16,8 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.needs import CALL, PARTS
 from fairbench.study.trial_spec import TrainingSpec
 
-Again = Callable[..., Any]
-"""A closure: it computes loss and gradients of the step's examples at the current weights, clipped or not."""
+Closure = Callable[..., Any]
+"""It computes loss and gradients of the step's examples at the current weights, clipped or not."""
 UNCOMPILED = ("create_graph", "closure")
 """Needs that torch.compile excludes: compiled gradients have no derivative, a compiled step calls no closure."""
 
@@ -25,6 +25,14 @@ UNCOMPILED = ("create_graph", "closure")
 def recomputes(needs: Iterable[str]) -> bool:
     """Whether an optimizer with these needs has gradients computed again in every step."""
     return any(need == "closure" or PARTS.fullmatch(need) for need in needs)
+
+
+class Call(NamedTuple):
+    """A method that the loop calls after some steps, perhaps with gradients that are not clipped."""
+
+    method: str
+    every: int
+    with_gradients: bool
 
 
 class OptimizerNeeds:
@@ -44,10 +52,19 @@ class OptimizerNeeds:
         if self.create_graph:  # torch warns of cycles; the loop breaks them when it sets the gradients to None
             warnings.filterwarnings("ignore", "Using backward")
         self.constant_lr = "constant_lr" in needs
-        self._parts = [part for need in needs if PARTS.fullmatch(need) for part in need.split(" then ")]
-        self._calls = [(call[1], int(call[2]), bool(call[3])) for call in map(CALL.fullmatch, needs) if call]
-        self._closure, self._modes = "closure" in needs, "modes" in needs
-        self._mode, self.steps, self._compile = "", 0, training.compile
+        self._closure = "closure" in needs
+        self._modes = "modes" in needs
+        self._parts: list[str] = []
+        self._calls: list[Call] = []
+        for need in needs:
+            if PARTS.fullmatch(need):
+                self._parts += need.split(" then ")
+            call = CALL.fullmatch(need)
+            if call:
+                self._calls.append(Call(method=call[1], every=int(call[2]), with_gradients=bool(call[3])))
+        self._mode = ""
+        self.steps = 0
+        self._compile = training.compile
         self._optimizer = optimizer
         if self._parts:  # the schedule warns if a step was never called
             optimizer._opt_called = True  # type: ignore[attr-defined]
@@ -55,37 +72,48 @@ class OptimizerNeeds:
     @property
     def methods(self) -> set[str]:
         """The methods of the optimizer that the loop calls, apart from `step`."""
-        modes = ("train", "eval") if self._modes else ()
-        return {*self._parts, *(method for method, _, _ in self._calls), *modes}
+        methods = set(self._parts)
+        methods.update(call.method for call in self._calls)
+        if self._modes:
+            methods |= {"train", "eval"}
+        return methods
 
     def kernels(self) -> AbstractContextManager[None]:
         """The context of the forward pass: fast attention kernels are off if second derivatives are needed."""
         return sdpa_kernel(SDPBackend.MATH) if self.create_graph else nullcontext()
 
     @cached_property
-    def own_step(self) -> Callable[[Again], None]:
+    def own_step(self) -> Callable[[Closure], None]:
         """The step of the optimizer, which a schedule may have wrapped, or what takes its place; for `step`."""
         parts = [getattr(self._optimizer, part) for part in self._parts]
-        whole: Callable[..., Any] = torch.compile(self._optimizer.step) if self._compile else self._optimizer.step
+        whole: Callable[..., Any] = self._optimizer.step
+        if self._compile:
+            whole = torch.compile(whole)
 
-        def step(again: Again) -> None:
-            if not parts:
-                whole(*([again] if self._closure else []))
-            for i, part in enumerate(parts):
-                if i:
-                    again()
+        def in_parts(closure: Closure) -> None:
+            for number, part in enumerate(parts):
+                if number > 0:
+                    closure()
                 part()
 
-        return step
+        def with_closure(closure: Closure) -> None:
+            whole(closure)
 
-    def step(self, again: Again) -> None:
+        def alone(_: Closure) -> None:
+            whole()
+
+        if parts:
+            return in_parts
+        return with_closure if self._closure else alone
+
+    def step(self, closure: Closure) -> None:
         """Everything that a training does with the optimizer in a step once the gradients are there."""
-        self.own_step(again)
-        for method, every, with_gradients in self._calls:
-            if self.steps % every == 0:
-                if with_gradients:
-                    again(clipped=False)
-                getattr(self._optimizer, method)()
+        self.own_step(closure)
+        for call in self._calls:
+            if self.steps % call.every == 0:
+                if call.with_gradients:
+                    closure(clipped=False)
+                getattr(self._optimizer, call.method)()
         self.steps += 1
         self._optimizer.zero_grad()
 
@@ -99,4 +127,5 @@ class OptimizerNeeds:
         return {"mode": self._mode, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._mode, self.steps = state["mode"], state["steps"]
+        self._mode = state["mode"]
+        self.steps = state["steps"]

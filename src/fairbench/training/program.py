@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,8 @@ from fairbench.study.record import Details, Hashes, MechanismReport, Result, Sec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment
-from fairbench.training.program_results import Reported, WrongResults, read_reported
+from fairbench.training.program_results import Reported, read_reported
+from fairbench.training.result_files import WrongResults
 from fairbench.training.trainer import Progress
 
 OUTPUT = "output.txt"
@@ -58,16 +59,16 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         ProgramFailed, WrongResults: the program ended with an error, or its results contradict themselves.
     """
     options = ProgramOptions(**spec.arena.model)
-    planned, now = dict(spec.arena.code), code_of(options)
-    if changed := [file for file in {**planned, **now} if planned.get(file) != now.get(file)]:
-        raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
+    _check_code(spec, options)
     with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
         folder = Path(slot.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
         with ending(FOLDER, str(folder)):
             attempts = _begin_attempt(spec, folder, options, slot)
-            look, began = partial(_look, folder, options, attempts, progress), time.monotonic()
-            _run(command(options, values(spec, folder)), folder, slot, options, look)
+            show_progress = partial(_show_progress, folder, options, attempts, progress)
+            words = command(options, values(spec, folder))
+            began = time.monotonic()
+            _run(words, folder, slot, options, show_progress)
             seconds = time.monotonic() - began
         reported = read_reported(folder, options, attempts)
         if reported.restarted:
@@ -75,12 +76,31 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         return _record(spec, slot, options, reported, Fingerprints.read(folder), seconds)
 
 
+def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
+    """Refuse a program of which a file was changed since the study was planned."""
+    planned = dict(spec.arena.code)
+    now = code_of(options)
+    changed = [file for file in {**planned, **now} if planned.get(file) != now.get(file)]
+    if changed:
+        raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
+
+
 def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
     """The values of the placeholders; None for one that the trial does not set."""
     training = {key: value for key, value in vars(spec.training).items() if isinstance(value, int | float | str)}
-    arena = {"batch_size": spec.arena.batch_size or None, **{x: spec.arena.model[x] or None for x in ("gpus", "size")}}
-    own = {"optimizer": spec.optimizer.name, "seed": spec.seed, "stage": spec.stage, "out": folder}
-    return {**training, **arena, "cores": spec.arena.model["cores"], **spec.optimizer.options, **own}
+    model = spec.arena.model
+    return {
+        **training,
+        "batch_size": spec.arena.batch_size or None,
+        "gpus": model["gpus"] or None,
+        "size": model["size"] or None,
+        "cores": model["cores"],
+        **spec.optimizer.options,
+        "optimizer": spec.optimizer.name,
+        "seed": spec.seed,
+        "stage": spec.stage,
+        "out": folder,
+    }
 
 
 def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[dict[str, int]]:
@@ -88,28 +108,23 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot:
     for earlier in folder.glob(FINGERPRINTS):
         earlier.unlink()
     file = folder / ABOUT
-    attempts = json.loads(file.read_text())["attempts"] if file.exists() else []
-    attempts.append({str(x.relative_to(folder)): x.stat().st_size for x in folder.glob(options.results)})
+    attempts: list[dict[str, int]] = []
+    if file.exists():
+        attempts = json.loads(file.read_text())["attempts"]
+    sizes = {}
+    for results in folder.glob(options.results):
+        sizes[str(results.relative_to(folder))] = results.stat().st_size
+    attempts.append(sizes)
     about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": slot.kind}
     write_atomically(file, json.dumps(about))
     return attempts
 
 
-def _run(words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptions, look: Any) -> None:
+def _run(
+    words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptions, show_progress: Callable[[], None]
+) -> None:
     """Run a command until it ends. SIGTERM is passed on."""
-    with (folder / OUTPUT).open("ab") as output:
-        try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=_environment(folder, slot, options),
-                start_new_session=True,
-            )
-        except OSError as error:
-            where = f"it is started in {Path.cwd()}"
-            raise UsageError(f"the program {words[0]!r} cannot be started: {error.strerror}; {where}") from error
+    process = _started(words, folder, slot, options)
     ended = threading.Event()
 
     def wait() -> None:
@@ -123,8 +138,9 @@ def _run(words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptio
         while not ended.is_set():
             ended.wait(pause)
             began = time.monotonic()
-            look()
-            pause = max(LOOK, 100 * (time.monotonic() - began))  # a long file is read less often
+            show_progress()
+            seconds = time.monotonic() - began
+            pause = max(LOOK, 100 * seconds)  # a long file is read less often
     except Paused:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -134,10 +150,33 @@ def _run(words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptio
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
-        code = process.returncode
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        kept = f", which is {Path(slot.checkpoints) / folder.name / OUTPUT}" if slot.checkpoints else ""
-        raise ProgramFailed(f"the program ended with {how}; the end of its output{kept}:\n{_end_of(folder / OUTPUT)}")
+        raise _failure(process.returncode, folder, slot)
+
+
+def _started(words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptions) -> subprocess.Popen[bytes]:
+    """The process of a command, whose output is added to a file of the folder."""
+    with (folder / OUTPUT).open("ab") as output:
+        try:
+            return subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_environment(folder, slot, options),
+                start_new_session=True,
+            )
+        except OSError as error:
+            where = f"it is started in {Path.cwd()}"
+            raise UsageError(f"the program {words[0]!r} cannot be started: {error.strerror}; {where}") from error
+
+
+def _failure(code: int, folder: Path, slot: DeviceSlot) -> ProgramFailed:
+    """The error of a program that ended with a code, with the end of its output, and where that is kept."""
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    output = "the end of its output"
+    if slot.checkpoints:
+        output += f", which is {Path(slot.checkpoints) / folder.name / OUTPUT}"
+    return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(folder / OUTPUT)}")
 
 
 def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dict[str, str]:
@@ -145,29 +184,40 @@ def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dic
     found = {**os.environ, FOLDER: str(folder)}
     found.pop("RANK", None)  # of this driver, where a cluster numbers them; launchers number their own processes
     if slot.gpus:
-        visible = found.get("CUDA_VISIBLE_DEVICES")
-        names = dict(enumerate(visible.split(","))) if visible else {}
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(names.get(int(x), x) for x in slot.gpus.split(","))
+        found["CUDA_VISIBLE_DEVICES"] = _visible_gpus(slot.gpus, found.get("CUDA_VISIBLE_DEVICES", ""))
     if options.cores > 1:
         found.pop("OMP_NUM_THREADS", None)  # of this process; launchers and libraries choose for several cores
-    if not {"VIRTUAL_ENV", "CONDA_PREFIX"} & found.keys():
-        found["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{found.get('PATH', os.defpath)}"
+    if "VIRTUAL_ENV" not in found and "CONDA_PREFIX" not in found:
+        own_folder = str(Path(sys.executable).parent)
+        found["PATH"] = own_folder + os.pathsep + found.get("PATH", os.defpath)
     return found
+
+
+def _visible_gpus(numbers: str, visible: str) -> str:
+    """The names of some GPUs, which are numbered as those that are visible to this process."""
+    if not visible:
+        return numbers
+    names = dict(enumerate(visible.split(",")))
+    return ",".join(names.get(int(number), number) for number in numbers.split(","))
 
 
 def _end_of(file: Path) -> str:
     """The last lines of a file, of which only the end is read."""
     with file.open("rb") as output:
-        output.seek(max(output.seek(0, os.SEEK_END) - 100 * SHOWN_LINES, 0))
-        return "\n".join(output.read().decode(errors="replace").splitlines()[-SHOWN_LINES:])
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(size - 100 * SHOWN_LINES, 0))
+        lines = output.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-SHOWN_LINES:])
 
 
-def _look(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]], progress: Progress) -> None:
+def _show_progress(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]], progress: Progress) -> None:
     """Show the last step with a training loss that a running program has reported."""
     with suppress(WrongResults, OSError):
-        losses = read_reported(folder, options, attempts, ended=False).values.get("train/loss")
+        reported = read_reported(folder, options, attempts, ended=False)
+        losses = reported.values.get("train/loss")
         if losses:
-            progress(*list(losses.items())[-1])
+            step, loss = list(losses.items())[-1]
+            progress(step, loss)
 
 
 class Fingerprints(msgspec.Struct, frozen=True):
@@ -187,9 +237,13 @@ class Fingerprints(msgspec.Struct, frozen=True):
         ranks = [msgspec.json.decode(file.read_bytes(), type=cls) for file in files]
         if not ranks:
             return cls()
+        if len(ranks) == 1:
+            return ranks[0]
         batches = [rank.batches for rank in ranks]
-        joined = hashlib.sha256(" ".join(batches).encode()).hexdigest() if all(batches) and len(batches) > 1 else ""
-        return msgspec.structs.replace(ranks[0], batches=joined) if len(ranks) > 1 else ranks[0]
+        joined = ""
+        if all(batches):
+            joined = hashlib.sha256(" ".join(batches).encode()).hexdigest()
+        return msgspec.structs.replace(ranks[0], batches=joined)
 
 
 def _record(
@@ -201,7 +255,8 @@ def _record(
     seconds: float,
 ) -> WholeRecord:
     """The record of a program that has ended without an error, done its steps and reported their results."""
-    steps, last = spec.training.steps, reported.last
+    steps = spec.training.steps
+    last = reported.last
     tested = "val" if spec.training.selection == "test" else "test"  # such a suite has one split for both
     status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
     final: dict[str, dict[str, float]] | None = None
@@ -220,16 +275,22 @@ def _record(
         path_length=fingerprints.path_length,
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    phases = Seconds(0.0, 0.0, 0.0, seconds, 0.0, 0.0, total=seconds)
+    phases = Seconds(data=0.0, forward=0.0, backward=0.0, step=seconds, eval=0.0, log=0.0, total=seconds)
     losses = reported.rows({"loss": "train/loss"}, steps)
-    metrics = reported.rows({x: f"val/{x}" for x in options.metrics}, steps)
+    metrics = reported.rows({metric: f"val/{metric}" for metric in options.metrics}, steps)
     details = Details(_series(losses), _series(metrics), fingerprints.mechanism)
     return WholeRecord(
         id=spec.id,
         stage=spec.stage,
         status=status,
         result=result,
-        cost=TrialCost(phases, result.steps, peak, slot.alone, data_on="program"),
+        cost=TrialCost(
+            seconds=phases,
+            steps=result.steps,
+            peak_memory_bytes=peak,
+            alone=slot.alone,
+            data_on="program",
+        ),
         environment=environment(slot.device),
         details=details,
     )
@@ -238,18 +299,25 @@ def _record(
 def _series(rows: Mapping[int, Mapping[str, float]]) -> Series:
     """Values after steps as a record has them, without steps with one that is not finite."""
     finite = {step: row for step, row in rows.items() if all(map(math.isfinite, row.values()))}
-    names = next(iter(finite.values()), {})
-    return Series([*finite], {name: [row[name] for row in finite.values()] for name in names})
+    columns: dict[str, list[float]] = {}
+    for row in finite.values():
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    return Series(list(finite), columns)
 
 
 def _at_end(split: str, reported: Reported, steps: int, options: ProgramOptions) -> dict[str, float]:
     """The metrics of a split after the last step."""
-    rows = reported.rows({x: f"{split}/{x}" for x in options.metrics}, steps)
+    rows = reported.rows({metric: f"{split}/{metric}" for metric in options.metrics}, steps)
     if steps in rows:
         return rows[steps]
-    names = ", ".join(options.names[f"{split}/{x}"] for x in options.metrics)
-    none = f"there is none{f' among {some(sorted(reported.names))}' if reported.names else ''}"
-    found = f"the last is of step {max(rows)}" if rows else none
-    taken = '; without a test split, breaks = ["split"] in the suite takes the validation split'
-    advice = f"report it at the end{taken if split == 'test' else ''}"
+    names = ", ".join(options.names[f"{split}/{metric}"] for metric in options.metrics)
+    found = "there is none"
+    if rows:
+        found = f"the last is of step {max(rows)}"
+    elif reported.names:
+        found = f"there is none among {some(sorted(reported.names))}"
+    advice = "report it at the end"
+    if split == "test":
+        advice += '; without a test split, breaks = ["split"] in the suite takes the validation split'
     raise WrongResults(f"{options.results} has no {names} at step {steps}: {found}; {advice}")

@@ -20,11 +20,14 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
         A function that resumes a second training from the checkpoint and returns the reason why the two end
         differently, empty if they end the same. The first trainer may be freed before the call.
     """
-    spec, slot, file = trainer.spec, trainer.slot, io.BytesIO()
+    spec = trainer.spec
+    slot = trainer.slot
+    file = io.BytesIO()
     try:
         write_state(file, {}, trainer.numeric_state())
         before = trainer.unsaved()
-        digests, after = _continue(trainer, done, steps), trainer.unsaved()
+        digests = _continue(trainer, done, steps)
+        after = trainer.unsaved()
     except Exception as error:  # an optimizer may raise anything
         failure = f"its state cannot be saved: {type(error).__name__}: {error}"
         return lambda: failure
@@ -36,17 +39,26 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
             second.load_numeric_state(read_state(file, {}, second.device))
             resumed = _continue(second, done, steps)
         except pickle.UnpicklingError as error:
-            refused = re.search(r"GLOBAL (\S+)", str(error))
-            reason = "torch.load(weights_only=True) refuses its state, which holds more than tensors and plain values"
-            return f"{reason} ({refused[1]})" if refused else reason
+            return _refusal(error)
         except Exception as error:
             return f"its state cannot be loaded: {type(error).__name__}: {error}"
+        if steps:
+            lost = changed(before, after) or changed(after, second.unsaved())
+            if lost:
+                return lost
         differing = [name for name, digest in digests.items() if resumed[name] != digest]
-        if steps and (lost := changed(before, after) or changed(after, second.unsaved())):
-            return lost
-        return f"after it resumed from a checkpoint, these parts differ: {', '.join(differing)}" if differing else ""
+        if differing:
+            return f"after it resumed from a checkpoint, these parts differ: {', '.join(differing)}"
+        return ""
 
     return resume
+
+
+def _refusal(error: pickle.UnpicklingError) -> str:
+    """Why torch does not read a state, with the name of what it refuses."""
+    reason = "torch.load(weights_only=True) refuses its state, which holds more than tensors and plain values"
+    refused = re.search(r"GLOBAL (\S+)", str(error))
+    return f"{reason} ({refused[1]})" if refused else reason
 
 
 def _continue(trainer: Trainer, done: int, steps: int) -> dict[str, str]:

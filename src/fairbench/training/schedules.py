@@ -24,8 +24,9 @@ def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> floa
     if step < training.warmup_steps:
         return (step + 1) / training.warmup_steps
     decay_steps = max(training.steps - training.warmup_steps, 1)
+    share = min((step - training.warmup_steps) / decay_steps, 1.0)
     shape = SHAPES["constant" if constant else training.schedule]
-    return shape(min((step - training.warmup_steps) / decay_steps, 1.0), training.min_lr)
+    return shape(share, training.min_lr)
 
 
 def cosine(share: float, min_lr: float) -> float:
@@ -33,7 +34,8 @@ def cosine(share: float, min_lr: float) -> float:
 
     Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017.
     """
-    return min_lr + (1 - min_lr) * 0.5 * (1 + math.cos(math.pi * share))
+    period = 1 + math.cos(math.pi * share)
+    return min_lr + (1 - min_lr) * 0.5 * period
 
 
 def linear(share: float, min_lr: float) -> float:
@@ -48,7 +50,8 @@ def wsd(share: float, min_lr: float) -> float:
     2024; the linear decay and its 20%: Haegele et al., "Scaling laws and compute-optimal training beyond fixed training
     durations", NeurIPS 2024.
     """
-    return linear(max(share - (1 - DECAY), 0.0) / DECAY, min_lr)
+    decayed = max(share - (1 - DECAY), 0.0) / DECAY
+    return linear(decayed, min_lr)
 
 
 def constant(share: float, min_lr: float) -> float:

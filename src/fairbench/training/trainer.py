@@ -52,7 +52,9 @@ class Trainer:
 
     def __init__(self, spec: TrialSpec, slot: DeviceSlot) -> None:
         self.started = time.perf_counter()
-        self.spec, self.plan, self.slot = spec, spec.training, slot
+        self.spec = spec
+        self.plan = spec.training
+        self.slot = slot
         self.device = torch.device(slot.device)
         reset_peak_memory(self.device)
         self.clock = clock(self.device)
@@ -78,50 +80,74 @@ class Trainer:
         self.path_length = PathLength(self.params)
         self.clipped = torch.zeros((), device=self.device)
         self.gradients = 0
-        self.trained = cast(nn.Module, torch.compile(self.model)) if self.plan.compile else self.model
+        self.trained = self.model
+        if self.plan.compile:
+            self.trained = cast(nn.Module, torch.compile(self.model))
 
         self.done = 0
         self.window: list[Tensor] = []
         self.loss_curve: list[tuple[int, float]] = []
         self.evaluations: list[dict[str, Any]] = []
-        self.earlier_seconds, self.earlier_peak = 0.0, 0
+        self.earlier_seconds = 0.0
+        self.earlier_peak = 0
         self.kept: dict[str, str] = {}  # what the optimizer kept on itself after its first steps
         self.marks: Marks | None = None  # of its state after the first step, unless the registry has it
 
     def run(self, progress: Progress, checkpoint: Checkpoint | None) -> Literal["finished", "diverged"]:
         """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
-        steps, evaluations = self.plan.steps, self.plan.evaluations
-        evaluate_after = {round(steps * (i + 1) / evaluations) for i in range(evaluations)}  # evenly, also at the end
+        evaluate_after = self.steps_of_evaluations()
         self.clock.start()
         while True:
-            evaluated = self.evaluations[-1]["step"] if self.evaluations else 0
-            if self.done in evaluate_after and self.done > evaluated:
-                self.evaluations.append({"step": self.done, "val": self.evaluate(self.plan.selection)})
+            if self.done in evaluate_after and self.done > self.last_evaluated():
+                metrics = self.evaluate(self.plan.selection)
+                self.evaluations.append({"step": self.done, "val": metrics})
             if self.done == self.plan.steps:
-                finite = all(math.isfinite(value) for e in self.evaluations for value in e["val"].values())
-                return "finished" if finite else "diverged"
+                return "finished" if self.evaluations_are_finite() else "diverged"
             self.done += 1
             logged = self.done % self.plan.log_every == 0 or self.done == self.plan.steps
             loss = self.train_one_step(self.done, sampled=logged and self.watched)
-            self.window += [] if self.shocks.of(self.done).spoils_loss else [loss]
+            if not self.shocks.of(self.done).spoils_loss:
+                self.window.append(loss)
             if self.spec.stage == "timing" and self.done == UNTIMED_STEPS:
                 self.clock = clock(self.device)
             if self.watched and self.done == 1:
-                self.marks = None if facts_of(self.spec.optimizer.factory) else marks(self.optimizer)
+                if facts_of(self.spec.optimizer.factory) is None:
+                    self.marks = marks(self.optimizer)
                 self.clock.lap("log")
             if logged and self.window and not self.log(progress):
                 return "diverged"
             if checkpoint:
                 if self.done <= FIRST_STEPS:
                     self.kept = self.unsaved()
-                checkpoint.between_steps(self.state_dict, lambda: changed(self.kept, self.unsaved()))
+                checkpoint.between_steps(self.state_dict, self.missing_in_checkpoint)
                 self.clock.lap("log")
+
+    def steps_of_evaluations(self) -> set[int]:
+        """The steps after which the model is evaluated: evenly, and at the end."""
+        count = self.plan.evaluations
+        return {round(self.plan.steps * number / count) for number in range(1, count + 1)}
+
+    def last_evaluated(self) -> int:
+        """The step of the last evaluation; 0 before the first."""
+        if not self.evaluations:
+            return 0
+        step: int = self.evaluations[-1]["step"]
+        return step
+
+    def evaluations_are_finite(self) -> bool:
+        """Whether every metric of every evaluation is a finite number."""
+        return all(math.isfinite(value) for evaluation in self.evaluations for value in evaluation["val"].values())
+
+    def missing_in_checkpoint(self) -> str:
+        """Why a checkpoint would be incomplete: what the optimizer keeps on itself and has changed; empty if none."""
+        return changed(self.kept, self.unsaved())
 
     def train_one_step(self, step: int = 1, sampled: bool = False) -> Tensor:
         """Take a step, counted from 1; returns the loss, on the device. `sampled` measures the path length, too."""
         self.needs.switch("train")
         shock = self.shocks.of(step)
-        examples = shock.examples(self.arena.examples(next(self.batches), self.noise))
+        batch = next(self.batches)
+        examples = shock.examples(self.arena.examples(batch, self.noise))
         shock_state = shock.generator.get_state()
         self.clock.lap("data")
 
@@ -138,7 +164,8 @@ class Trainer:
             shock.gradients(self.params)
             if self.plan.clip_norm == 0:
                 return False
-            return nn.utils.clip_grad_norm_(self.params, self.plan.clip_norm) > self.plan.clip_norm
+            norm = nn.utils.clip_grad_norm_(self.params, self.plan.clip_norm)
+            return norm > self.plan.clip_norm
 
         def closure(clipped: bool = True) -> Tensor:
             """Loss and gradients at the current weights, with the noise and the shock of the first ones."""
@@ -190,10 +217,12 @@ class Trainer:
     def timed_step(self, scale: float = 1.0) -> float:
         """Take one step; returns its seconds, all but those of the optimizer's step multiplied by `scale`."""
         with one_thread():
-            began, before = time.perf_counter(), self.clock.seconds["step"]
+            before = self.clock.seconds["step"]
+            began = time.perf_counter()
             self.train_one_step().item()
         seconds = time.perf_counter() - began
-        return seconds + (scale - 1) * (seconds - (self.clock.seconds["step"] - before))
+        of_optimizer = self.clock.seconds["step"] - before
+        return seconds + (scale - 1) * (seconds - of_optimizer)
 
     def seconds(self) -> float:
         """Seconds of the training, summed over the processes that it ran in."""
@@ -216,7 +245,8 @@ class Trainer:
 
     def unsaved(self) -> dict[str, str]:
         """What the optimizer keeps that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
-        return unsaved(self.optimizer, [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch])
+        saved = [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch]
+        return unsaved(self.optimizer, saved)
 
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""
@@ -233,15 +263,18 @@ class Trainer:
         """Continue from the state of another trainer of the same trial; this one has taken no step."""
         self.load_numeric_state(state)
         self.clock.seconds = state["clock"]
-        vars(self).update({name: state[name] for name in PROGRESS})
-        self.earlier_seconds, self.earlier_peak = state["seconds"], state["peak"]
+        for name in PROGRESS:
+            setattr(self, name, state[name])
+        self.earlier_seconds = state["seconds"]
+        self.earlier_peak = state["peak"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
         for name in PARTS:
             getattr(self, name).load_state_dict(state[name])
         load_optimizer_state(self.optimizer, state["optimizer"])
         self.noise.set_state(state["noise"].cpu())
-        self.clipped, self.gradients = state["clipped"], state["gradients"]
+        self.clipped = state["clipped"]
+        self.gradients = state["gradients"]
         set_generator_states(state["generators"], self.device)
 
 
@@ -252,16 +285,20 @@ def evaluate(
 
     If `most` is given, only that many of its examples are read.
     """
-    device, examples = next(model.parameters()).device, data.splits[split][:most]
+    device = next(model.parameters()).device
+    examples = data.splits[split][:most]
     sums: dict[str, Tensor] = {}
     model.eval()
     with torch.no_grad():
         for start in range(0, len(examples), CHUNK):
-            chunk = data.read(examples[start : start + CHUNK].to(device), None)
-            parts = arena.examples(chunk, torch.Generator(device).manual_seed(start // CHUNK))
+            indices = examples[start : start + CHUNK]
+            chunk = data.read(indices.to(device), None)
+            noise = torch.Generator(device).manual_seed(start // CHUNK)
+            parts = arena.examples(chunk, noise)
             for batch in zip(*(part.split(batch_size) for part in parts), strict=True):
                 for metric, values in arena.scores(model, *batch).items():
                     sums[metric] = sums.get(metric, 0) + values.double().sum()
     model.train()
-    means = dict(zip(sums, (torch.stack([*sums.values()]) / len(examples)).tolist(), strict=True))
+    of_metrics = torch.stack([*sums.values()]) / len(examples)
+    means = dict(zip(sums, of_metrics.tolist(), strict=True))
     return {**means, **arena.derived(means, data, split)}

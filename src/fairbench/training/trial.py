@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Literal
 
@@ -29,36 +30,50 @@ def trial(
 
     The spec determines every number, and none depends on the slot. `progress` is called after each window of steps.
     """
-    with same_order(spec.training.deterministic, slot.kind), checkpoint.on_request() if checkpoint else nullcontext():
+    on_request = checkpoint.on_request() if checkpoint else nullcontext()
+    with same_order(spec.training.deterministic, slot.kind), on_request:
+        trainer = _trainer(spec, slot, checkpoint)
+        status = trainer.run(progress, checkpoint)
+        return record(trainer, status)
+
+
+def _trainer(spec: TrialSpec, slot: DeviceSlot, checkpoint: Checkpoint | None) -> Trainer:
+    """A trainer at the checkpoint, or at its first step where there is none that can be loaded."""
+    trainer = Trainer(spec, slot)
+    state = checkpoint.read() if checkpoint else None
+    if not state:
+        return trainer
+    try:
+        trainer.load_state_dict(state)
+    except Exception as error:  # an optimizer may raise anything, and leaves the trainer half loaded
+        say(f"the trial restarts; its checkpoint cannot be loaded: {type(error).__name__}: {error}")
         trainer = Trainer(spec, slot)
-        if checkpoint and (state := checkpoint.read()):
-            try:
-                trainer.load_state_dict(state)
-            except Exception as error:  # an optimizer may raise anything, and leaves the trainer half loaded
-                say(f"the trial restarts; its checkpoint cannot be loaded: {type(error).__name__}: {error}")
-                trainer = Trainer(spec, slot)
-            del state  # or it would count in the peak
-            reset_peak_memory(trainer.device)
-        return record(trainer, trainer.run(progress, checkpoint))
+    del state  # or it would count in the peak
+    reset_peak_memory(trainer.device)
+    return trainer
 
 
 def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRecord:
     """The record of a training that has ended; the test split is only read at the end of a final trial."""
-    spec, final = trainer.spec, None
+    spec = trainer.spec
+    final = None
     trainer.needs.switch("eval")
     if status == "finished":
         final = {"val": trainer.evaluations[-1]["val"]}
         if spec.stage == "final":
             final["test"] = trainer.evaluate("test")
-            if not all(map(math.isfinite, final["test"].values())):
-                status, final = "diverged", None
+            if not _is_finite(final["test"]):
+                status = "diverged"
+                final = None
+    untimed = UNTIMED_STEPS if spec.stage == "timing" else 0
+    noise = trainer.noise.get_state().numpy().tobytes()
     result = Result(
         steps=trainer.done,
         final=final,
         hashes=Hashes(
             initial_weights=trainer.initial_weights,
             batches=trainer.batches.hash,
-            noise=hashlib.sha256(trainer.noise.get_state().numpy().tobytes()).hexdigest(),
+            noise=hashlib.sha256(noise).hexdigest(),
             final_weights=weights_hash(trainer.model),
         ),
         parameters=sum(p.numel() for p in trainer.params),
@@ -68,7 +83,7 @@ def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRe
     )
     cost = TrialCost(
         seconds=Seconds(**trainer.clock.seconds, total=trainer.seconds()),
-        steps=trainer.done - (UNTIMED_STEPS if spec.stage == "timing" else 0),
+        steps=trainer.done - untimed,
         peak_memory_bytes=trainer.peak(),
         alone=trainer.slot.alone,
         data_on=trainer.data.train.inputs.device.type,
@@ -86,12 +101,33 @@ def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRe
 
 def details(trainer: Trainer) -> Details:
     """The long parts of the record of a training."""
-    steps, losses = zip(*trainer.loss_curve, strict=True) if trainer.loss_curve else ((), ())
-    evaluations = [e for e in trainer.evaluations if all(map(math.isfinite, e["val"].values()))]
-    metrics = {name: [e["val"][name] for e in evaluations] for name in evaluations[0]["val"]} if evaluations else {}
     return Details(
-        loss_curve=Series(steps, {"loss": losses}),
-        evaluations=Series([e["step"] for e in evaluations], metrics),
+        loss_curve=_losses(trainer),
+        evaluations=_evaluations(trainer),
         mechanism=trainer.mechanism.recorded(),
         unused=unused(trainer.optimizer, trainer.needs.methods, trainer.marks, trainer.needs.steps),
     )
+
+
+def _losses(trainer: Trainer) -> Series:
+    """The mean training loss of each window of steps."""
+    steps = tuple(step for step, _ in trainer.loss_curve)
+    losses = tuple(loss for _, loss in trainer.loss_curve)
+    return Series(steps, {"loss": losses})
+
+
+def _evaluations(trainer: Trainer) -> Series:
+    """The metrics of each evaluation that has only finite ones."""
+    steps = []
+    metrics: dict[str, list[float]] = {}
+    for evaluation in trainer.evaluations:
+        if _is_finite(evaluation["val"]):
+            steps.append(evaluation["step"])
+            for name, value in evaluation["val"].items():
+                metrics.setdefault(name, []).append(value)
+    return Series(steps, metrics)
+
+
+def _is_finite(metrics: Mapping[str, float]) -> bool:
+    """Whether all metrics are finite numbers."""
+    return all(map(math.isfinite, metrics.values()))

@@ -21,54 +21,95 @@ def unsaved(optimizer: torch.optim.Optimizer, saved: Iterable[object]) -> dict[s
     Functions, classes, and objects that cannot be pickled have none. A checkpoint also has the objects in `saved`.
     """
     state_dict = optimizer.state_dict()
-    alive = [optimizer, *saved, *_nested([optimizer.state, optimizer.param_groups, state_dict])]
-    known = {id(x): "" for x in alive}
-    memory = {0, *(_address(x) for x in alive if isinstance(x, Tensor))}
+    contents = Contents([optimizer, *saved, *_nested([optimizer.state, optimizer.param_groups, state_dict])])
+    digests = {}
+    for name, value in own_attributes(optimizer).items():
+        if not is_plain(value) and name not in state_dict:
+            digest = contents.digest(value)
+            if digest:
+                digests[name] = digest
+    return digests
 
-    def content(value: Any) -> str:
+
+class Contents:
+    """Digests of the contents of objects, each object read once."""
+
+    def __init__(self, known: Iterable[object]) -> None:
+        """Take some objects, and the memory of the tensors among them, for known: they have an empty digest."""
+        self._alive = list(known)  # so that no other object gets the address of one
+        self._digests = {id(value): "" for value in self._alive}
+        self._memory = {0}
+        for value in self._alive:
+            if isinstance(value, Tensor):
+                self._memory.add(_address(value))
+
+    def digest(self, value: Any) -> str:
+        """A digest of a value; empty for what is known, and for what has no content, as a function."""
         if isinstance(value, Tensor):
-            return "" if _address(value) in memory else content_digest(value)
+            return "" if _address(value) in self._memory else content_digest(value)
         if isinstance(value, bool | int | float | complex | str | bytes):
             return repr(value)
-        if id(value) not in known:
-            known[id(value)] = ""  # for a cycle
-            alive.append(value)  # its address stays its own
-            text = ";".join(filter(None, parts(value)))
-            known[id(value)] = text and hashlib.sha256(text.encode()).hexdigest()
-        return known[id(value)]
+        if id(value) not in self._digests:
+            self._alive.append(value)
+            self._digests[id(value)] = ""  # for an object that contains itself
+            parts = [part for part in self._parts(value) if part]
+            if parts:
+                text = ";".join(parts)
+                self._digests[id(value)] = hashlib.sha256(text.encode()).hexdigest()
+        return self._digests[id(value)]
 
-    def parts(value: Any) -> Iterable[str]:
+    def _parts(self, value: Any) -> list[str]:
+        """The digests of what an object consists of."""
         if isinstance(value, NO_CONTENT):
-            return ()
+            return []
         if isinstance(value, Mapping):
-            pairs = [(key if isinstance(key, str) else "", content(each)) for key, each in list(value.items())]
-            return [key + digest for key, digest in pairs if digest]  # other keys may be addresses
+            return self._parts_of_mapping(value)
         if isinstance(value, set | frozenset):
-            return sorted(map(content, value))
-        if not isinstance(value, list | tuple):
-            try:
-                reduced = value.__reduce_ex__(2)
-            except Exception:  # any class may refuse
-                return ()
-            value = [list(x) if hasattr(x, "__next__") else x for x in reduced[1:]]
-        return map(content, value)
+            return sorted(self.digest(each) for each in value)
+        if isinstance(value, list | tuple):
+            return [self.digest(each) for each in value]
+        try:
+            reduced = value.__reduce_ex__(2)
+        except Exception:  # any class may refuse
+            return []
+        parts = []
+        for each in reduced[1:]:
+            is_iterator = hasattr(each, "__next__")
+            parts.append(list(each) if is_iterator else each)
+        return [self.digest(part) for part in parts]
 
-    left_out = {k: x for k, x in own_attributes(optimizer).items() if not is_plain(x) and k not in state_dict}
-    return {name: digest for name, value in left_out.items() if (digest := content(value))}
+    def _parts_of_mapping(self, value: Mapping[Any, Any]) -> list[str]:
+        parts = []
+        for key, each in list(value.items()):
+            digest = self.digest(each)
+            if digest:
+                name = key if isinstance(key, str) else ""  # other keys may be addresses
+                parts.append(name + digest)
+        return parts
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """Why a checkpoint is incomplete, from two results of `unsaved` that should be equal; empty if they are."""
     names = sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
-    return f"it keeps {', '.join(names)} on itself and not in its state" if names else ""
+    if not names:
+        return ""
+    return f"it keeps {', '.join(names)} on itself and not in its state"
 
 
 def _address(tensor: Tensor) -> int:
     """The address of a tensor's memory, which its views share; 0 without any."""
-    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
+    if tensor.layout != torch.strided:
+        return 0
+    return tensor.untyped_storage().data_ptr()
 
 
 def _nested(value: Any) -> Iterator[Any]:
+    """A value, and all that is in it by mappings, lists and tuples."""
     yield value
-    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+    inner: Iterable[Any] = ()
+    if isinstance(value, Mapping):
+        inner = value.values()
+    elif isinstance(value, list | tuple):
+        inner = value
+    for each in inner:
         yield from _nested(each)

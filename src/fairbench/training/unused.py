@@ -23,29 +23,61 @@ Marks = Mapping[str, list[float]]
 def marks(optimizer: torch.optim.Optimizer) -> Marks:
     """Sum and norm of every tensor of floating-point numbers in the state, by key; this waits for the device."""
     found: dict[str, list[float]] = {}
-    for state in [*optimizer.state.values()]:
-        for key, x in state.items() if isinstance(state, Mapping) else ():
-            if isinstance(x, Tensor) and x.is_floating_point() and x.numel() > 1 and x.layout == torch.strided:
-                wide = torch.promote_types(x.dtype, torch.float32)  # no copy in float64: the peak of memory is measured
-                numbers = x.detach().sum(dtype=wide), torch.linalg.vector_norm(x.detach(), dtype=wide)
-                found.setdefault(str(key), []).extend(torch.stack(numbers).tolist())
+    for state in list(optimizer.state.values()):
+        if not isinstance(state, Mapping):
+            continue
+        for key, value in state.items():
+            if _is_floating(value):
+                found.setdefault(str(key), []).extend(_sum_and_norm(value))
     return found
+
+
+def _is_floating(value: Any) -> bool:
+    """Whether a value is a dense tensor of several floating-point numbers."""
+    if not isinstance(value, Tensor) or value.layout != torch.strided:
+        return False
+    return value.is_floating_point() and value.numel() > 1
+
+
+def _sum_and_norm(tensor: Tensor) -> list[float]:
+    values = tensor.detach()
+    wide = torch.promote_types(tensor.dtype, torch.float32)  # no copy in float64: the peak of memory is measured
+    total = values.sum(dtype=wide)
+    norm = torch.linalg.vector_norm(values, dtype=wide)
+    numbers: list[float] = torch.stack((total, norm)).tolist()
+    return numbers
 
 
 def unused(optimizer: torch.optim.Optimizer, called: Collection[str], first: Marks | None, steps: int) -> list[str]:
     """What of an optimizer took no part, in words, first of its state since the `first` marks; nothing without them."""
     if first is None:
         return []
-    last = marks(optimizer)
-    still = {key: "the same" if any(of_key) else "0" for key, of_key in first.items() if last.get(key) == of_key}
-    states = [f"state {key!r} stays {value} in {steps} steps" for key, value in still.items()]
-    own = [cls for cls in type(optimizer).__mro__ if cls.__module__.partition(".")[0] not in KNOWN]
-    functions = {name: x for cls in reversed(own) for name, x in vars(cls).items() if inspect.isfunction(x)}
-    names = {*called, "mechanism", "quantities", *dir(torch.optim.Optimizer)}
-    for x in (x for cls in own for x in vars(cls).values()):
-        names |= {*_names_in(getattr(inspect.unwrap(getattr(x, "fget", x)), "__code__", None))}
-    idle = [name for name in functions if not name.startswith("_") and name not in names]
-    return [*states, *(f"{name}() is never called" for name in idle)]
+    return [*_idle_states(first, marks(optimizer), steps), *_idle_methods(optimizer, called)]
+
+
+def _idle_states(first: Marks, last: Marks, steps: int) -> list[str]:
+    """The states that did not change between two marks, in words."""
+    words = []
+    for key, of_key in first.items():
+        if last.get(key) == of_key:
+            value = "the same" if any(of_key) else "0"
+            words.append(f"state {key!r} stays {value} in {steps} steps")
+    return words
+
+
+def _idle_methods(optimizer: torch.optim.Optimizer, called: Collection[str]) -> list[str]:
+    """The public methods of an optimizer's own classes that neither the loop nor their code calls, in words."""
+    own_classes = [cls for cls in type(optimizer).__mro__ if cls.__module__.partition(".")[0] not in KNOWN]
+    methods: dict[str, None] = {}
+    used = {*called, "mechanism", "quantities", *dir(torch.optim.Optimizer)}
+    for cls in reversed(own_classes):
+        for name, member in vars(cls).items():
+            if inspect.isfunction(member):
+                methods[name] = None
+            getter = getattr(member, "fget", member)  # the function of a property
+            code = getattr(inspect.unwrap(getter), "__code__", None)
+            used.update(_names_in(code))
+    return [f"{name}() is never called" for name in methods if not name.startswith("_") and name not in used]
 
 
 def _names_in(code: Any) -> Iterator[str]:

@@ -38,7 +38,8 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     >>> trial.active, trial.steps
     (False, 100)
     """
-    if found := os.environ.get(FOLDER):
+    found = os.environ.get(FOLDER)
+    if found:
         about = json.loads((Path(found) / ABOUT).read_text())
         return Trial(Path(found), about["training"]["steps"], about["seed"], about)
     return Trial(Path(folder), steps, seed)
@@ -55,7 +56,10 @@ class Trial:
     """
 
     def __init__(self, folder: Path, steps: int, seed: int, about: Mapping[str, Any] | None = None) -> None:
-        self.folder, self.steps, self.seed, self.about = folder, steps, seed, about or {}
+        self.folder = folder
+        self.steps = steps
+        self.seed = seed
+        self.about = about or {}
         self._rank = int(os.environ.get("RANK", "0"))
         self._fingerprints: FingerprintCollector | None = None
 
@@ -88,7 +92,8 @@ class Trial:
             return self._shown().optimizer(model, provides)
         import torch
 
-        return torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=lr, **options)
+        params = [p for p in model.parameters() if p.requires_grad]
+        return torch.optim.AdamW(params, lr=lr, **options)
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
         """The schedule of the learning rate that the study sets; outside of one the rate is constant.
@@ -119,7 +124,8 @@ class Trial:
         """
         if self._fingerprints and "train_loss" in values:
             self._fingerprints.mechanism.read(step)
-        self._write(step, {name.replace("_", "/", 1): value for name, value in values.items()})
+        by_split = {name.replace("_", "/", 1): value for name, value in values.items()}
+        self._write(step, by_split)
 
     def result(self, val: Mapping[str, Any], test: Mapping[str, Any] | None = None) -> None:
         """Report the metrics after the last step; call it once in every process, of which the first one writes.
@@ -127,8 +133,10 @@ class Trial:
         Args:
             val, test: each metric of the arena on the validation and the test split.
         """
-        splits = {"val": val, "test": test or {}}
-        self._write(self.steps, {f"{split}/{name}": x for split, of in splits.items() for name, x in of.items()})
+        values = {f"val/{name}": value for name, value in val.items()}
+        for name, value in (test or {}).items():
+            values[f"test/{name}"] = value
+        self._write(self.steps, values)
         if self.active:
             shown = self._fingerprints.encoded() if self._fingerprints else b"{}"
             write_atomically(self.folder / f"fingerprints-{self._rank}.json", shown)
@@ -154,7 +162,7 @@ class Trial:
         """Append a line to the results, in one write, so that a killed process leaves at most half of it."""
         if not self.active:
             return
-        numbers = {name: float(getattr(value, "detach", lambda x=value: x)()) for name, value in values.items()}
+        numbers = {name: _number(value) for name, value in values.items()}
         for name in numbers:
             if name.partition("/")[0] not in ("train", "val", "test"):
                 raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
@@ -163,6 +171,14 @@ class Trial:
             remedy = f"leave results out of the suite, which has {options['results']!r}"
             raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
         if self._rank == 0:
-            row = {options["keys"].get(key, key): value for key, value in ({"step": int(step)} | numbers).items()}
+            keys = options["keys"]
+            row = {keys.get(key, key): value for key, value in {"step": int(step), **numbers}.items()}
             with (self.folder / ProgramOptions.results).open("a") as file:
                 file.write(json.dumps(row) + "\n")
+
+
+def _number(value: Any) -> float:
+    """A number, or the value of a tensor with one element."""
+    if hasattr(value, "detach"):
+        value = value.detach()
+    return float(value)

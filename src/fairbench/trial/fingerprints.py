@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import torch
+from msgspec.structs import replace
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -27,33 +28,40 @@ class FingerprintCollector:
     """Collects the fingerprints of one process of a training program; its methods do what those of `Trial` say."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
-        self._watched, self._whole = about["stage"] == "final", about["attempt"] == 1
-        self._spec, self._training = OptimizerSpec(**about["optimizer"]), TrainingSpec(**about["training"])
+        self._watched = about["stage"] == "final"
+        self._whole = about["attempt"] == 1
+        self._spec = OptimizerSpec(**about["optimizer"])
+        self._training = TrainingSpec(**about["training"])
         self._model: nn.Module | None = None
-        self._initial_weights, self._batches = "", ""
+        self._initial_weights = ""
+        self._batches = ""
         self._done = 0
         self.mechanism = MechanismLog(None, ())
         self._path_length: PathLength | None = None
 
     def optimizer(self, model: nn.Module, provides: Sequence[str]) -> torch.optim.Optimizer:
         loaded = LoadedCode(self._spec.code)
+        self._check_needs(provides)
+        optimizer = build_optimizer(self._spec, model)
+        self._model = _plain(model)
+        if self._watched:
+            self.mechanism = MechanismLog(optimizer, self._model.named_parameters())
+            params = _trainable(model)
+            if not any(hasattr(p, "full_tensor") for p in params):
+                self._path_length = PathLength(params)
+                optimizer.register_step_pre_hook(self._before_step)
+                optimizer.register_step_post_hook(self._after_step)
+        if self._spec.code:  # it is known after the first steps of a study
+            loaded.check()
+        return optimizer
+
+    def _check_needs(self, provides: Sequence[str]) -> None:
+        """Refuse an optimizer that needs more than the training loop provides."""
         met = ("constant_lr", "model", "named_parameters", *provides)  # the loop need not do the first three
         for need in self._spec.needs:
             if need not in met:
                 remedy = f'let the training loop do that, and say so: trial.optimizer(model, provides=["{need}"], ...)'
                 raise UsageError(f"optimizer {self._spec.name} needs that {NEEDS.get(need, need)}; {remedy}")
-        optimizer = build_optimizer(self._spec, model)
-        self._model = _plain(model)
-        if self._watched:
-            self.mechanism = MechanismLog(optimizer, self._model.named_parameters())
-            params = [p for p in model.parameters() if p.requires_grad]
-            if not any(hasattr(p, "full_tensor") for p in params):
-                self._path_length = PathLength(params)
-                optimizer.register_step_pre_hook(lambda *_: self._around_step(is_before=True))
-                optimizer.register_step_post_hook(lambda *_: self._around_step(is_before=False))
-        if self._spec.code:  # it is known after the first steps of a study
-            loaded.check()
-        return optimizer
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
         constant = "constant_lr" in self._spec.needs
@@ -72,14 +80,18 @@ class FingerprintCollector:
 
     def encoded(self) -> bytes:
         """All of it as JSON; of an attempt that resumed without its state, only what it shows alone."""
-        found = Fingerprints(
-            self._initial_weights,
-            self._batches if self._whole else "",
-            weights_hash(self._model) if self._model is not None else "",
-            sum(p.numel() for p in self._model.parameters() if p.requires_grad) if self._model is not None else 0,
-            self._path_length.length() if self._path_length and self._whole else None,
-            self.mechanism.recorded() if self._whole else None,
-        )
+        found = Fingerprints(initial_weights=self._initial_weights)
+        if self._model is not None:
+            parameters = sum(p.numel() for p in _trainable(self._model))
+            found = replace(found, final_weights=weights_hash(self._model), parameters=parameters)
+        if self._whole:
+            length = self._path_length.length() if self._path_length else None
+            found = replace(
+                found,
+                batches=self._batches,
+                path_length=length,
+                mechanism=self.mechanism.recorded(),
+            )
         return msgspec.json.encode(plain_values(found))
 
     def state_dict(self) -> dict[str, Any]:
@@ -88,23 +100,39 @@ class FingerprintCollector:
             "batches": self._batches,
             "steps": self._done,
             "mechanism": self.mechanism.state_dict(),
-            "path_length": self._path_length and self._path_length.state_dict(),
+            "path_length": self._path_length.state_dict() if self._path_length else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._initial_weights, self._batches = state["initial_weights"], state["batches"]
-        self._done, self._whole = state["steps"], True
+        self._initial_weights = state["initial_weights"]
+        self._batches = state["batches"]
+        self._done = state["steps"]
+        self._whole = True
         if state["mechanism"]["watch"] is not None:
             self.mechanism.load_state_dict(state["mechanism"])
         if self._path_length and state["path_length"]:
             self._path_length.load_state_dict(state["path_length"])
 
-    def _around_step(self, is_before: bool) -> None:
-        self._done += is_before
-        if self._path_length and (self._done % self._training.log_every == 0 or self._done == self._training.steps):
-            self._path_length.begin() if is_before else self._path_length.end(self._done)
+    def _before_step(self, *_: Any) -> None:
+        self._done += 1
+        if self._path_length and self._is_sampled():
+            self._path_length.begin()
+
+    def _after_step(self, *_: Any) -> None:
+        if self._path_length and self._is_sampled():
+            self._path_length.end(self._done)
+
+    def _is_sampled(self) -> bool:
+        """Whether the path length has a sample of this step."""
+        return self._done % self._training.log_every == 0 or self._done == self._training.steps
+
+
+def _trainable(model: nn.Module) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
 
 
 def _plain(model: nn.Module) -> nn.Module:
     """The model that DistributedDataParallel wraps, otherwise the model."""
-    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        return model.module
+    return model

@@ -21,7 +21,7 @@ from fairbench.runner.devices import slots_of_trials
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import ProgramFailed, program_trial
-from fairbench.training.program_results import WrongResults
+from fairbench.training.result_files import WrongResults
 
 RESULT = "report(step=steps, val_loss=1.0, test_loss=1.0)\n"
 WRONG = {

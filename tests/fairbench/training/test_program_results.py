@@ -8,7 +8,8 @@ import pytest
 from programs import rows
 
 from fairbench.arenas.program import ProgramOptions
-from fairbench.training.program_results import WrongResults, read_reported
+from fairbench.training.program_results import read_reported
+from fairbench.training.result_files import WrongResults
 
 OPTIONS = ProgramOptions("python train.py", {"loss": "min"})
 TRAINED = ({"step": 1, "train/loss": 2.0}, {"step": 2, "train/loss": 1.0})

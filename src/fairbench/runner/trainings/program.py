@@ -11,7 +11,7 @@ from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import ProgramFailed, program_trial
-from fairbench.training.program_results import WrongResults
+from fairbench.training.result_files import WrongResults
 
 STEPS = 2
 """Steps of every optimizer before a study begins."""
