@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.colors import COLORS
+from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.panel import LABEL_HEIGHT
-from fairbench.report.figures.rows import Interval, draw_intervals
 from fairbench.report.figures.style import KNOWN, ArmStyle, style_of
 
 DOCS = Path(__file__).parent

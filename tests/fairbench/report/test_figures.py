@@ -22,11 +22,13 @@ from fairbench.common.files import write_atomically
 from fairbench.report import study as report
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, figure_options, finished
+from fairbench.report.figures.causes import draw_causes, draw_shocks
 from fairbench.report.figures.colors import COLORS
-from fairbench.report.figures.learning_curves import acted, draw_learning_curves, draw_mechanism
+from fairbench.report.figures.leaderboard import draw_leaderboard
+from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.mechanism import acted, draw_mechanism
 from fairbench.report.figures.panel import log_axis, separate
-from fairbench.report.figures.rows import draw_causes, draw_leaderboard, draw_shocks
 from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text import POINTS_PER_INCH, fit_ticks, inner_width, panel_width, text_width, thin_ticks
 from fairbench.report.study import NORMAL_TEXT, paper_figures

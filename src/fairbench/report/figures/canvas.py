@@ -13,7 +13,6 @@ The page shows each panel separately, in the page's colors; it can hide marked a
 
 import io
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -22,13 +21,12 @@ from typing import Any, Literal
 from xml.sax.saxutils import escape
 
 import matplotlib
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.fitting import fit_text
 from fairbench.report.figures.panel import Box, Panel, label_ends
 from fairbench.report.figures.text import (
     LABEL_SIZE,
@@ -40,9 +38,7 @@ from fairbench.report.figures.text import (
     TITLE_SIZE,
     columns,
     figure_width,
-    fit_ticks,
     in_lines,
-    points_per_pixel,
     scale,
 )
 from fairbench.suites.schema import Suite
@@ -74,21 +70,24 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-TOP, BOTTOM = 0.45, 0.65
+TOP = 0.45
+BOTTOM = 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
-TITLE_LINE, TITLE_LINES = 0.19, 5
-"""The height in inches of a line of a title, and the most lines of one."""
+TITLE_LINE = 0.19
+"""The height in inches of a line of a title."""
+TITLE_LINES = 5
+"""The most lines of a title."""
 
 WIDEST = 6.5
 """The most inches of a panel that has the whole width of a figure."""
 
-DPI, MOST_PIXELS = 160, 6_000_000
-"""Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
+DPI = 160
+"""Resolution of a PNG."""
+MOST_PIXELS = 6_000_000
+"""With hundreds of arms the resolution is reduced, since a PNG would take longer than PDF and SVG together."""
 
-
-EDGE = 2
-"""The points between a label and the edge of its panel."""
+Form = Literal["svg", "pdf", "png"]
 
 
 @dataclass(frozen=True)
@@ -116,38 +115,50 @@ class Drawing:
         text = self.save("svg").decode()
         return text.replace(head, f"{head}\n <desc>{escape(self.caption)}</desc>", 1)
 
-    def content(self, form: Literal["svg", "pdf", "png"], panel: Panel | None = None) -> str | bytes:
+    def content(self, form: Form, panel: Panel | None = None) -> str | bytes:
         """What a file of the figure, or of a panel, has."""
-        return self.svg if form == "svg" and panel is None else self.save(form, panel)
+        if form == "svg" and panel is None:
+            return self.svg
+        return self.save(form, panel)
 
-    def save(self, form: Literal["svg", "pdf", "png"], panel: Panel | None = None) -> bytes:
+    def save(self, form: Form, panel: Panel | None = None) -> bytes:
         """The figure, or a panel if a row has one, without date and version, which would change in each run."""
-        unset: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"Producer": None, "CreationDate": None}}.get(form, {})
-        about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
-        file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
+        width, height = self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
         fonts = _fonts_without_layout() if form == "pdf" else nullcontext()
-        with figure_options(*self.size), fonts, self._only(panel) as place:
-            self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
+        file = io.BytesIO()
+        with figure_options(*self.size), fonts, self._only(panel) as box:
+            self.figure.savefig(file, format=form, metadata=self._metadata(form), bbox_inches=box, dpi=dpi)
         return file.getvalue()
+
+    def _metadata(self, form: Form) -> dict[str, str | None]:
+        """What a file says of itself; None for what matplotlib would add."""
+        if form == "png":
+            return {"Software": None}
+        if form == "svg":
+            return {"Title": self.title, "Creator": None, "Date": None}
+        return {"Title": self.title, "Creator": None, "Producer": None, "CreationDate": None}
 
     @contextmanager
     def _only(self, panel: Panel | None) -> Iterator[Bbox | None]:
-        """Move a panel to the place of the last one, just above the legend, and hide the others.
+        """Move a panel to the position of the last one, just above the legend, and hide the others.
 
         Yields:
-            the place of panel and legend in inches; None for the whole figure.
+            the box of panel and legend in inches; None for the whole figure.
         """
         if panel is None:
             yield None
             return
-        every, chosen = self.figure.axes, self.figure.axes[self.parts.index(panel)]
-        usual, (width, height) = chosen.get_position(), self.figure.get_size_inches()
+        every = self.figure.axes
+        chosen = every[self.parts.index(panel)]
+        usual = chosen.get_position()
+        width, height = self.figure.get_size_inches()
+        above = self.parts[-1].box.top * scale() / POINTS_PER_INCH
         try:
             for axes in every:
                 axes.set_visible(axes is chosen)
             chosen.set_position(every[-1].get_position())
-            yield Bbox.from_bounds(0, 0, width, height - self.parts[-1].box.top * scale() / POINTS_PER_INCH)
+            yield Bbox.from_bounds(0, 0, width, height - above)
         finally:
             chosen.set_position(usual)
             for axes in every:
@@ -211,83 +222,77 @@ def panels(
     panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
     space = POINTS_PER_INCH * (panel_width - left)
     wrapped = {arena: in_lines(title, space, TITLE_SIZE, "bold", TITLE_LINES) for arena, title in titles.items()}
+    more_lines = max(title.count("\n") for title in wrapped.values())
+    inner_width = panel_width - left - right
     inner_height = height - TOP - bottom
-    height += TITLE_LINE * max(title.count("\n") for title in wrapped.values())
-    size = in_row * panel_width, rows * height + legend
-    figure = Figure(figsize=(size[0] * scale(), size[1] * scale()))
+    height += TITLE_LINE * more_lines
+    full_width = in_row * panel_width
+    full_height = rows * height + legend
+    figure = Figure(figsize=(full_width * scale(), full_height * scale()))
     FigureCanvasAgg(figure)
     by_arena = {}
-    for i, (arena, title) in enumerate(titles.items()):
-        row, column = divmod(i, in_row)
-        x, y = column * panel_width + left, (rows - row - 1) * height + bottom + legend
-        width = panel_width - left - right
-        inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
-        axes = figure.add_axes(inner, title=wrapped[arena], gid=f"panel{i}")
-        outer = column * panel_width, row * height, panel_width, height
-        box = Box(*(round(POINTS_PER_INCH * x, 2) for x in outer))
-        by_arena[arena] = Panel(i, arena, title, axes, box, inner_height)
+    for number, (arena, title) in enumerate(titles.items()):
+        row, column = divmod(number, in_row)
+        x = column * panel_width + left
+        y = (rows - row - 1) * height + bottom + legend
+        inner = (x / full_width, y / full_height, inner_width / full_width, inner_height / full_height)
+        axes = figure.add_axes(inner, title=wrapped[arena], gid=f"panel{number}")
+        box = Box(
+            left=_in_points(column * panel_width),
+            top=_in_points(row * height),
+            width=_in_points(panel_width),
+            height=_in_points(height),
+        )
+        by_arena[arena] = Panel(number=number, arena=arena, title=title, axes=axes, box=box, inner_height=inner_height)
     return figure, by_arena
+
+
+def _in_points(inches: float) -> float:
+    return round(POINTS_PER_INCH * inches, 2)
 
 
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """The figure after its text is made to fit."""
     for panel in by_arena.values():
         label_ends(panel)
-        panel.columns = panel.columns or (panel.axes.get_xlabel().partition("\n")[0], panel.axes.get_ylabel())
-        _fit_text(panel)
+        if not panel.columns:
+            panel.columns = _labels_of_axes(panel)
+        fit_text(panel)
         panel.finish()
-    size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
-    return Drawing(name, title, caption, figure, size, [*by_arena.values()])
+    width, _ = matplotlib.rcParams["figure.figsize"]
+    return Drawing(
+        name=name,
+        title=title,
+        caption=caption,
+        figure=figure,
+        size=(width, matplotlib.rcParams["font.size"]),
+        parts=[*by_arena.values()],
+    )
+
+
+def _labels_of_axes(panel: Panel) -> tuple[str, str]:
+    """The labels of both axes, without what stands in further lines below the x axis."""
+    x, _, _ = panel.axes.get_xlabel().partition("\n")
+    return x, panel.axes.get_ylabel()
 
 
 def not_drawn(name: str, reason: str) -> Drawing:
     """What stands in the place of a figure that cannot be drawn."""
-    figure, said = Figure((matplotlib.rcParams["figure.figsize"][0], 1)), f"This figure cannot be drawn: {reason}."
+    width, _ = matplotlib.rcParams["figure.figsize"]
+    figure = Figure((width, 1))
     FigureCanvasAgg(figure)
+    said = f"This figure cannot be drawn: {reason}."
     figure.text(0.02, 0.5, said)
-    return finished(figure, {}, name, name, said)
-
-
-def _fit_text(panel: Panel) -> None:
-    """Give a panel ticks that do not overlap, their factor in the axis label, and labels that fit."""
-    axes, box = panel.axes, panel.box
-    fit_ticks(axes)
-    to_points = points_per_pixel(axes)
-    inside, top = axes.get_window_extent(), axes.figure.bbox.height
-    left, above = inside.x0 * to_points - box.left, (top - inside.y1) * to_points - box.top
-    wide, high = (
-        2 * (min(at + size * to_points / 2, whole - at - size * to_points / 2, size * to_points / 2 + most) - EDGE)
-        for at, size, whole, most in (
-            (left, inside.width, box.width, box.width),
-            (above, inside.height, box.height, TICK_SIZE),  # the label of the x axis may begin below it
-        )
-    )
-    for axis in (axes.xaxis, axes.yaxis):
-        if axis.get_visible():
-            _move_factor(axis)
-    lines = axes.get_xlabel().split("\n")
-    axes.set_xlabel("\n".join(in_lines(line, wide, LABEL_SIZE, most=3 - len(lines)) for line in lines))
-    axes.set_ylabel(in_lines(axes.get_ylabel(), high, LABEL_SIZE))
-
-
-def _move_factor(axis: Axis) -> None:
-    """Write the factor and the offset of the ticks into the label, since above the panel is the title."""
-    formatter = axis.get_major_formatter()
-    if not isinstance(formatter, ScalarFormatter):
-        return
-    formatter.format_ticks(list(axis.get_majorticklocs()))
-    factor, start = re.findall(r"^(1e\W?\d+)?(.*)", formatter.get_offset())[0]  # "1e11", "1e−7+1.2e0", "+1.2e0"
-    above = f" from {start.lstrip('+').removesuffix('e0')}" if start else ""
-    unit = f"in {factor or 1}{above}".replace(" ", "\N{NO-BREAK SPACE}") if factor or above else ""
-    axis.set_label_text(", ".join(filter(None, (axis.get_label_text(), unit))))
-    axis.offsetText.set_visible(False)
+    return finished(figure, {}, name, title=name, caption=said)
 
 
 def over_seeds(suite: Suite) -> str:
     """What a value of an arm is, in words."""
-    return "one final seed" if len(suite.final.seeds) == 1 else "mean over the final seeds"
+    if len(suite.final.seeds) == 1:
+        return "one final seed"
+    return "mean over the final seeds"
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:
     """The title of each arena's panel: its name, which the tables have, and its task."""
-    return {x: f"{x}: {suite.facts(x).title}" for x in arenas}
+    return {arena: f"{arena}: {suite.facts(arena).title}" for arena in arenas}

@@ -1,7 +1,6 @@
 """Labels at the ends of lines and at the left of rows: their size and position."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -12,11 +11,14 @@ from fairbench.report.figures.style import ArmStyle
 from fairbench.report.figures.text import POINTS_PER_INCH, RIGHT, columns, figure_width, panel_width, scale, text_width
 
 LEGEND_SIZE = 8
+LEGEND_COLUMNS = 5
+"""The most arms in a row of a legend."""
 
 
 def width_for(labels: Iterable[str]) -> float:
     """The width in inches of the longest of some bold labels next to a panel, with its margins."""
-    return RIGHT + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
+    widest = max(text_width(label, weight="bold") for label in labels)
+    return RIGHT + widest / POINTS_PER_INCH
 
 
 def line_panels(
@@ -27,21 +29,55 @@ def line_panels(
     Four labels have space in a column of a paper. A legend names all lines if a panel has labels for fewer of them, and
     where panels are too narrow for labels.
     """
-    narrow = panel_width() < WIDE
-    labeled = 0 if narrow else min(len(styles), MOST_LABELS)
-    height = max(2.4 if columns() == 1 else 3.4, TOP + BOTTOM + labeled * LABEL_HEIGHT)
-    right = RIGHT if narrow else width_for(labels or [style.end for style in styles])
+    if panel_width() < WIDE:
+        labeled = 0
+        right = RIGHT
+    else:
+        labeled = min(len(styles), MOST_LABELS)
+        right = width_for(labels or [style.end for style in styles])
+    least = 2.4 if columns() == 1 else 3.4
+    height = max(least, TOP + BOTTOM + labeled * LABEL_HEIGHT)
     if labeled == len(styles):
         return panels(titles, height, right=right)
-    widest = max(text_width(style.label, LEGEND_SIZE) for style in styles)
-    in_row = max(1, min(5, int(figure_width() * POINTS_PER_INCH / (widest + 6 * LEGEND_SIZE))))
-    figure, by_arena = panels(titles, height, right=right, legend=0.2 + LABEL_HEIGHT * -(-len(styles) // in_row))
-    samples = [
-        Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in styles
-    ]
-    place: dict[str, Any] = {"loc": "lower center", "ncols": in_row, "fontsize": LEGEND_SIZE * scale()}
-    figure.legend(handles=samples, labelspacing=0.3, handlelength=3.5, columnspacing=1, **place)
+    in_row = _legend_columns(styles)
+    rows = -(-len(styles) // in_row)
+    figure, by_arena = panels(titles, height, right=right, legend=0.2 + LABEL_HEIGHT * rows)
+    _draw_legend(figure, styles, in_row)
     return figure, by_arena
+
+
+def _legend_columns(styles: Collection[ArmStyle]) -> int:
+    """How many arms have space in a row of the legend."""
+    widest = max(text_width(style.label, LEGEND_SIZE) for style in styles)
+    with_sample = widest + 6 * LEGEND_SIZE
+    fitting = int(figure_width() * POINTS_PER_INCH / with_sample)
+    return max(1, min(LEGEND_COLUMNS, fitting))
+
+
+def _draw_legend(figure: Figure, styles: Collection[ArmStyle], in_row: int) -> None:
+    """Name all arms below the panels."""
+    figure.legend(
+        handles=[_sample(style) for style in styles],
+        loc="lower center",
+        ncols=in_row,
+        fontsize=LEGEND_SIZE * scale(),
+        labelspacing=0.3,
+        handlelength=3.5,
+        columnspacing=1,
+    )
+
+
+def _sample(style: ArmStyle) -> Line2D:
+    """An arm's line and marker."""
+    return Line2D(
+        xdata=[],
+        ydata=[],
+        color=style.color,
+        linestyle=style.line,
+        marker=style.marker,
+        markersize=4,
+        label=style.label,
+    )
 
 
 def name_rows(panel: Panel, names: Sequence[tuple[str, ArmStyle]], size: float) -> None:
@@ -50,9 +86,19 @@ def name_rows(panel: Panel, names: Sequence[tuple[str, ArmStyle]], size: float) 
     The size of the font is in points.
     """
     axes = panel.axes
-    left = moved(axes.get_yaxis_transform(), axes, -3.5)
-    how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size * scale()}
+    left = moved(axes.get_yaxis_transform(), axes, points=-3.5)
     for row, (name, style) in enumerate(names):
-        mark(panel, style, axes.text(0, row, name, color=style.color, fontweight="bold", **how))
+        text = axes.text(
+            0,
+            row,
+            name,
+            transform=left,
+            ha="right",
+            va="center_baseline",
+            color=style.color,
+            fontweight="bold",
+            fontsize=size * scale(),
+        )
+        mark(panel, style, text)
     axes.yaxis.set_visible(False)
     axes.set_ylim(len(names) - 0.5, -0.5)

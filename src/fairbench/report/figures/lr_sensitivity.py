@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean, quantiles
 from typing import Any
 
+from matplotlib.axes import Axes
+
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.results import ArmResults, Run
+from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.common.formatting import number, plural, rate
 from fairbench.common.grouping import grouped
 from fairbench.report.figures.canvas import Drawing, finished, titles
@@ -30,64 +33,102 @@ CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "marke
 GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
 
 
+@dataclass(frozen=True)
+class Line:
+    """The settings of an arm that differ only in their rate, by rising rate.
+
+    Attributes:
+        texts: a sentence about each mean.
+    """
+
+    settings: Sequence[Setting]
+    means: list[float]
+    texts: list[str]
+
+    @property
+    def rates(self) -> list[float]:
+        """The rate of each setting."""
+        return [setting.lr for setting in self.settings]
+
+
 def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The metric of each searched setting on the split that selects, by learning rate."""
-    suite, results = analyses.suite, analyses.results
-    arenas = [
-        arena for arena in suite.compared_arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)
-    ]
+    suite = analyses.suite
+    results = analyses.results
+    arenas = [arena for arena in suite.compared_arenas if _has_sweep(results, arena)]
     if not arenas:
         return None
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
     figure, by_arena = line_panels(titles(suite, arenas), styles.values())
-    for arena, panel in by_arena.items():
-        label, panel.best = axis_label(suite, arena)
-        arms = reference_first(results, arena)
-        metric = suite.arenas[arena].metric
-        sweep = {arm.optimizer: _values(arm.sweep, metric) for arm in arms}
-        full = {arm.optimizer: _values(arm.full_length, metric) for arm in arms}
-        absent = no_line(arms, [x for x in arms if {**sweep, **full}[x.optimizer]])
-        panel.axes.set(xlabel=f"learning rate{absent}", ylabel=label)
-        log_axis(panel.axes, [lr for arm in arms for lr in arm.rates])
-        panel.axes.margins(y=SPACE)
-        for arm in arms:
-            style = styles[arm.optimizer]
-            _draw_short(panel, arm, style, sweep[arm.optimizer])
-            _draw_full(panel, arm, style, full[arm.optimizer])
-        _leave_out_far(panel, _means(full), _means(sweep))
-        _draw_lost(panel, arms, styles, worst=0.0 if panel.best == "high" else 1.0)
-        if not any((*sweep.values(), *full.values())):
-            panel.axes.set_yticks([])
+    for panel in by_arena.values():
+        _draw_panel(panel, analyses, styles)
         for scale in scales:
-            for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
-                panel.axes.axvline(scale * edge, **GRID_EDGE)
+            _draw_grid_edges(panel.axes, suite, scale)
     caption = (
         f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the trainings with the reported "
         "length, mean over the seeds, with a bar from the lowest to the highest seed. Small points on thin lines: the "
         "short trials of the sweep; one that is far from all others is beyond the panel's edge. Rings mark the "
         "selected rates, crosses from the panel's edge rates that diverged. "
-        f"{_searched(suite, len(scales) > 1)}"
+        f"{_searched(suite, is_scaled=len(scales) > 1)}"
     )
     return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
 
 
-def _searched(suite: Suite, scaled: bool) -> str:
+def _has_sweep(results: Results, arena: str) -> bool:
+    """Whether a trial of a sweep in the arena has a result."""
+    return any(run.result for arm in results.of(arena) for run in arm.sweep)
+
+
+def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles) -> None:
+    """Draw the settings of all arms of an arena."""
+    suite = analyses.suite
+    arms = reference_first(analyses.results, panel.arena)
+    metric = suite.arenas[panel.arena].metric
+    short = {arm.optimizer: _values(arm.sweep, metric) for arm in arms}
+    full = {arm.optimizer: _values(arm.full_length, metric) for arm in arms}
+    drawn = [arm for arm in arms if full[arm.optimizer]]
+    label, panel.best = axis_label(suite, panel.arena)
+    panel.axes.set(xlabel=f"learning rate{no_line(arms, drawn)}", ylabel=label)
+    log_axis(panel.axes, [lr for arm in arms for lr in arm.rates])
+    panel.axes.margins(y=SPACE)
+    for arm in arms:
+        style = styles[arm.optimizer]
+        _draw_short(panel, arm, style, short[arm.optimizer])
+        _draw_full(panel, arm, style, full[arm.optimizer])
+    _leave_out_far(panel, _means(full), _means(short))
+    _draw_lost(panel, arms, styles)
+    if not any(short.values()) and not any(full.values()):
+        panel.axes.set_yticks([])
+
+
+def _draw_grid_edges(axes: Axes, suite: Suite, scale: float) -> None:
+    """Draw the ends of the searched rates."""
+    axes.axvline(scale * suite.sweep.lr_min, **GRID_EDGE)
+    axes.axvline(scale * suite.sweep.lr_max, **GRID_EDGE)
+
+
+def _searched(suite: Suite, is_scaled: bool) -> str:
     """The meaning of the dotted lines, and of the points between and beyond them."""
-    scale = ", each scaled by its lr_scale" if scaled else ""
-    several = "".join(f" A line for each value of {name}." for name in suite.sweep.extra)
+    scale = ", each scaled by its lr_scale" if is_scaled else ""
+    lines = "".join(f" A line for each value of {name}." for name in suite.sweep.extra)
     return (
         f"Dotted lines are the edges of the grid that every optimizer searches{scale}; points beyond them "
-        f"were added because the best lay at the edge.{several} The wide line is {suite.reference}."
+        f"were added because the best lay at the edge.{lines} The wide line is {suite.reference}."
     )
 
 
 def _values(runs: Iterable[Run], metric: str) -> Values:
+    """The metric of each setting with which all seeds finished."""
     values: dict[Setting, list[Any]] = grouped((run.setting, run.metric("val", metric)) for run in runs if run.setting)
     return {setting: seeds for setting, seeds in values.items() if None not in seeds}
 
 
-def _means(of_arms: Mapping[str, Values]) -> list[float]:
-    return [fmean(seeds) for values in of_arms.values() for seeds in values.values()]
+def _means(by_arm: Mapping[str, Values]) -> list[float]:
+    """The mean of each setting of each arm."""
+    means = []
+    for values in by_arm.values():
+        means += [fmean(seeds) for seeds in values.values()]
+    return means
 
 
 def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) -> None:
@@ -96,42 +137,64 @@ def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) 
         return
     low, _, high = quantiles((*full, *short), n=4)
     reach = 3 * (high - low)
-    near = [*full, *(x for x in short if low - reach <= x <= high + reach)]
+    near = [*full]
+    near += [value for value in short if low - reach <= value <= high + reach]
     space = SPACE * (max(near) - min(near)) if near else 0.0
     if len(near) < len(full) + len(short) and isfinite(reach + space):
         panel.axes.set_ylim(min(near) - space, max(near) + space)
 
 
-def _lines(arm: ArmResults, values: Values) -> Iterator[tuple[Values, list[float], list[float], list[str]]]:
-    """The settings by rising rate, with rates, means and texts; a line for each value of what is searched too."""
+def _lines(arm: ArmResults, values: Values) -> Iterator[Line]:
+    """A line for each value of what is searched with the rate."""
     rising = sorted(values, key=lambda setting: setting.lr)
     for extra in dict.fromkeys(setting.extra for setting in values):
-        settings = {setting: values[setting] for setting in rising if setting.extra == extra}
-        means = [*map(fmean, settings.values())]
-        texts = [f"{_in_words(arm, x)}: {number(mean)}" for x, mean in zip(settings, means, strict=True)]
-        yield settings, [setting.lr for setting in settings], means, texts
+        settings = [setting for setting in rising if setting.extra == extra]
+        means = [fmean(values[setting]) for setting in settings]
+        texts = []
+        for setting, mean in zip(settings, means, strict=True):
+            texts.append(f"{_in_words(arm, setting)}: {number(mean)}")
+        yield Line(settings, means, texts)
 
 
 def _draw_short(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
     """Draw the short trials: small points on a thin line."""
-    thin = {"linewidth": 0.8, "alpha": 0.5, "linestyle": style.dash}
-    for _, rates, means, texts in _lines(arm, values):
-        mark(panel, style, *panel.axes.plot(rates, means, color=style.color, **thin))
-        draw_values(panel, style, rates, means, [f"{text}, in the sweep" for text in texts], markersize=2.5)
+    for line in _lines(arm, values):
+        thin = panel.axes.plot(
+            line.rates,
+            line.means,
+            color=style.color,
+            linewidth=0.8,
+            alpha=0.5,
+            linestyle=style.dash,
+        )
+        mark(panel, style, *thin)
+        texts = [f"{text}, in the sweep" for text in line.texts]
+        draw_values(panel, style, line.rates, line.means, texts, markersize=2.5)
 
 
 def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
     """Draw the trainings with the reported length: mean and range over the seeds, a ring at the selected setting."""
-    for settings, rates, means, texts in _lines(arm, values):
-        remarks = (f"{plural(len(x), 'seed')}{', selected' * (y == arm.selected)}" for y, x in settings.items())
-        lows, highs = ([of(seeds) for seeds in settings.values()] for of in (min, max))
-        mark(panel, style, panel.axes.vlines(rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7))
-        draw_line(panel, style, rates, means, [f"{x}, {remark}" for x, remark in zip(texts, remarks, strict=True)])
-        panel.ends[style.end] = style, max((x.lr, fmean(seeds)) for x, seeds in values.items())
+    for line in _lines(arm, values):
+        lows = [min(values[setting]) for setting in line.settings]
+        highs = [max(values[setting]) for setting in line.settings]
+        ranges = panel.axes.vlines(line.rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7)
+        mark(panel, style, ranges)
+        texts = []
+        for setting, text in zip(line.settings, line.texts, strict=True):
+            selected = ", selected" if setting == arm.selected else ""
+            texts.append(f"{text}, {plural(len(values[setting]), 'seed')}{selected}")
+        draw_line(panel, style, line.rates, line.means, texts)
+        panel.ends[style.end] = style, max((setting.lr, fmean(seeds)) for setting, seeds in values.items())
     if arm.selected and arm.selected in values:
-        size, at = 14 if style.wide else 10, (arm.selected.lr, fmean(values[arm.selected]))
-        mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))
-        panel.said.append(f"{_in_words(arm, arm.selected)}: {number(at[1])}, selected.")
+        _draw_ring(panel, arm, arm.selected, fmean(values[arm.selected]), style)
+
+
+def _draw_ring(panel: Panel, arm: ArmResults, selected: Setting, mean: float, style: ArmStyle) -> None:
+    """Draw a ring around the selected setting."""
+    size = 14 if style.wide else 10
+    ring = panel.axes.plot(selected.lr, mean, markeredgecolor=style.color, markersize=size, **RING)
+    mark(panel, style, *ring)
+    panel.said.append(f"{_in_words(arm, selected)}: {number(mean)}, selected.")
 
 
 def _in_words(arm: ArmResults, setting: Setting) -> str:
@@ -139,21 +202,36 @@ def _in_words(arm: ArmResults, setting: Setting) -> str:
     return f"{arm.optimizer}, rate {rate(setting.lr)}{extra}"
 
 
-def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles, worst: float) -> None:
+def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles) -> None:
     """Draw crosses at the rates at which trials diverged, stacked from the panel's edge where arms share a rate."""
-    step = CROSS_HEIGHT / panel.inner_height * (1 if worst == 0 else -1)
+    if panel.best == "high":  # the worst values are at the bottom
+        edge = 0.0
+        step = CROSS_HEIGHT / panel.inner_height
+    else:
+        edge = 1.0
+        step = -CROSS_HEIGHT / panel.inner_height
     drawn = Counter[float]()
-    rates = (
-        (arm, sorted({run.lr for run in (*arm.sweep, *arm.full_length) if run.status == "diverged" and run.lr}))
-        for arm in arms
-    )
-    for arm, lost in (x for x in rates if x[1]):
+    for arm in arms:
+        rates = _diverged_rates(arm)
+        if not rates:
+            continue
         style = styles[arm.optimizer]
-        texts = [f"{arm.optimizer}, rate {rate(lr)}: diverged" for lr in lost]
-        at_edge = {"color": style.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
-        heights = [worst + step * drawn[lr] for lr in lost]
-        mark(panel, style, *panel.axes.plot(lost, heights, **at_edge))
-        at = zip(lost, heights, texts, strict=True)
-        panel.lost.extend(Point(lr, height, style.index, (lr,), text) for lr, height, text in at)
-        panel.said.extend(f"{text}." for text in texts)
-        drawn.update(lost)
+        heights = [edge + step * drawn[lr] for lr in rates]
+        crosses = panel.axes.plot(
+            rates, heights, color=style.color, transform=panel.axes.get_xaxis_transform(), **CROSS
+        )
+        mark(panel, style, *crosses)
+        for lr, height in zip(rates, heights, strict=True):
+            text = f"{arm.optimizer}, rate {rate(lr)}: diverged"
+            panel.lost.append(Point(lr, height, style.index, numbers=(lr,), text=text))
+            panel.said.append(f"{text}.")
+        drawn.update(rates)
+
+
+def _diverged_rates(arm: ArmResults) -> list[float]:
+    """The rates at which trials diverged, rising."""
+    rates = set()
+    for run in (*arm.sweep, *arm.full_length):
+        if run.status == "diverged" and run.lr:
+            rates.add(run.lr)
+    return sorted(rates)

@@ -1,6 +1,6 @@
 """One arena's part of a figure: its values, lines, bands and marks, and what the page and its script know of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ WIDE = 3.5
 """The least inches of a panel that has labels at the ends of its lines."""
 LABEL_GAP = 6
 """The points between the middle of a marker and its label."""
+LABEL_X = 1.05
+"""Where the marker before a label is, as a share of the panel's width."""
 
 
 class Box(NamedTuple):
@@ -86,32 +88,61 @@ class Panel:
     @property
     def data(self) -> dict[str, Any]:
         """What the script needs to show the values; with rows, a value is compared with no other one at the same x."""
-        points = [(x, y, arm, text, *numbers) for x, y, arm, numbers, text in self.points]
-        rows = not self.axes.yaxis.get_visible()
-        return {"arena": self.arena, "rows": rows, "best": self.best, "columns": self.columns, "points": points}
+        points = []
+        for point in self.points:
+            points.append((point.x, point.y, point.arm, point.text, *point.numbers))
+        return {
+            "arena": self.arena,
+            "rows": not self.axes.yaxis.get_visible(),
+            "best": self.best,
+            "columns": self.columns,
+            "points": points,
+        }
 
     def finish(self) -> None:
         """Give all points their positions in the SVG, after the figure is drawn."""
+        values = self._in_svg(self.points, self.axes.transData)
         lost = self._in_svg(self.lost, self.axes.get_xaxis_transform())
-        self.points, self.lost = [*self._in_svg(self.points, self.axes.transData), *lost], []
+        self.points = [*values, *lost]
+        self.lost = []
 
     def _in_svg(self, points: Sequence[Point], transform: Transform) -> Iterator[Point]:
         """Points with positions in the SVG, and with more digits than a screen shows, but no more."""
-        to_points, height = points_per_pixel(self.axes), float(self.axes.figure.bbox.height)
-        bottom, top = self.axes.bbox.y0, self.axes.bbox.y1
-        places = transform.transform([(point.x, point.y) for point in points]).tolist() if points else []
-        for (x, y), point in zip(places, points, strict=True):
-            place = round(x * to_points, 2), round((height - min(max(y, bottom), top)) * to_points, 2)
-            numbers = tuple(float(f"{n:.9g}") if isinstance(n, float) else n for n in point.numbers)
-            yield Point(*place, point.arm, numbers, point.text)
+        if not points:
+            return
+        to_points = points_per_pixel(self.axes)
+        height = float(self.axes.figure.bbox.height)
+        bottom = self.axes.bbox.y0
+        top = self.axes.bbox.y1
+        positions = transform.transform([(point.x, point.y) for point in points]).tolist()
+        for (x, y), point in zip(positions, points, strict=True):
+            inside = min(max(y, bottom), top)
+            yield Point(
+                x=round(x * to_points, 2),
+                y=round((height - inside) * to_points, 2),
+                arm=point.arm,
+                numbers=tuple(_with_nine_digits(number) for number in point.numbers),
+                text=point.text,
+            )
+
+
+def _with_nine_digits(number: float | str | None) -> float | str | None:
+    if isinstance(number, float):
+        return float(f"{number:.9g}")
+    return number
 
 
 def log_axis(axes: Axes, values: Sequence[float]) -> None:
     """Make the x axis logarithmic, with plain numbers at its ticks; a range below one decade has ticks too."""
     axes.set_xscale("log")
-    wide = max(values) >= 10 * min(values)
-    parts = (1, 2, 5) if max(values) < 100 * min(values) else (1,)
-    axes.xaxis.set_major_locator(LogLocator(subs=parts) if wide else MaxNLocator(5))
+    least = min(values)
+    largest = max(values)
+    if largest < 10 * least:
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    elif largest < 100 * least:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    else:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1,)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_locator(NullLocator())
 
@@ -126,8 +157,13 @@ def draw_line(
     panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
     """Draw an arm's values with a line, each with a sentence about it, and its label; draw the reference's first."""
-    width, alpha = (4.5 * scale(), 0.75) if style.wide else (1.6, 1.0)
-    line = {"color": to_rgba(style.color, alpha), "linewidth": width, "linestyle": style.line, **line}
+    if style.wide:
+        width = 4.5 * scale()
+        color = to_rgba(style.color, 0.75)
+    else:
+        width = 1.6
+        color = to_rgba(style.color, 1.0)
+    line = {"color": color, "linewidth": width, "linestyle": style.line, **line}
     draw_values(panel, style, x, y, texts, **line)
     panel.ends[style.end] = style, (x[-1], y[-1])
 
@@ -136,15 +172,23 @@ def draw_values(
     panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
     """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long."""
-    line = {"markersize": 4, "markerfacecolor": style.color, "markeredgecolor": style.color, "linestyle": "", **line}
-    mark(panel, style, *panel.axes.plot(x, y, marker=style.marker, **line))
-    panel.points += [Point(a, b, style.index, (a, b), text) for a, b, text in zip(x, y, texts, strict=True)]
+    marker = {
+        "marker": style.marker,
+        "markersize": 4,
+        "markerfacecolor": style.color,
+        "markeredgecolor": style.color,
+        "linestyle": "",
+    }
+    mark(panel, style, *panel.axes.plot(x, y, **{**marker, **line}))
+    for at, value, text in zip(x, y, texts, strict=True):
+        panel.points.append(Point(at, value, style.index, numbers=(at, value), text=text))
 
 
 def draw_band(panel: Panel, style: ArmStyle, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
     """Fill the area between two values of an arm."""
-    outline = [*x, *reversed(x)], [*low, *reversed(high)]
-    mark(panel, style, *panel.axes.fill(*outline, color=style.color, alpha=0.16, linewidth=0))
+    along = [*x, *reversed(x)]
+    outline = [*low, *reversed(high)]
+    mark(panel, style, *panel.axes.fill(along, outline, color=style.color, alpha=0.16, linewidth=0))
 
 
 def label_ends(panel: Panel) -> None:
@@ -152,36 +196,73 @@ def label_ends(panel: Panel) -> None:
 
     Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none.
     """
-    axes, ends = panel.axes, panel.ends
     if panel_width() < WIDE:
         return
+    axes = panel.axes
     axes.autoscale_view()
     to_panel = axes.transData + axes.transAxes.inverted()
-    places = {text: to_panel.transform(end) for text, (_, end) in ends.items()}
-    order = sorted(places, key=lambda text: float(places[text][1]))
-    if len(order) > MOST_LABELS:
-        outer = {*order[: MOST_LABELS // 2], *order[-(MOST_LABELS // 2) :]}
-        order = [text for text in order if text in outer or ends[text][0].wide]
-    heights = separate([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
-    for text, height in zip(order, heights, strict=True):
-        style, (x, y) = ends[text][0], places[text]
-        of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": style.color}
-        sample: dict[str, Any] = {"linestyle": style.line, "marker": style.marker, "markersize": 4, "markevery": [1]}
-        line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
-        after = {**of_panel, "transform": moved(axes.transAxes, axes, LABEL_GAP)}
-        name = axes.text(1.05, height, text, fontweight="bold", va="center", **after)
-        mark(panel, style, *line, name)
+    ends = {}
+    for label, (_, end) in panel.ends.items():
+        x, y = to_panel.transform(end)
+        ends[label] = (float(x), float(y))
+    labels = _labels_with_space(panel, ends)
+    heights = separate([ends[label][1] for label in labels], LABEL_HEIGHT / panel.inner_height)
+    for label, height in zip(labels, heights, strict=True):
+        _draw_label(panel, label, ends[label], height)
+
+
+def _labels_with_space(panel: Panel, ends: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The labels that are shown, the lowest first."""
+    rising = sorted(ends, key=lambda label: ends[label][1])
+    if len(rising) <= MOST_LABELS:
+        return rising
+    at_each_side = MOST_LABELS // 2
+    outer = {*rising[:at_each_side], *rising[-at_each_side:]}
+    return [label for label in rising if label in outer or panel.ends[label][0].wide]
+
+
+def _draw_label(panel: Panel, label: str, end: tuple[float, float], height: float) -> None:
+    """Write a label at a height of the panel, with a line that leads to it from the end of its arm's line."""
+    axes = panel.axes
+    style, _ = panel.ends[label]
+    x, y = end
+    line = axes.plot(
+        [x, LABEL_X],
+        [y, height],
+        linewidth=0.8,
+        linestyle=style.line,
+        marker=style.marker,
+        markersize=4,
+        markevery=[1],
+        transform=axes.transAxes,
+        clip_on=False,
+        color=style.color,
+    )
+    name = axes.text(
+        LABEL_X,
+        height,
+        label,
+        fontweight="bold",
+        va="center",
+        transform=moved(axes.transAxes, axes, LABEL_GAP),
+        clip_on=False,
+        color=style.color,
+    )
+    mark(panel, style, *line, name)
 
 
 def moved(transform: Transform, axes: Axes, points: float) -> Transform:
     """A transform that ends some points further to the right."""
-    return transform + ScaledTranslation(points * scale() / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
+    inches = points * scale() / POINTS_PER_INCH
+    return transform + ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
 
 
 def separate(heights: Sequence[float], gap: float) -> list[float]:
     """Move rising heights as little as needed so that they do not overlap and all lie in 0..1, if they fit."""
-    below = gap * np.arange(len(heights))
     if not heights:
         return []
-    apart = isotonic_regression(np.subtract(heights, below)).x  # squared distances are least
-    return [*map(float, np.clip(apart, gap / 2, 1 - gap / 2 - below[-1]) + below)]
+    stacked = gap * np.arange(len(heights))
+    apart = isotonic_regression(np.subtract(heights, stacked)).x  # squared distances are least
+    highest = 1 - gap / 2 - stacked[-1]
+    inside = np.clip(apart, gap / 2, highest) + stacked
+    return [float(height) for height in inside]

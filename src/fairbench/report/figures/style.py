@@ -2,9 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain, takewhile
 from typing import Any, Literal
 from zlib import crc32
 
@@ -20,14 +19,41 @@ STYLES = math.lcm(len(ROLES), len(DASHES), len(MARKERS))
 """Colors, dashes and markers each repeat in a cycle: this number of styles differ."""
 
 KNOWN = (
-    *("PsiLogic", "AdamW", "Adam", "Lion", "SGD", "Muon", "SOAP", "ScheduleFree", "Adafactor", "NAdam", "RAdam"),
-    *("LAMB", "ADOPT", "StableAdamW", "AdEMAMix", "LARS", "SCION", "Kron", "SPAM", "Shampoo", "MARS", "AdamHD"),
-    *("AdaGC", "DAdaptAdam", "Prodigy", "SophiaH", "StableSPAM", "SlowNormClip"),
+    "PsiLogic",
+    "AdamW",
+    "Adam",
+    "Lion",
+    "SGD",
+    "Muon",
+    "SOAP",
+    "ScheduleFree",
+    "Adafactor",
+    "NAdam",
+    "RAdam",
+    "LAMB",
+    "ADOPT",
+    "StableAdamW",
+    "AdEMAMix",
+    "LARS",
+    "SCION",
+    "Kron",
+    "SPAM",
+    "Shampoo",
+    "MARS",
+    "AdamHD",
+    "AdaGC",
+    "DAdaptAdam",
+    "Prodigy",
+    "SophiaH",
+    "StableSPAM",
+    "SlowNormClip",
 )
 """Names whose styles are the first ones; those of other names follow from a hash."""
 
-NAME_WIDTH, LEAST = 106, 0.4
-"""The most points that a bold name takes, and the least share of a panel that names at its side leave."""
+NAME_WIDTH = 106
+"""The most points that a bold name takes."""
+LEAST_PANEL = 0.4
+"""The least share of a panel that names at its side leave."""
 LEAST_ABSENT = 40
 """The least points of the name of an arm without a line, below which a long list of them is cut instead."""
 
@@ -75,32 +101,54 @@ ArmStyles = Mapping[str, ArmStyle]
 def styles_of(suite: Suite) -> ArmStyles:
     """The style of each optimizer; its style depends on its name, so that it is the same in all studies."""
     names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
-    styles, labels, ends = _styles(names), short_names(names), short_names(names, _name_width(LEFT + RIGHT))
-    return {name: ArmStyle(i, labels[name], ends[name], *style_of(styles[name])) for i, name in enumerate(names)}
+    numbers = _style_numbers(names)
+    labels = short_names(names)
+    ends = short_names(names, _name_width(LEFT + RIGHT))
+    styles = {}
+    for index, name in enumerate(names):
+        role, dash, marker = style_of(numbers[name])
+        styles[name] = ArmStyle(index=index, label=labels[name], end=ends[name], role=role, dash=dash, marker=marker)
+    return styles
 
 
 def style_of(number: int) -> tuple[str, Any, str]:
     """The color's role, dash and marker of a style."""
-    return ROLES[number % len(ROLES)], DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]
+    role = ROLES[number % len(ROLES)]
+    dash = DASHES[number % len(DASHES)]
+    marker = MARKERS[number % len(MARKERS)]
+    return role, dash, marker
 
 
-def _styles(names: Sequence[str]) -> dict[str, int]:
+def _style_numbers(names: Sequence[str]) -> dict[str, int]:
     """The number of each name's style; that of an unknown name follows from its hash.
 
     Where an earlier name in the alphabet, or a known one, has a similar style, the next number is tried. Names that are
     not known never get the color of PsiLogic, the first. With more arms of a color than dashes, the styles are only
     different.
     """
-    styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
+    numbers = {name: KNOWN.index(name) for name in names if name in KNOWN}
     free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
-    taken = {pair for number in styles.values() for pair in _pairs(number)}
-    for name in sorted(set(names) - styles.keys()):
+    taken: set[tuple[str, Any]] = set()
+    for number in numbers.values():
+        taken |= _pairs(number)
+    for name in sorted(set(names) - numbers.keys()):
         start = crc32(name.encode()) % len(free)
         tried = free[start:] + free[:start]
-        apart = (number for number in tried if taken.isdisjoint(_pairs(number)))
-        styles[name] = next(chain(apart, (number for number in tried if number not in styles.values()), tried))
-        taken |= _pairs(styles[name])
-    return styles
+        number = _first_free(tried, taken, used=set(numbers.values()))
+        numbers[name] = number
+        taken |= _pairs(number)
+    return numbers
+
+
+def _first_free(tried: Sequence[int], taken: Set[tuple[str, Any]], used: Set[int]) -> int:
+    """The first style that is easy to distinguish from all others, or else that is different, or else the first."""
+    for number in tried:
+        if taken.isdisjoint(_pairs(number)):
+            return number
+    for number in tried:
+        if number not in used:
+            return number
+    return tried[0]
 
 
 def _pairs(number: int) -> set[tuple[str, Any]]:
@@ -111,7 +159,7 @@ def _pairs(number: int) -> set[tuple[str, Any]]:
 
 def _name_width(margins: float) -> float:
     """The largest width in points of a name at the side of a panel."""
-    return min(NAME_WIDTH, POINTS_PER_INCH * ((1 - LEAST) * panel_width() - margins))
+    return min(NAME_WIDTH, POINTS_PER_INCH * ((1 - LEAST_PANEL) * panel_width() - margins))
 
 
 def short_names(names: Sequence[str], width: float | None = None) -> dict[str, str]:
@@ -120,18 +168,38 @@ def short_names(names: Sequence[str], width: float | None = None) -> dict[str, s
     A long name loses its middle. Names that would look alike keep the place where they begin to differ. The
     width is the most points of a bold name, by default of the name of a row.
     """
-    width = _name_width(2 * RIGHT) if width is None else width
+    if width is None:
+        width = _name_width(2 * RIGHT)
     shown = {name: without_middle(name, width, weight="bold") for name in names}
-    for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
+    counts = Counter(shown.values())
+    for text, count in counts.items():
+        if count == 1:
+            continue
         alike = [name for name in names if shown[name] == text]
-        shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
-        start = max(len([*shared]) - 3, 4)
-        for i, name in enumerate(alike, 1):
-            left = width - text_width(f"{name[:3]}……{i}", weight="bold")
-            place = without_middle(name[start:], left, weight="bold")
-            fits = text_width(place, weight="bold") <= left
-            shown[name] = "…".join([name[:3], *([place] if fits else []), str(i)])
+        start = max(_shared_letters(alike) - 3, 4)
+        for number, name in enumerate(alike, 1):
+            shown[name] = _numbered(name, number, start, width)
     return shown
+
+
+def _shared_letters(names: Sequence[str]) -> int:
+    """The number of letters with which all names begin."""
+    shared = 0
+    for letters in zip(*names, strict=False):
+        if len(set(letters)) > 1:
+            break
+        shared += 1
+    return shared
+
+
+def _numbered(name: str, number: int, start: int, width: float) -> str:
+    """The first letters of a name, its letters from `start` on as far as they fit, and a number."""
+    begin = name[:3]
+    space = width - text_width(f"{begin}……{number}", weight="bold")
+    middle = without_middle(name[start:], space, weight="bold")
+    if text_width(middle, weight="bold") <= space:
+        return f"{begin}…{middle}…{number}"
+    return f"{begin}…{number}"
 
 
 def reference_first(results: Results, arena: str) -> list[ArmResults]:
@@ -142,24 +210,31 @@ def reference_first(results: Results, arena: str) -> list[ArmResults]:
 def axis_label(suite: Suite, arena: str) -> tuple[str, Best]:
     """Label of the axis of the primary metric, and which values are better."""
     label = f"{suite.selection_name} {suite.arenas[arena].metric} ({suite.better(arena)})"
-    return label, "high" if suite.direction(arena) == "max" else "low"
+    best: Best = "high" if suite.direction(arena) == "max" else "low"
+    return label, best
 
 
 def arm_labels(arms: Sequence[ArmResults], width: float | None = None) -> dict[str, str]:
     """The short name of each arm of an arena, by default at the end of a line, with its mark."""
+    if width is None:
+        width = _name_width(LEFT + RIGHT)
     marks = {arm.optimizer: seeds_mark(arm.count("finished"), len(arm.final)) for arm in arms}
-    return marked_names(marks, _name_width(LEFT + RIGHT) if width is None else width)
+    return marked_names(marks, width)
 
 
 def seeds_mark(remaining: int, planned: int) -> str:
     """What follows the name of an arm of which some seeds do not count."""
-    return "" if remaining == planned else f" †{remaining}/{planned}"
+    if remaining == planned:
+        return ""
+    return f" †{remaining}/{planned}"
 
 
 def marked_names(marks: Mapping[str, str], width: float | None = None) -> dict[str, str]:
     """The short name of each arm with its mark, together as wide as the names of `short_names`."""
-    width = _name_width(2 * RIGHT) if width is None else width
-    names = short_names([*marks], width - max(text_width(mark, weight="bold") for mark in marks.values()))
+    if width is None:
+        width = _name_width(2 * RIGHT)
+    widest_mark = max(text_width(mark, weight="bold") for mark in marks.values())
+    names = short_names([*marks], width - widest_mark)
     return {name: names[name] + mark for name, mark in marks.items()}
 
 
@@ -169,4 +244,5 @@ def no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
     if not absent:
         return ""
     width = max(LEAST_ABSENT, 0.75 * POINTS_PER_INCH * panel_width() / len(absent))
-    return f"\nno line: {', '.join(arm_labels(absent, min(NAME_WIDTH, width)).values())}"
+    labels = arm_labels(absent, min(NAME_WIDTH, width))
+    return f"\nno line: {', '.join(labels.values())}"

@@ -17,11 +17,14 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 REPORT_TEXT = 10
 POINTS_PER_INCH = 72
-LEFT, RIGHT = 0.85, 0.3
+LEFT = 0.85
+RIGHT = 0.3
 """Inches at the sides of a panel, without names."""
 NARROWEST = 3.0
 """The least inches of a panel that has another one at its side."""
-TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 9, 9, 11
+TICK_SIZE = 9
+LABEL_SIZE = 9
+TITLE_SIZE = 11
 MOST_TICKS = 8
 
 
@@ -37,7 +40,8 @@ def figure_width() -> float:
 
 def columns() -> int:
     """The most panels in a row."""
-    return max(1, min(2, int(figure_width() / NARROWEST)))
+    fitting = int(figure_width() / NARROWEST)
+    return max(1, min(2, fitting))
 
 
 def panel_width() -> float:
@@ -53,15 +57,20 @@ def points_per_pixel(axes: Axes) -> float:
 @cache
 def text_width(text: str, size: float = 10, weight: str = "normal") -> float:
     """The width of a text in points."""
-    return float(text_to_path.get_text_width_height_descent(text, FontProperties(size=size, weight=weight), False)[0])
+    font = FontProperties(size=size, weight=weight)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, False)
+    return float(width)
 
 
 def without_middle(text: str, width: float, size: float = 10, weight: str = "normal") -> str:
     """A text that is at most `width` points wide; a wider one loses its middle."""
-    kept, shown = len(text), text
+    kept = len(text)
+    shown = text
     while kept > 2 and text_width(shown, size, weight) > width:
         kept -= 1
-        shown = f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
+        begin = text[: (kept + 1) // 2]
+        end = text[len(text) - kept // 2 :]
+        shown = f"{begin}…{end}"
     return shown
 
 
@@ -75,14 +84,27 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
         else:
             lines.append(word)
         while len(lines) < most and text_width(lines[-1], size, weight) > width:
-            fits = [n for n in range(1, len(lines[-1])) if text_width(lines[-1][:n], size, weight) <= width]
-            lines[-1:] = [lines[-1][: max(fits, default=1)], lines[-1][max(fits, default=1) :]]
+            letters = _letters_that_fit(lines[-1], width, size, weight)
+            whole = lines[-1]
+            lines[-1] = whole[:letters]
+            lines.append(whole[letters:])
     if len(lines) > most:
-        last = lines[most - 1]
-        while " " in last and text_width(f"{last} …", size, weight) > width:
-            last = last.rpartition(" ")[0]
-        lines[most - 1 :] = [f"{last} …"]
+        lines = lines[:most]
+        lines[-1] = _with_ellipsis(lines[-1], width, size, weight)
     return "\n".join(without_middle(line, width, size, weight) for line in lines)
+
+
+def _letters_that_fit(word: str, width: float, size: float, weight: str) -> int:
+    """The number of letters of a long word that fit a line; at least one, and not all."""
+    fitting = [n for n in range(1, len(word)) if text_width(word[:n], size, weight) <= width]
+    return max(fitting, default=1)
+
+
+def _with_ellipsis(line: str, width: float, size: float, weight: str) -> str:
+    """A line with a sign that text is left out, in place of as many words as this takes."""
+    while " " in line and text_width(f"{line} …", size, weight) > width:
+        line = line.rpartition(" ")[0]
+    return f"{line} …"
 
 
 def fit_ticks(axes: Axes) -> None:
@@ -92,11 +114,13 @@ def fit_ticks(axes: Axes) -> None:
         if isinstance(locator, MaxNLocator):
             locator.set_params(nbins=most, steps=(1, 2, 2.5, 5, 10))
         elif isinstance(locator, LogLocator):
-            locator.set_params(subs=(1, 2, 5) if most == MOST_TICKS else (1,), numticks=most + 1)
+            subs = (1, 2, 5) if most == MOST_TICKS else (1,)
+            locator.set_params(subs=subs, numticks=most + 1)
         else:
             return
         low, high = sorted(axes.get_xlim())
-        if _apart(axes, [tick for tick in locator.tick_values(low, high) if low <= tick <= high]):
+        shown = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
+        if _are_apart(axes, shown):
             return
 
 
@@ -104,7 +128,7 @@ def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
     """0 and those of some rising ticks, on both sides of it, whose labels on the x axis do not overlap."""
     kept = [0.0]
     for tick in ticks:
-        if _apart(axes, [*kept, -tick, tick]):
+        if _are_apart(axes, [*kept, -tick, tick]):
             kept += [-tick, tick]
     return kept
 
@@ -114,11 +138,14 @@ def inner_width(axes: Axes) -> float:
     return float(axes.get_window_extent().width) * points_per_pixel(axes)
 
 
-def _apart(axes: Axes, ticks: Sequence[float]) -> bool:
+def _are_apart(axes: Axes, ticks: Sequence[float]) -> bool:
     """Whether the labels of all ticks of the x axis have a space between them."""
     texts = axes.xaxis.get_major_formatter().format_ticks([*ticks])
     to_points = points_per_pixel(axes)
-    middles = [float(axes.transData.transform((tick, 0))[0]) * to_points for tick in ticks]
-    halves = [text_width(text, TICK_SIZE) / 2 + 2 for text in texts]
-    ends = sorted((middle - half, middle + half) for middle, half in zip(middles, halves, strict=True))
-    return all(left[1] <= right[0] for left, right in pairwise(ends))
+    ends = []
+    for tick, text in zip(ticks, texts, strict=True):
+        x, _ = axes.transData.transform((tick, 0))
+        middle = float(x) * to_points
+        half = text_width(text, TICK_SIZE) / 2 + 2
+        ends.append((middle - half, middle + half))
+    return all(left[1] <= right[0] for left, right in pairwise(sorted(ends)))

@@ -7,7 +7,7 @@ from fairbench.analysis.comparison.controls import WHOLE, Contribution, contribu
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.common.formatting import exact, interval
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.rows import draw_causes, draw_shocks
+from fairbench.report.figures.causes import draw_causes, draw_shocks
 from fairbench.report.view import (
     ARM,
     TextColumn,

@@ -4,7 +4,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import Cost, costs
 from fairbench.analysis.curves import equal_times
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.rows import draw_step_time
+from fairbench.report.figures.step_time import draw_step_time
 from fairbench.report.view import ARM, aligned, integers, numbers, page_only, values, words
 
 whole_number = "{:.0f}".format

@@ -4,7 +4,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.mechanism import Quantity, mechanisms, quantities
 from fairbench.common.formatting import SHOWN, plural
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.learning_curves import draw_mechanism
+from fairbench.report.figures.mechanism import draw_mechanism
 from fairbench.report.view import ARM, aligned, integers, page_only, percents, words
 
 

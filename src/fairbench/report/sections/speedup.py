@@ -10,7 +10,8 @@ from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.statistics.scaling_law import LadderLaw
 from fairbench.common.formatting import NONE, exact, interval, p_value, plural, some
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.speedup import draw_size_trends, draw_speedup, speedup_text
+from fairbench.report.figures.size_trends import draw_size_trends
+from fairbench.report.figures.speedup import draw_speedup, speedup_text
 from fairbench.report.view import (
     ARM,
     Row,

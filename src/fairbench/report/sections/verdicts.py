@@ -8,7 +8,7 @@ from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.formatting import column_of_means, p_value, plural, some
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.rows import draw_leaderboard
+from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.sections.verdict_grid import verdict_grid
 from fairbench.report.view import Emphasized, TableView, TextColumn, table_view
 

@@ -1,0 +1,82 @@
+"""The text of a panel made to fit: ticks that do not overlap, and labels of the axes within the panel."""
+
+import re
+
+from matplotlib.axis import Axis
+from matplotlib.ticker import ScalarFormatter
+
+from fairbench.report.figures.panel import Panel
+from fairbench.report.figures.text import LABEL_SIZE, TICK_SIZE, fit_ticks, in_lines, points_per_pixel
+
+EDGE = 2
+"""The points between a label and the edge of its panel."""
+MOST_LINES = 3
+"""The most lines below the x axis."""
+
+
+def fit_text(panel: Panel) -> None:
+    """Give a panel ticks that do not overlap, their factor in the axis label, and labels that fit."""
+    axes = panel.axes
+    box = panel.box
+    fit_ticks(axes)
+    to_points = points_per_pixel(axes)
+    inside = axes.get_window_extent()
+    top = axes.figure.bbox.height
+    width = _room(
+        start=inside.x0 * to_points - box.left,
+        size=inside.width * to_points,
+        whole=box.width,
+        beyond=box.width,
+    )
+    height = _room(
+        start=(top - inside.y1) * to_points - box.top,
+        size=inside.height * to_points,
+        whole=box.height,
+        beyond=TICK_SIZE,  # the label of the x axis may begin below it
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_visible():
+            _move_factor(axis)
+    lines = axes.get_xlabel().split("\n")
+    most = MOST_LINES - len(lines)
+    axes.set_xlabel("\n".join(in_lines(line, width, LABEL_SIZE, most=most) for line in lines))
+    axes.set_ylabel(in_lines(axes.get_ylabel(), height, LABEL_SIZE))
+
+
+def _room(start: float, size: float, whole: float, beyond: float) -> float:
+    """The points that a label has, whose middle is that of the axes.
+
+    Args:
+        start: the distance of the axes from the begin of the panel.
+        size: of the axes.
+        whole: size of the panel.
+        beyond: how far the label may reach beyond the axes.
+    """
+    half = size / 2
+    before = start + half
+    after = whole - start - half
+    return 2 * (min(before, after, half + beyond) - EDGE)
+
+
+def _move_factor(axis: Axis) -> None:
+    """Write the factor and the offset of the ticks into the label, since above the panel is the title."""
+    formatter = axis.get_major_formatter()
+    if not isinstance(formatter, ScalarFormatter):
+        return
+    formatter.format_ticks(list(axis.get_majorticklocs()))
+    unit = _unit(formatter.get_offset())
+    if unit:
+        label = axis.get_label_text()
+        axis.set_label_text(f"{label}, {unit}" if label else unit)
+    axis.offsetText.set_visible(False)
+
+
+def _unit(offset: str) -> str:
+    """What matplotlib writes as "1e11", "1e−7+1.2e0" or "+1.2e0", in words; empty for none."""
+    factor, start = re.findall(r"^(1e\W?\d+)?(.*)", offset)[0]
+    if not factor and not start:
+        return ""
+    unit = f"in {factor or 1}"
+    if start:
+        unit += f" from {start.lstrip('+').removesuffix('e0')}"
+    return unit.replace(" ", "\N{NO-BREAK SPACE}")

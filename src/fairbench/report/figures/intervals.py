@@ -1,0 +1,103 @@
+"""Figures with a row for each value and its interval."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from fairbench.common.formatting import interval
+from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, finished, panels
+from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.labels import name_rows, width_for
+from fairbench.report.figures.panel import Panel, Point, mark
+from fairbench.report.figures.style import ArmStyle
+from fairbench.report.figures.text import thin_ticks
+
+ROW = 0.3
+"""The height in inches of a row."""
+MOST_LEFT = 2.9
+"""The most inches at the left of a panel for the labels of its rows."""
+
+
+class Interval(NamedTuple):
+    """A row with a value, and an interval if it has one; a row that is not sure has an empty marker."""
+
+    label: str
+    name: str
+    style: ArmStyle
+    value: float
+    low: float | None
+    high: float | None
+    sure: bool = True
+
+
+def draw_intervals(
+    rows: Mapping[str, Sequence[Interval]],
+    name: str,
+    title: str,
+    axis: str,
+    caption: str,
+    row_height: float = ROW,
+    margins: Mapping[str, float] | None = None,
+    reverse: bool = False,
+) -> Drawing | None:
+    """A panel for each arena, with a row for each value and a line at 0; reversed where lower is better."""
+    if not rows:
+        return None
+    labels = [row.label for of_arena in rows.values() for row in of_arena]
+    most_rows = max(len(of_arena) for of_arena in rows.values())
+    figure, by_arena = panels(
+        titles={arena: arena for arena in rows},
+        height=TOP + BOTTOM + row_height * most_rows,
+        left=min(MOST_LEFT, width_for(labels)),
+    )
+    for arena, panel in by_arena.items():
+        panel.axes.set_xlabel(axis)
+        panel.columns = (axis, "low", "high")
+        panel.axes.axvline(0, color=LIGHT["edge"], linewidth=1)
+        for place, row in enumerate(rows[arena]):
+            _draw_row(panel, place, row)
+        name_rows(panel, [(row.label, row.style) for row in rows[arena]], size=9)
+        if margins:
+            _draw_margin(panel.axes, margins[arena])
+        if reverse:
+            panel.axes.invert_xaxis()
+    return finished(figure, by_arena, name, title, caption)
+
+
+def _draw_row(panel: Panel, place: int, row: Interval) -> None:
+    """Draw the interval as a line, and the value as a marker on it."""
+    style = row.style
+    along = [row.value]
+    if row.low is not None and row.high is not None:
+        along = [row.low, row.value, row.high]
+    lines = panel.axes.plot(
+        along,
+        [place] * len(along),
+        color=style.color,
+        linewidth=1.8,
+        marker=style.marker,
+        markersize=7,
+        markerfacecolor=style.color if row.sure else LIGHT["paper"],
+        markevery=[len(along) // 2],
+    )
+    mark(panel, style, *lines)
+    text = f"{row.name}: {interval(row.value, row.low, row.high)}"
+    numbers = (row.value, row.low, row.high)
+    panel.points.append(Point(x=row.value, y=place, arm=style.index, numbers=numbers, text=text))
+    panel.said.append(f"{text}.")
+
+
+def _draw_margin(axes: Axes, margin: float) -> None:
+    """Draw the margin as a band as wide as a decade beyond it, where the axis is logarithmic."""
+    axes.axvspan(-margin, margin, color=LIGHT["rule"], linewidth=0, zorder=0)
+    axes.set_xscale("symlog", linthresh=margin)
+    farthest = float(max(map(abs, axes.get_xlim())))
+    lowest = math.floor(math.log10(margin)) + 1
+    highest = math.floor(math.log10(farthest))
+    decades = [10.0**exponent for exponent in range(lowest, highest + 1)]
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_locator(FixedLocator(thin_ticks(axes, [margin, *decades])))
+    axes.xaxis.set_minor_locator(NullLocator())

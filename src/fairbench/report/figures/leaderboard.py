@@ -1,0 +1,147 @@
+"""The gains over the baselines, with their intervals."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.intervals import Interval, draw_intervals
+from fairbench.report.figures.panel import LABEL_HEIGHT
+from fairbench.report.figures.style import ArmStyle, ArmStyles, short_names
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What the figure shows.
+
+    Attributes:
+        of_one: whether one optimizer is compared with each baseline; otherwise each optimizer with the first baseline.
+        by_arm: whether a panel is an arm, whose rows are arenas; otherwise it is an arena, whose rows are arms.
+    """
+
+    analyses: Analyses
+    styles: ArmStyles
+    comparisons: list[Comparison]
+    of_one: bool
+    by_arm: bool
+
+    @property
+    def first_optimizer(self) -> str:
+        """The optimizer that is compared with each baseline."""
+        return self.analyses.suite.sides[0][0]
+
+    @property
+    def first_baseline(self) -> str:
+        """The baseline of each optimizer."""
+        return self.analyses.suite.sides[1][0]
+
+    def rows(self) -> dict[str, list[Interval]]:
+        """The rows of each panel, the largest gain first."""
+        rows: dict[str, list[Interval]] = {}
+        short_arenas = short_names([*self.analyses.suite.arenas])
+        for comparison in self.comparisons:
+            if self.by_arm:
+                panel = self._style(comparison).label
+                row = self._row_of_arm(comparison, short_arenas[comparison.arena])
+            else:
+                panel = comparison.arena
+                row = self._row_of_arena(comparison)
+            rows.setdefault(panel, []).append(row)
+        return {panel: sorted(of_panel, key=lambda row: -row.value) for panel, of_panel in rows.items()}
+
+    def _name(self, comparison: Comparison) -> str:
+        """The arm that names a row or a panel."""
+        return comparison.baseline if self.of_one else comparison.optimizer
+
+    def _style(self, comparison: Comparison) -> ArmStyle:
+        return self.styles[self._name(comparison)]
+
+    def _row_of_arm(self, comparison: Comparison, label: str) -> Interval:
+        """An arena in the panel of an arm, in units of its margin."""
+        margin = self.analyses.suite.arenas[comparison.arena].margin
+        name = f"{self._name(comparison)}, {comparison.arena}, in margins"
+        return _row(comparison, label, name, style=self._style(comparison), unit=margin)
+
+    def _row_of_arena(self, comparison: Comparison) -> Interval:
+        """An arm in the panel of an arena."""
+        style = self._style(comparison)
+        return _row(comparison, style.label, self._name(comparison), style=style, unit=1.0)
+
+    def margins(self, panels: Mapping[str, object]) -> dict[str, float]:
+        """The margin of each panel."""
+        if self.by_arm:
+            return dict.fromkeys(panels, 1.0)
+        arenas = self.analyses.suite.arenas
+        return {arena: arenas[arena].margin for arena in panels}
+
+    def axis(self) -> str:
+        """The label of the axis."""
+        if self.of_one:
+            whose = f"of {self.styles[self.first_optimizer].label} over each"
+        else:
+            whose = f"over {self.styles[self.first_baseline].label}"
+        unit = ", in margins" if self.by_arm else ""
+        return f"gain {whose}{unit} (right is better)"
+
+    def caption(self) -> str:
+        """What the figure shows, in words."""
+        if self.of_one:
+            whose = f"{self.first_optimizer} over each baseline"
+        else:
+            whose = f"each optimizer over {self.first_baseline}"
+        unit = ", in multiples of the margin of each arena" if self.by_arm else ""
+        return (
+            f"The gain of {whose} on the test split, to the right where the optimizer is better{unit}. Mean over the "
+            "seeds with its 95% confidence interval, not corrected. Filled: the verdict is better or worse. The band "
+            "is the margin, within which differences do not matter; beyond it the axis is logarithmic. Arms of which "
+            "a seed diverged are left out."
+        )
+
+
+def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
+    """The gain of one optimizer over each baseline, or of each over the first: a panel for each arena, or each arm."""
+    optimizers, baselines = analyses.suite.sides
+    of_one = len(optimizers) == 1
+    shown = [
+        comparison
+        for comparison in analyses.comparisons
+        if comparison.gain is not None and (of_one or comparison.baseline == baselines[0])
+    ]
+    if not shown:
+        return None
+    arms = {comparison.pair[1:] for comparison in shown}
+    arenas = {comparison.arena for comparison in shown}
+    by_arm = 2 * len(arms) <= len(arenas)
+    gains = Gains(analyses, styles, shown, of_one=of_one, by_arm=by_arm)
+    rows = gains.rows()
+    return draw_intervals(
+        rows,
+        name="leaderboard",
+        title="Gains",
+        axis=gains.axis(),
+        caption=gains.caption(),
+        row_height=LABEL_HEIGHT,
+        margins=gains.margins(rows),
+    )
+
+
+def _row(comparison: Comparison, label: str, name: str, style: ArmStyle, unit: float) -> Interval:
+    """The gain of a comparison, divided by a unit."""
+    assert comparison.gain is not None
+    low = None
+    high = None
+    # Where no seed differs, Welch's interval is not about that.
+    is_same = comparison.verdict in ("identical", "identical values")
+    if not is_same and comparison.ci_low is not None and comparison.ci_high is not None:
+        low = comparison.ci_low / unit
+        high = comparison.ci_high / unit
+    return Interval(
+        label=label,
+        name=name,
+        style=style,
+        value=comparison.gain / unit,
+        low=low,
+        high=high,
+        sure=comparison.verdict in ("better", "worse"),
+    )
