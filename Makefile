@@ -30,7 +30,7 @@ $(VENV)/bin/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet uv
 
-$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/updates/native/cpp/*)
+$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/backends/cpu/cpp/*)
 	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt --group docs -e '.[bench,data,dev,ray,zoo]'
 	touch $@
 
@@ -60,7 +60,7 @@ test: check browser
 
 # Tests without large libraries and without further processes, which take longer to load than these tests to run.
 QUICK = $(addprefix tests/psilogic/,$(addsuffix .py,test_update_rule test_adamw test_errors test_monitor \
-    updates/test_native tensors/test_scalars tensors/test_memory tensors/test_host_norms)) \
+    backends/test_cpu tensors/test_scalars tensors/test_memory tensors/test_host_norms)) \
     $(addprefix tests/fairbench/,$(addsuffix .py,study/test_plan analysis/test_significance analysis/test_verdicts))
 
 quick: setup
@@ -73,7 +73,7 @@ arm: setup
 	    if test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release; then \
 	        apt-get update -qq && apt-get install -qqy --no-install-recommends g++-aarch64-linux-gnu qemu-user >/dev/null || true; fi; }
 	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python ziglang
-	$(VENV)/bin/pytest -n 2 -m arm tests/psilogic/updates
+	$(VENV)/bin/pytest -n 2 -m arm tests/psilogic/backends
 
 SOAK_MINUTES ?= 30
 
@@ -140,4 +140,4 @@ versions: dist
 	done
 
 clean:
-	rm -rf $(VENV) build dist wheelhouse src/psilogic/*/*.so src/psilogic/updates/native/*.so
+	rm -rf $(VENV) build dist wheelhouse src/psilogic/*/*.so src/psilogic/backends/cpu/*.so

@@ -11,12 +11,12 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
-SOURCES = Path("src/psilogic/updates/native/cpp")
+SOURCES = Path("src/psilogic/backends/cpu/cpp")
 FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 FLAGS += ["-Wno-psabi"]  # no vector is an argument of a function that another compiler has compiled
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
-# The names are those of torch.backends.cpu.get_cpu_capability(), by which psilogic.updates.native.kernels loads one.
+# The names are those of torch.backends.cpu.get_cpu_capability(), by which psilogic.backends.cpu.kernels loads one.
 CAPABILITIES = {
     "x86_64": {"default": [], "avx2": AVX2, "avx512": AVX512},
     "aarch64": {"default": []},
@@ -29,7 +29,7 @@ def kernels(capability: str, flags: list[str]) -> Extension:
     """The kernels for one kind of processor, as a separate module."""
     name = f"kernels_{capability}"
     return Extension(
-        f"psilogic.updates.native.{name}",
+        f"psilogic.backends.cpu.{name}",
         [str(SOURCES / "module.cpp")],
         depends=[str(header) for header in sorted(SOURCES.glob("*.h"))],
         define_macros=[("INIT", f"PyInit_{name}")],

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
+from psilogic.tensors.scalars import CLOCKS, detector_dtype, join
 from psilogic.tensors.sharding import is_dtensor
-from psilogic.tensors.state import CLOCKS, detector_dtype, join
 
 log = logging.getLogger("psilogic")
 

@@ -5,21 +5,18 @@ split over ranks. A unit of AGC and centralization is a row of dimension 0, or t
 dimension or neither of the two works by rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from psilogic.step import BucketStep
 from psilogic.tensors import host_norms, norms
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.norms import Foreach, as_real, fresh, parts_sums, root, root_of_count, total
-
-if TYPE_CHECKING:
-    from psilogic.updates.types import Work
+from psilogic.tensors.norms import TensorList, as_real, fresh, parts_sums, root, root_of_count, total
+from psilogic.tensors.reduction import complete
 
 AGC_FLOOR = 1e-3
 """The smallest parameter norm in AGC, so that weights can leave zero."""
@@ -45,68 +42,119 @@ class Sums(NamedTuple):
 def measure(bucket: Bucket) -> Sums:
     """The sums over this rank's elements of the bucket's tensors."""
     group = bucket.group
-    grads, values = (xs if bucket.by_rows else as_real(xs) for xs in (bucket.grads, bucket.values))
+    grads = bucket.grads
+    values = bucket.values
+    if not bucket.by_rows:
+        grads = as_real(grads)
+        values = as_real(values)
     squares, sums = _sums(bucket, grads, group["grad_centralize"])
-    param_squares = _sums(bucket, fresh(values), False)[0] if group["agc_clip"] > 0 else None
-    return Sums(None if bucket.ranks is None else bucket.numel, squares, sums, param_squares)
+    param_squares = None
+    if group["agc_clip"] > 0:
+        param_squares, _ = _sums(bucket, fresh(values), with_sums=False)
+    numel = None if bucket.ranks is None else bucket.numel
+    return Sums(numel, squares, sums, param_squares)
 
 
-def _sums(bucket: Bucket, tensors: Foreach, with_sums: bool) -> tuple[Tensor, Tensor | None]:
+def _sums(bucket: Bucket, tensors: TensorList, with_sums: bool) -> tuple[Tensor, Tensor | None]:
     """The sum of |x|^2 of each of the bucket's units, shape (U,), and that of x if asked."""
     # The variance of a split row is known after the reduction: only float64 is exact enough until then.
-    on_host = bucket.on_host and not tensors[0].is_complex() and not (with_sums and bucket.ranks is not None)
+    needs_float64 = with_sums and bucket.ranks is not None
+    on_host = bucket.on_host and not tensors[0].is_complex() and not needs_float64
     if not bucket.by_rows:
-        return host_norms.squares(tensors) if on_host else norms.tensor_squares(tensors, bucket.vector_dtype), None
+        if on_host:
+            return host_norms.squares(tensors), None
+        return norms.tensor_squares(tensors, bucket.vector_dtype), None
     if on_host:
         return host_norms.row_sums(tensors, with_sums)
     return norms.row_sums(tensors, bucket.vector_dtype, with_sums)
 
 
-def process(work: Work, factor: Tensor | None) -> None:
+def reduce(works: Sequence[BucketStep], found_inf: Tensor | None) -> Tensor | None:
+    """Complete the sums of tensors of which other ranks hold pieces.
+
+    Returns:
+        GradScaler's `found_inf`, above 0 if any rank found an overflow.
+    """
+    split: dict[int, Sums] = {}
+    for i, work in enumerate(works):
+        if work.bucket.ranks is not None:
+            split[i] = work.sums
+    if not split:
+        return found_inf
+    completed, found_inf = complete([work.bucket for work in works], split, found_inf)
+    for i, vectors in completed.items():
+        works[i].sums = Sums(*vectors)
+    return found_inf
+
+
+def process(work: BucketStep, factor: Tensor | None) -> None:
     """Note how the sums process the gradients of a bucket, g <- scale (g - mean), and their norms after that.
 
     Args:
         work: has the sums, and gets mean, scale and norms.
         factor: the factor of unscaling and global clipping, 0-dim; None for 1.
     """
-    bucket, group, (work.numel, squares, sums, param_squares) = work.bucket, work.bucket.group, work.sums
-    scales: list[Tensor] = []
-    if factor is not None or group["maximize"]:
-        sign = -1.0 if group["maximize"] else 1.0
-        of_all = squares.new_full((), sign) if factor is None else sign * factor.to(squares)
-        scales.append(of_all.expand_as(squares))
-    if param_squares is not None:
-        pools = [squares * scales[0].square() if scales else squares, param_squares]
-        if group["agc_norm"] == "tensor":
-            pools = [bucket.repeat(parts_sums(pool, bucket.units, bucket.on_host)) for pool in pools]
-        scales.append(agc_scale(root(pools[0]), root(pools[1]), group["agc_clip"]))
-    if sums is not None:
-        work.mean, squares = centered(squares, sums, bucket.unit_numel)
-    if scales:
-        work.scale = math.prod(scales[1:], start=scales[0])
-        squares = squares * work.scale.square()
+    bucket = work.bucket
+    squares: Tensor = work.sums.squares
+    scale = shared_scale(squares, factor, bucket.group["maximize"])
+    if work.sums.param_squares is not None:
+        scaled_squares = squares if scale is None else squares * scale.square()
+        clipping = clipping_scale(bucket, scaled_squares, work.sums.param_squares)
+        scale = clipping if scale is None else scale * clipping
+    if work.sums.sums is not None:
+        work.mean, squares = centered(squares, work.sums.sums, bucket.unit_numel)
+    if scale is not None:
+        squares = squares * scale.square()
+    work.numel = work.sums.numel
+    work.scale = scale
     work.norms = root(parts_sums(squares, bucket.units, bucket.on_host))
 
 
-def common_factor(works: Sequence[Work], max_norm: float | None, grad_scale: Tensor | None) -> Tensor | None:
+def shared_scale(squares: Tensor, factor: Tensor | None, maximize: bool) -> Tensor | None:
+    """The factor of all gradients with its sign, repeated for each unit, shape (U,); None for 1."""
+    if factor is None and not maximize:
+        return None
+    sign = -1.0 if maximize else 1.0
+    number = squares.new_full((), sign) if factor is None else sign * factor.to(squares)
+    return number.expand_as(squares)
+
+
+def clipping_scale(bucket: Bucket, squares: Tensor, param_squares: Tensor) -> Tensor:
+    """The factor of adaptive clipping for each unit, shape (U,), from sums over units."""
+    group = bucket.group
+    if group["agc_norm"] == "tensor":
+        squares = bucket.repeat(parts_sums(squares, bucket.units, bucket.on_host))
+        param_squares = bucket.repeat(parts_sums(param_squares, bucket.units, bucket.on_host))
+    return agc_scale(root(squares), root(param_squares), group["agc_clip"])
+
+
+def common_factor(works: Sequence[BucketStep], max_norm: float | None, grad_scale: Tensor | None) -> Tensor | None:
     """The factor of all gradients, 0-dim, like vectors of the first bucket; None for 1.
 
     Unscaling, and global clipping as in `torch.nn.utils.clip_grad_norm_`.
     """
-    bucket, like = works[0].bucket, works[0].memory.fast
-    factor = None if grad_scale is None else grad_scale.to(like).reciprocal().reshape(())
+    like = works[0].detector.fast
+    factor = None
+    if grad_scale is not None:
+        factor = grad_scale.to(like).reciprocal().reshape(())
     if max_norm is not None:
         norm = root(total_squares(works).to(like))
-        norm = norm if factor is None else factor * norm
+        if factor is not None:
+            norm = factor * norm
         clip = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
         factor = clip if factor is None else factor * clip
-    return None if factor is None or (bucket.on_host and factor == 1) else factor  # reading it is free on the host
+    if factor is not None and works[0].bucket.on_host and factor == 1:  # reading it is free on the host
+        return None
+    return factor
 
 
-def total_squares(works: Sequence[Work]) -> Tensor:
+def total_squares(works: Sequence[BucketStep]) -> Tensor:
     """The sum of |g|^2 over all unprocessed gradients, 0-dim."""
     totals = [work.sums.total for work in works]
-    return totals[0] if len(totals) == 1 else torch.stack([x.to(totals[0]) for x in totals]).sum()
+    if len(totals) == 1:
+        only: Tensor = totals[0]
+        return only
+    return torch.stack([x.to(totals[0]) for x in totals]).sum()
 
 
 def agc_scale(norm: Tensor, param_norm: Tensor, clip: float) -> Tensor:
@@ -134,36 +182,58 @@ def centered(squares: Tensor, sums: Tensor, numel: Tensor) -> tuple[Tensor, Tens
     mean = sums / numel
     mean = torch.where(mean.abs() < math.inf, mean, 0.0)
     difference = squares - numel * mean.abs().square()
-    return mean, torch.where(difference < NOISE * torch.finfo(squares.dtype).eps * squares, 0.0, difference)
+    rounding_error = NOISE * torch.finfo(squares.dtype).eps * squares
+    return mean, torch.where(difference < rounding_error, 0.0, difference)
 
 
-def signals(works: Sequence[Work]) -> list[Tensor]:
+def pooled_norms(works: Sequence[BucketStep]) -> list[Tensor]:
     """gn of each bucket's tensors, shape (N,): of each tensor, or of the pool that `chaos_scope` defines."""
-    every_gn = [work.norms / work.bucket.root_numel(work.numel) for work in works]
-    pools: dict[int, int] = {}  # the position of each, by its group, or 0
-    places: dict[int, list[int]] = {}  # the pool of each tensor, by the position of its bucket
+    gn_of_each = [work.norms / work.bucket.root_numel(work.numel) for work in works]
+    pool_of_each, count = pools(works)
+    if not pool_of_each:
+        return gn_of_each
+    first = next(iter(pool_of_each))
+    sums = works[first].norms.new_zeros(2, count)  # of the squares and the elements of each pool
+    pool_vectors: dict[int, Tensor] = {}
+    for i, pool_of_tensors in pool_of_each.items():
+        work = works[i]
+        numel = work.bucket.numel if work.numel is None else work.numel
+        values = torch.stack([work.norms.square(), numel.to(work.norms)])
+        pool_vector = work.bucket.cache.tables.vector("pools", pool_of_tensors, torch.int64, sums.device)
+        pool_vectors[i] = pool_vector
+        if len(set(pool_of_tensors)) == 1:  # always on a GPU, where other additions would have no fixed order
+            values = values.sum(1, keepdim=True)
+            pool_vector = pool_vector[:1]
+        sums = sums.index_add(1, pool_vector, values.to(sums))
+    gn_of_pools = root(sums[0]) / root_of_count(sums[1])
+    for i, pool_vector in pool_vectors.items():
+        gn_of_each[i] = gn_of_pools[pool_vector].to(gn_of_each[i])
+    return gn_of_each
+
+
+def pools(works: Sequence[BucketStep]) -> tuple[dict[int, list[int]], int]:
+    """The pool of each tensor, by the position of its bucket, and the number of pools.
+
+    A pool is a group with the scope "group", or all groups with the scope "global".
+    """
+    numbers: dict[int, int] = {}  # of the pools, by the id of a group; 0 stands for all groups
+    pool_of_each: dict[int, list[int]] = {}
     for i, work in enumerate(works):
-        if (scope := work.bucket.group["chaos_scope"]) != "tensor":
-            keys = [id(group) if scope == "group" else 0 for group in work.bucket.groups]
-            places[i] = [pools.setdefault(key, len(pools)) for key in keys]
-    if not places:
-        return every_gn
-    sums, where = works[next(iter(places))].norms.new_zeros(2, len(pools)), {}
-    for i, of_tensors in places.items():
-        bucket, norms, numel = works[i].bucket, works[i].norms, works[i].numel
-        values = torch.stack([norms.square(), (bucket.numel if numel is None else numel).to(norms)])
-        where[i] = to = bucket.cache.tables.vector("pools", of_tensors, torch.int64, sums.device)
-        if len(set(of_tensors)) == 1:  # always on a GPU, where other additions would have no fixed order
-            values, to = values.sum(1, keepdim=True), to[:1]
-        sums = sums.index_add(1, to, values.to(sums))
-    gn = root(sums[0]) / root_of_count(sums[1])
-    return [gn[where[i]].to(x) if i in where else x for i, x in enumerate(every_gn)]
+        scope = work.bucket.group["chaos_scope"]
+        if scope == "tensor":
+            continue
+        pool_of_each[i] = []
+        for group in work.bucket.groups:
+            key = id(group) if scope == "group" else 0
+            pool_of_each[i].append(numbers.setdefault(key, len(numbers)))
+    return pool_of_each, len(numbers)
 
 
-def to_owned(work: Work, gn: Tensor) -> Tensor:
+def take_owned(work: BucketStep, gn: Tensor) -> Tensor:
     """The gn of the tensors of a bucket that this process updates, of which it then has mean and scale."""
     bucket = work.bucket
-    work.mean, work.scale = (units_of(x, bucket.units, bucket.owned) for x in (work.mean, work.scale))
+    work.mean = units_of(work.mean, bucket.units, bucket.owned)
+    work.scale = units_of(work.scale, bucket.units, bucket.owned)
     return gn[bucket.cache.tables.vector("owned", bucket.owned, torch.int64, gn.device)]
 
 
@@ -171,5 +241,7 @@ def units_of(by_unit: Tensor | None, units: list[int], chosen: list[int]) -> Ten
     """The values of the chosen tensors' units, from those of all tensors; None for None."""
     if by_unit is None or len(chosen) == len(units):
         return by_unit
+    if not chosen:
+        return by_unit[:0]
     parts = by_unit.split(units)
-    return torch.cat([parts[i] for i in chosen]) if chosen else by_unit[:0]
+    return torch.cat([parts[i] for i in chosen])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from psilogic.decision import Chaos, Decision, Observable
+from psilogic.step import Decision, DetectorState, Observable
 from psilogic.tensors.device_tables import capturing
 
 SPIKE_LOG_STEPS = 1000
@@ -263,7 +263,7 @@ class Monitor:
         self._step = state["step"]
         self._seen.clear()
         for bucket in state["seen"]:
-            memory = Chaos(**bucket["decision"]["memory"])
+            memory = DetectorState(**bucket["decision"]["memory"])
             decision = Decision(**{**bucket["decision"], "memory": memory})
             bucket_params = [params[i] for i in bucket["params"]]
             self._seen[_key(bucket_params)] = _Seen(

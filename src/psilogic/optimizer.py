@@ -1,20 +1,24 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from psilogic import checkpoint, updates
-from psilogic.decision import Observable
+from psilogic import checkpoint
+from psilogic.backends.select import select
 from psilogic.description import describe
+from psilogic.gradients import reduce
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.monitor import Monitor, monitor
 from psilogic.published_calls import check_order, refusing
-from psilogic.tensors.buckets import BucketCache, collect
+from psilogic.step import BucketStep, Observable, StepInputs
+from psilogic.tensors.buckets import BucketCache
+from psilogic.tensors.collect import collect
 from psilogic.tensors.norms import simulation
 from psilogic.tensors.sharding import Sharding, refuse_hidden
 
@@ -158,7 +162,7 @@ class PsiLogic(Observable):
         self._sharding = Sharding()
         for group in self.param_groups:
             self._sharding.give(group["params"])
-        self._caches: dict[int, BucketCache] = {}
+        self._caches: defaultdict[int, BucketCache] = defaultdict(BucketCache)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -270,24 +274,38 @@ class PsiLogic(Observable):
     def _step(self) -> None:
         """The step without the closure; all errors are raised before parameters or state change."""
         self.executed = Counter()
-        found_inf, grad_scale = getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
         if not torch.compiler.is_compiling():
             check_changes(self.param_groups)
         buckets = collect(self, self._sharding, self._caches)
         if not buckets:
             return
-        scaled, observed = found_inf is not None or grad_scale is not None, bool(self._observers)
-        works, decide = updates.select(buckets, self.state, scaled, observed)
-        found_inf = updates.begin(works, found_inf)
-        if found_inf is not None and (observed or not all(work.execution.skips for work in works)):
+        grad_scale = getattr(self, "grad_scale", None)
+        found_inf = getattr(self, "found_inf", None)
+        is_scaled = found_inf is not None or grad_scale is not None
+        is_observed = bool(self._observers)
+
+        works = select(buckets, self.state, is_scaled, is_observed)
+        for work in works:
+            work.backend.begin(work)
+        found_inf = reduce(works, found_inf)
+        if found_inf is not None and (is_observed or not all(work.backend.on_device for work in works)):
             if found_inf.item():
                 return
             found_inf = None  # otherwise the updates check it on the device
-        decide(works, self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, observed)
-        updates.finish(works, found_inf)
-        for work in works:
+        inputs = StepInputs(self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, is_observed)
+        works[0].backend.decide(works, inputs)
+        for work in sorted(works, key=attrgetter("backend.speculates"), reverse=True):
             if work.states:
-                self.executed[work.execution.name] += len(work.states)
-                for observer in self._observers:
-                    assert work.decision is not None  # it is made if there are observers
-                    observer(work.owned.params, work.decision)
+                work.backend.finish(work, found_inf)
+                work.owned.cache.scalars.write(work.states, work.scalars)
+        self._tell(works)
+
+    def _tell(self, works: list[BucketStep]) -> None:
+        """Count the tensors by backend, and tell the observers what was decided."""
+        for work in works:
+            if not work.states:
+                continue
+            self.executed[work.backend.name] += len(work.states)
+            for observer in self._observers:
+                assert work.decision is not None  # it is made if there are observers
+                observer(work.owned.params, work.decision)

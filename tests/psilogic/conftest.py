@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from psilogic.updates.native import kernels
+from psilogic.backends.cpu import kernels
 
 torch.set_num_threads(1)  # as many workers as cores: more threads would compete
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from psilogic import PsiLogic
-from psilogic.updates import foreach
+from psilogic.backends import rounding
 
 OPTIONS = {"chaos_warmup": 0, "gamma": 5.0, "quantum_decay": 0.1, "max_grad_norm": 1.0}
 
@@ -81,7 +81,7 @@ def assert_same(mine: object, theirs: object, equal_nan: bool = False) -> None:
 def test_stochastic_rounding_is_unbiased(value: float) -> None:
     torch.manual_seed(0)
     x = torch.full((100_000,), value)
-    rounded = foreach.stochastically_rounded(x)
+    rounded = rounding.stochastically_rounded(x)
     assert torch.equal(rounded, rounded.bfloat16().float())
     neighbors = rounded.unique()
     assert len(neighbors) <= 2
@@ -89,25 +89,25 @@ def test_stochastic_rounding_is_unbiased(value: float) -> None:
     error = abs(rounded.double().mean().item() - x[0].double().item())
     assert error <= 5 * ulp / 2 / 100_000**0.5  # five standard errors of the worst case, a fair coin
     torch.manual_seed(0)
-    assert torch.equal(foreach.stochastically_rounded(x), rounded)
+    assert torch.equal(rounding.stochastically_rounded(x), rounded)
 
 
 def test_tensors_that_are_rounded_together_are_rounded_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreach, "TOGETHER", 100)
+    monkeypatch.setattr(rounding, "TOGETHER", 100)
     shapes = [(9, 7), (), (0, 3), (30,), (40, 20), (5, 4), (3, 2, 2, 2)]
     tensors = [torch.randn(shape) for shape in shapes]
     tensors += [torch.randn(6, 8).t(), torch.randn(2, 3, 2, 2).to(memory_format=torch.channels_last)]
     torch.manual_seed(0)
-    expected = [foreach.stochastically_rounded(x) for x in tensors]
+    expected = [rounding.stochastically_rounded(x) for x in tensors]
     torch.manual_seed(0)
-    for x, mine, theirs in zip(tensors, foreach.rounded_together(tensors), expected, strict=True):
+    for x, mine, theirs in zip(tensors, rounding.rounded_together(tensors), expected, strict=True):
         assert_same(mine, theirs)
         assert mine.stride() == x.stride()
 
 
 def test_what_is_not_finite_stays() -> None:
     x = torch.tensor([float("inf"), float("-inf"), float("nan"), 0.0, -0.0])
-    torch.testing.assert_close(foreach.stochastically_rounded(x), x, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(rounding.stochastically_rounded(x), x, rtol=0, atol=0, equal_nan=True)
 
 
 def shrunk(mode: str, steps: int, dtype: torch.dtype = torch.bfloat16, grad: float = 0.0, **options: float) -> float:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
 from psilogic import PsiLogic
-from psilogic.decision import Decision
+from psilogic.step import Decision
 from psilogic.models.presets import suitable
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,6 +10,15 @@ from torch import Tensor
 from psilogic.tensors.norms import traced, without_values
 
 GPU = "cuda"
+
+
+class _Uploaded(NamedTuple):
+    """The last tables of a name."""
+
+    device: torch.device
+    stream: int  # on which they were uploaded; 0 on the host
+    key: Sequence[float]  # what they were built from
+    tables: list[Tensor]
 
 
 class DeviceTables:
@@ -19,7 +29,7 @@ class DeviceTables:
     """
 
     def __init__(self) -> None:
-        self._uploaded: dict[str, tuple[tuple[torch.device, int], Sequence[float], list[Tensor]]] = {}
+        self._uploaded: dict[str, _Uploaded] = {}
         self._spare: dict[str, Tensor] = {}
         self._captured: list[Tensor] = []
 
@@ -35,27 +45,40 @@ class DeviceTables:
 
         With `moves` the key may first change while a graph is captured, as the addresses of gradients do.
         """
-        on_gpu = device.type == GPU
-        capturing = on_gpu and torch.cuda.is_current_stream_capturing()
-        place = (device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0)
-        old = self._uploaded.get(name)
-        if old is not None and old[1] == key and (old[0] == place or (capturing and old[0][0] == device)):
-            tables = old[2]
-        else:
-            flat, sizes = torch.cat(host := build()), [len(x) for x in host]
-            whole = self._upload(name, flat, device, capturing, moves) if on_gpu else flat.to(device)
-            tables = list(whole.split(sizes))
+        stream = 0
+        capturing = False
+        if device.type == GPU:
+            stream = torch.cuda.current_stream(device).cuda_stream
+            capturing = torch.cuda.is_current_stream_capturing()
+        tables = self._known(name, key, device, stream, capturing)
+        if tables is None:
+            on_host = build()
+            whole = self._upload(name, torch.cat(on_host), device, capturing, moves)
+            tables = list(whole.split([len(x) for x in on_host]))
             if not capturing:  # otherwise they are filled only when the graph is replayed
-                self._uploaded[name] = (place, key, tables)
+                self._uploaded[name] = _Uploaded(device, stream, key, tables)
         if capturing:
             self._captured += tables
         return tables
+
+    def _known(
+        self, name: str, key: Sequence[float], device: torch.device, stream: int, capturing: bool
+    ) -> list[Tensor] | None:
+        """The last tables of a name, if they are those of the key; during a capture those of any stream serve."""
+        last = self._uploaded.get(name)
+        if last is None or last.key != key or last.device != device:
+            return None
+        return last.tables if capturing or last.stream == stream else None
 
     def vector(self, name: str, numbers: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
         if traced():  # tables outlive a graph
             return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
-        return self.get(name, numbers, device, lambda: [torch.tensor(numbers, dtype=dtype, device="cpu")])[0]
+
+        def build() -> list[Tensor]:
+            return [torch.tensor(numbers, dtype=dtype, device="cpu")]
+
+        return self.get(name, numbers, device, build)[0]
 
     def _upload(self, name: str, flat: Tensor, device: torch.device, capturing: bool, moves: bool) -> Tensor:
         """A copy on the device, without waiting for it.
@@ -63,15 +86,17 @@ class DeviceTables:
         A graph repeats the copy at each replay, from memory that must still exist then. Before torch 2.10 pinned memory
         cannot always be allocated during a capture: earlier steps keep some in reserve.
         """
+        if device.type != GPU:
+            return flat.to(device)
         spare = self._spare.get(name)
         fits = spare is not None and len(spare) == len(flat)
-        host = self._spare.pop(name) if capturing and fits else _pinned(len(flat), flat.dtype)
-        host.copy_(flat)
+        pinned = self._spare.pop(name) if capturing and fits else _pinned(len(flat), flat.dtype)
+        pinned.copy_(flat)
         if capturing:
-            self._captured.append(host)
+            self._captured.append(pinned)
         elif moves and not fits:
             self._spare[name] = _pinned(len(flat), flat.dtype)
-        return torch.empty_like(flat, device=device).copy_(host, non_blocking=True)
+        return torch.empty_like(flat, device=device).copy_(pinned, non_blocking=True)
 
 
 def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
@@ -93,8 +118,9 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
 
 def capturing() -> bool:
     """Whether a CUDA graph is being captured, which repeats only the work of the device."""
-    compiling = torch.compiler.is_compiling()
-    return not compiling and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    if torch.compiler.is_compiling() or not torch.cuda.is_initialized():
+        return False
+    return torch.cuda.is_current_stream_capturing()
 
 
 def warn_of_frozen(name: str, value: float | Tensor) -> None:

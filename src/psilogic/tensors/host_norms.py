@@ -6,77 +6,105 @@ import torch
 from torch import Tensor
 
 from psilogic.tensors.memory import flat
-from psilogic.tensors.norms import Foreach, accumulation_dtype
+from psilogic.tensors.norms import TensorList, accumulation_dtype
 
-SHORT, STACK = 1 << 12, 1 << 14
-"""Tensors of at most SHORT elements are stacked, up to STACK elements for one call."""
+SHORT = 1 << 12
+"""Tensors of at most this number of elements are stacked; longer ones are summed in lines of this length."""
+STACK = 1 << 14
+"""The most elements of a stack, for one call."""
 PART = 1 << 17
 """The most elements whose squares are summed in float32."""
 CENTERED = 0.5
 """If the mean makes up this fraction of a row's squares, the remainder is computed in float64 instead of float32."""
 
 
-def squares(tensors: Foreach) -> Tensor:
+def squares(tensors: TensorList) -> Tensor:
     """The sum of |x|^2 of each real tensor, shape (N,), in float64: short ones together, long ones in short lines."""
-    by_shape: dict[torch.Size, list[int]] = {}
-    index: list[int] = []
-    norms: Foreach = []
-    dtype = accumulation_dtype(tensors[0].dtype)
+    by_shape: dict[torch.Size, list[int]] = {}  # positions of short tensors
+    owners: list[int] = []  # the tensor of each partial sum
+    norms: TensorList = []
     for i, x in enumerate(tensors):
-        numel = x.numel()
-        if numel <= SHORT:
+        if x.numel() <= SHORT:
             by_shape.setdefault(x.shape, []).append(i)
-            continue
-        # No dot product: on some processors its last bits depend on the tensor's address.
-        elements, rest = flat(x), numel % SHORT
-        if rest:
-            norms.append(torch.linalg.vector_norm(elements[-rest:].view(1, -1), dim=1, dtype=dtype))
-        norms.append(torch.linalg.vector_norm(elements[: numel - rest].view(-1, SHORT), dim=1, dtype=dtype))
-        index += [i] * (-(-numel // SHORT))
-    vectors = [torch.cat(norms).double().square()] if norms else []
+        else:
+            norms += _norms_of_lines(x)
+            owners += [i] * (-(-x.numel() // SHORT))
+    vectors = []
+    if norms:
+        vectors.append(torch.cat(norms).double().square())
     for shape, positions in by_shape.items():
         count = max(1, STACK // max(1, shape.numel()))
         for start in range(0, len(positions), count):
             batch = positions[start : start + count]
             rows = torch.stack([tensors[i] for i in batch]).reshape(len(batch), shape.numel())
             vectors.append(_of_rows(rows, _squares))
-            index += batch
+            owners += batch
     sums = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
-    return sums.index_add_(0, torch.tensor(index, device="cpu"), torch.cat(vectors))
+    return sums.index_add_(0, torch.tensor(owners, device="cpu"), torch.cat(vectors))
 
 
-def row_sums(tensors: Foreach, with_sums: bool) -> tuple[Tensor, Tensor | None]:
+def _norms_of_lines(x: Tensor) -> TensorList:
+    """The norms of a long tensor's lines of SHORT elements, after that of the rest, which is shorter.
+
+    No dot product: on some processors its last bits depend on the tensor's address.
+    """
+    dtype = accumulation_dtype(x.dtype)
+    elements = flat(x)
+    rest = x.numel() % SHORT
+    norms = []
+    if rest:
+        norms.append(torch.linalg.vector_norm(elements[-rest:].view(1, -1), dim=1, dtype=dtype))
+    lines = elements[: x.numel() - rest].view(-1, SHORT)
+    norms.append(torch.linalg.vector_norm(lines, dim=1, dtype=dtype))
+    return norms
+
+
+def row_sums(tensors: TensorList, with_sums: bool) -> tuple[Tensor, Tensor | None]:
     """sum |x|^2 and, if asked, sum x of each row of dimension 0, shape (U,), in float64.
 
     A tensor with ndim <= 1 is one row, with 0 for sum x. A row's squares without its mean are a difference of the two:
     where float32 is not precise enough for it, the sums are computed in float64.
     """
     single = [x for x in tensors if x.ndim <= 1]
-    of_single = iter(squares(single).split(1) if single else ())
+    squares_of_single = iter(squares(single).split(1) if single else ())
     zero = torch.zeros(1, dtype=torch.float64, device="cpu")
-    by_row, sums = [], []
+    squares_by_row: TensorList = []
+    sums_by_row: TensorList = []
     for x in tensors:  # squares and sums of one tensor, while it is in cache
-        by_row.append(next(of_single) if x.ndim <= 1 else _of_rows(x, _squares))
+        if x.ndim <= 1:
+            squares_by_row.append(next(squares_of_single))
+        else:
+            squares_by_row.append(_of_rows(x, _squares))
         if with_sums:
-            sums.append(zero if x.ndim <= 1 else _of_rows(x, torch.sum))
-    if with_sums and len(single) < len(tensors) and tensors[0].dtype != torch.float64:
+            sums_by_row.append(zero if x.ndim <= 1 else _of_rows(x, torch.sum))
+    if not with_sums:
+        return torch.cat(squares_by_row), None
+    if len(single) < len(tensors) and tensors[0].dtype != torch.float64:
         matrices = [i for i, x in enumerate(tensors) if x.ndim > 1]
-        _recompute_(*([xs[i] for i in matrices] for xs in (tensors, by_row, sums)))
-    return torch.cat(by_row), torch.cat(sums) if with_sums else None
+        _recompute_(
+            [tensors[i] for i in matrices],
+            [squares_by_row[i] for i in matrices],
+            [sums_by_row[i] for i in matrices],
+        )
+    return torch.cat(squares_by_row), torch.cat(sums_by_row)
 
 
-def _recompute_(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
+def _recompute_(matrices: TensorList, squares_by_row: TensorList, sums_by_row: TensorList) -> None:
     """Compute in float64 the sums of rows whose mean makes up too much of their squares for float32."""
-    lengths = torch.cat([torch.full_like(x, m.shape[1:].numel()) for x, m in zip(sums, matrices, strict=True)])
-    doubtful = torch.cat(sums).square() > CENTERED * lengths * torch.cat(by_row)
+    lengths = [torch.full_like(sums, x.shape[1:].numel()) for sums, x in zip(sums_by_row, matrices, strict=True)]
+    doubtful = torch.cat(sums_by_row).square() > CENTERED * torch.cat(lengths) * torch.cat(squares_by_row)
     if not doubtful.any():
         return
-    parts = doubtful.split(list(map(len, matrices)))
-    for x, of_squares, of_sums, doubt in zip(matrices, by_row, sums, parts, strict=True):
+    parts = doubtful.split([len(x) for x in matrices])
+    for x, of_squares, of_sums, doubt in zip(matrices, squares_by_row, sums_by_row, parts, strict=True):
+        if not doubt.any():
+            continue
+        dims = tuple(range(1, x.ndim))
         count = max(1, PART // max(1, x.shape[1:].numel()))
-        for rows in doubt.nonzero().flatten().split(count) if doubt.any() else ():
-            wide, dims = x[rows].double(), tuple(range(1, x.ndim))
-            of_squares[rows], of_sums[rows] = torch.linalg.vector_norm(wide, dim=dims).square(), wide.sum(dims)
+        for rows in doubt.nonzero().flatten().split(count):
+            wide = x[rows].double()
+            of_squares[rows] = torch.linalg.vector_norm(wide, dim=dims).square()
+            of_sums[rows] = wide.sum(dims)
 
 
 def _squares(x: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -86,6 +114,11 @@ def _squares(x: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 def _of_rows(x: Tensor, sums: Callable[..., Tensor]) -> Tensor:
     """Sums over each row of dimension 0, in float64, over parts of long rows."""
-    parts = [x] if x.numel() <= PART * len(x) else x.flatten(1).split(PART, dim=1)
-    vectors = [sums(x, tuple(range(1, x.ndim)), dtype=accumulation_dtype(x.dtype)).double() for x in parts]
-    return vectors[0] if len(vectors) == 1 else torch.stack(vectors).sum(0)
+    dtype = accumulation_dtype(x.dtype)
+    if x.numel() <= PART * len(x):
+        return sums(x, tuple(range(1, x.ndim)), dtype=dtype).double()
+    parts = x.flatten(1).split(PART, dim=1)
+    vectors = [sums(part, (1,), dtype=dtype).double() for part in parts]
+    if len(vectors) == 1:
+        return vectors[0]
+    return torch.stack(vectors).sum(0)

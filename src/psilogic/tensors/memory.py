@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from psilogic.tensors.norms import Foreach
+from psilogic.tensors.norms import TensorList
 
 T = TypeVar("T")
 
 
 def is_dense(x: Tensor) -> bool:
     """Whether a tensor's elements are in memory without gaps or overlaps, in any order."""
+    steps = [(stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size > 1]
     expected = 1
-    for stride, size in sorted((n, size) for n, size in zip(x.stride(), x.shape, strict=True) if size > 1):
+    for stride, size in sorted(steps):
         if stride != expected:
             return False
         expected *= size
@@ -35,7 +36,9 @@ def addresses(tensors: Sequence[Any], names: tuple[str, ...] = ()) -> "array[int
     """The addresses of N tensors, or with names of those in N dictionaries, name after name; 0 without memory."""
     if ALL_AT_ONCE is not None:
         return array("q", ALL_AT_ONCE(ADDRESS_OF, tensors, names))
-    return array("q", map(Tensor.data_ptr, [x[name] for name in names for x in tensors] if names else tensors))
+    if names:
+        tensors = [state[name] for name in names for state in tensors]
+    return array("q", map(Tensor.data_ptr, tensors))
 
 
 def _load() -> tuple[Any, Any]:
@@ -45,39 +48,51 @@ def _load() -> tuple[Any, Any]:
         address_of = import_module("torch._C._dynamo.guards")._torchinductor_pyobject_tensor_data_ptr
         x = torch.zeros(3, device="cpu")
         several = [x, x[1:], torch.nn.Parameter(x), x.new_empty(0)]
-        works = all_at_once(address_of, several, ()) == array("q", map(Tensor.data_ptr, several)).tobytes()
-        return (all_at_once, address_of) if works else (None, None)
+        expected = array("q", map(Tensor.data_ptr, several)).tobytes()
+        if all_at_once(address_of, several, ()) == expected:
+            return all_at_once, address_of
     except Exception:  # a private part of torch, which may change
-        return None, None
+        pass
+    return None, None
 
 
 ALL_AT_ONCE, ADDRESS_OF = _load()
 
 
-def places(tensors: Foreach) -> list[int]:
+def used_addresses(tensors: TensorList) -> list[int]:
     """The addresses of tensors that are not empty."""
     return list(filter(None, addresses(tensors)))
 
 
-def ordinary(columns: Sequence[Foreach]) -> bool:
+def ordinary(columns: Sequence[TensorList]) -> bool:
     """Whether all are strided tensors whose memory holds their values.
 
     That of tensor subclasses that wrap other tensors does not, nor that of lazily negated tensors.
     """
-    if any(any(map(Tensor.is_neg, xs)) for xs in columns):
+    for xs in columns:
+        if any(map(Tensor.is_neg, xs)):
+            return False
+    layouts: set[Any] = set()
+    classes: set[Any] = set()
+    for xs in columns:
+        layouts.update(map(attrgetter("layout"), xs))
+        classes.update(map(type, xs))
+    if layouts != {torch.strided}:
         return False
-    kinds: set[Any] = set().union(*(map(type, xs) for xs in columns))
-    layouts = set().union(*(map(attrgetter("layout"), xs) for xs in columns))
-    return layouts == {torch.strided} and all(k.__torch_dispatch__ is Tensor.__torch_dispatch__ for k in kinds)
+    return all(of_tensors.__torch_dispatch__ is Tensor.__torch_dispatch__ for of_tensors in classes)
 
 
-def uniform(dtypes: Container[torch.dtype], columns: Sequence[Foreach], by_rows: bool) -> bool:
+def uniform(dtypes: Container[torch.dtype], columns: Sequence[TensorList], by_rows: bool) -> bool:
     """Whether all are ordinary, of one of some dtypes, and `alike`, so that a kernel can run through their memory."""
-    kinds = set().union(*(map(attrgetter("dtype"), xs) for xs in columns))
-    return len(kinds) == 1 and kinds.pop() in dtypes and ordinary(columns) and alike(columns, by_rows)
+    found: set[torch.dtype] = set()
+    for xs in columns:
+        found.update(map(attrgetter("dtype"), xs))
+    if len(found) != 1 or found.pop() not in dtypes:
+        return False
+    return ordinary(columns) and alike(columns, by_rows)
 
 
-def alike(columns: Sequence[Foreach], by_rows: bool) -> bool:
+def alike(columns: Sequence[TensorList], by_rows: bool) -> bool:
     """Whether the tensors of each parameter (one of each column) have the same layout in memory, without gaps.
 
     With `by_rows` also whether the rows of dimension 0 are there one after the other.
@@ -87,15 +102,25 @@ def alike(columns: Sequence[Foreach], by_rows: bool) -> bool:
         return False
     if all(all(map(Tensor.is_contiguous, xs)) for xs in columns):
         return True
-    for p, *others in zip(*columns, strict=True):
-        if all(map(Tensor.is_contiguous, (p, *others))):
-            continue
-        strides = [[n for n, size in zip(x.stride(), x.shape, strict=True) if size > 1] for x in (p, *others)]
-        rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
-        same = all(x.shape == p.shape for x in others) and strides.count(strides[0]) == len(strides)
-        if not (same and is_dense(p) and (rows_first or not by_rows)):
-            return False
-    return True
+    return all(_same_layout(tensors, by_rows) for tensors in zip(*columns, strict=True))
+
+
+def _same_layout(tensors: tuple[Tensor, ...], by_rows: bool) -> bool:
+    """The same for one parameter: itself, its gradient and its moments."""
+    if all(map(Tensor.is_contiguous, tensors)):
+        return True
+    p = tensors[0]
+    if any(x.shape != p.shape for x in tensors):
+        return False
+    if any(_used_strides(x) != _used_strides(p) for x in tensors) or not is_dense(p):
+        return False
+    rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
+    return rows_first or not by_rows
+
+
+def _used_strides(x: Tensor) -> list[int]:
+    """The strides of the dimensions that have more than one element."""
+    return [stride for stride, size in zip(x.stride(), x.shape, strict=True) if size > 1]
 
 
 def _load_guards() -> Any:
@@ -105,9 +130,11 @@ def _load_guards() -> Any:
         x = torch.empty(2, 3, device="cpu")
         guard = kind(x, dynamic_dims_sizes=[[2, 3]], dynamic_dims_strides=[[3, 1]])
         others = [x.double(), x.reshape(3, 2), x.new_empty(3, 2).t(), torch._neg_view(x)]
-        return kind if guard.check(x) and not any(map(guard.check, others)) else None
+        if guard.check(x) and not any(map(guard.check, others)):
+            return kind
     except Exception:  # a private part of torch, which may change
-        return None
+        pass
+    return None
 
 
 TensorGuards = _load_guards()
@@ -125,7 +152,7 @@ class MetadataCache:
         self._result: Any = None
         self._guard: Any = None
 
-    def get(self, key: Any, tensors: Foreach, compute: Callable[[], T | None]) -> T | None:
+    def get(self, key: Any, tensors: TensorList, compute: Callable[[], T | None]) -> T | None:
         """The result of `compute`, called only if the key or the tensors' metadata changed; None is not kept.
 
         Metadata are class, device, dtype, layout, shape and strides; all else that the result depends on is in the key.
@@ -134,9 +161,11 @@ class MetadataCache:
         if same_key and self._guard is not None and self._guard.check(*tensors):
             return self._result  # type: ignore[no-any-return]
         result = compute()
-        self._key, self._result = key, result
+        self._key = key
+        self._result = result
         self._guard = None
         if same_key and result is not None and TensorGuards:  # as costly as ten comparisons: when a key occurs again
-            sizes, strides = [list(x.shape) for x in tensors], [list(x.stride()) for x in tensors]
+            sizes = [list(x.shape) for x in tensors]
+            strides = [list(x.stride()) for x in tensors]
             self._guard = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         return result

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-Foreach = list[Tensor]
+TensorList = list[Tensor]
+"""Tensors that one foreach operation takes."""
 SIMULATIONS = torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.PROXY
 PART = 1 << 14
 """Longer vectors may be summed by several threads."""
-OWN_CALL, ONE_CALL = 1 << 20, 1 << 21
-"""Tensors with more elements get a separate call instead of being copied together with others; and the most elements
-of a call, which may convert all of them to float64."""
+OWN_CALL = 1 << 20
+"""Tensors with more elements get a separate call instead of being copied together with others."""
+ONE_CALL = 1 << 21
+"""The most elements of a call, which may convert all of them to float64."""
 
 
 def traced() -> bool:
@@ -24,8 +26,9 @@ def traced() -> bool:
 
 def without_values() -> bool:
     """Whether a step is compiled, its tensors are fake (estimation of memory, export), or make_fx records it."""
-    simulated = is_in_torch_dispatch_mode() and any(map(torch._C._get_dispatch_mode, SIMULATIONS))
-    return torch.compiler.is_compiling() or simulated
+    if torch.compiler.is_compiling():
+        return True
+    return is_in_torch_dispatch_mode() and any(map(torch._C._get_dispatch_mode, SIMULATIONS))
 
 
 def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
@@ -35,14 +38,18 @@ def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
     return getattr(params[0], "fake_mode", None) or nullcontext()
 
 
-def fresh(tensors: Sequence[Tensor]) -> Foreach:
+def fresh(tensors: Sequence[Tensor]) -> TensorList:
     """Copies if autograd records the step, since it keeps operands that are changed in place later."""
-    return [x.clone() for x in tensors] if torch.is_grad_enabled() else list(tensors)
+    if torch.is_grad_enabled():
+        return [x.clone() for x in tensors]
+    return list(tensors)
 
 
-def as_real(tensors: Sequence[Tensor]) -> Foreach:
+def as_real(tensors: Sequence[Tensor]) -> TensorList:
     """Tensors of one dtype: complex ones as real views with one more dimension, others as they are."""
-    return [torch.view_as_real(x) for x in tensors] if tensors and tensors[0].is_complex() else list(tensors)
+    if tensors and tensors[0].is_complex():
+        return [torch.view_as_real(x) for x in tensors]
+    return list(tensors)
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -50,7 +57,7 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def copied(tensors: Foreach, dtype: torch.dtype) -> Foreach:
+def copied(tensors: TensorList, dtype: torch.dtype) -> TensorList:
     """The tensors in another dtype, by one call; the tensors themselves if they have it."""
     if traced() or tensors[0].dtype == dtype:
         return [x.to(dtype) for x in tensors]
@@ -59,7 +66,7 @@ def copied(tensors: Foreach, dtype: torch.dtype) -> Foreach:
     return copies
 
 
-def tensor_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
+def tensor_squares(tensors: TensorList, dtype: torch.dtype) -> Tensor:
     """The sum of |x|^2 of each tensor, shape (N,), in `dtype`; half precision accumulates in float32."""
     norms = list(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype)))
     if norms[0].device.type == "cpu" or traced():
@@ -69,49 +76,76 @@ def tensor_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
     return vector.square()
 
 
-def row_sums(tensors: Foreach, dtype: torch.dtype, with_sums: bool) -> tuple[Tensor, Tensor | None]:
+def row_sums(tensors: TensorList, dtype: torch.dtype, with_sums: bool) -> tuple[Tensor, Tensor | None]:
     """sum |x|^2 and, if asked, sum x of each row of dimension 0: vectors over the rows of all tensors, shape (U,).
 
     A tensor with ndim <= 1 is one row, with 0 for sum x. Both are computed in `dtype` or its complex counterpart.
     """
-    narrow = tensors[0].dtype
-    wide = torch.promote_types(narrow, dtype) if with_sums else accumulation_dtype(narrow)
+    dtype_of_sums = accumulation_dtype(tensors[0].dtype)
+    if with_sums:
+        dtype_of_sums = torch.promote_types(tensors[0].dtype, dtype)
 
     def of_matrix(rows: Tensor) -> tuple[Tensor, ...]:
-        norms = torch.linalg.vector_norm(rows, dim=1, dtype=wide)
-        return (norms, rows.sum(1, dtype=wide)) if with_sums else (norms,)
+        norms = torch.linalg.vector_norm(rows, dim=1, dtype=dtype_of_sums)
+        if not with_sums:
+            return (norms,)
+        return norms, rows.sum(1, dtype=dtype_of_sums)
 
     norms, *sums = _of_rows(tensors, of_matrix)
     squares = torch.cat(norms).to(dtype).square()
     if not with_sums:
         return squares, None
-    zero = tensors[0].new_zeros(1, dtype=wide)
-    return squares, torch.cat([x if t.ndim > 1 else zero for x, t in zip(sums[0], tensors, strict=True)])
+    zero = tensors[0].new_zeros(1, dtype=dtype_of_sums)
+    of_matrices = [by_row if x.ndim > 1 else zero for by_row, x in zip(sums[0], tensors, strict=True)]
+    return squares, torch.cat(of_matrices)
 
 
-def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
-    """Vectors over the rows of each tensor; for each quantity of `of_matrix` those of all tensors.
-
-    Rows of the same length are copied to one matrix, so that one call is enough for them, but not those of a tensor
-    with more than `OWN_CALL` elements; a call takes at most `ONE_CALL`, or one row.
-    """
-    by_length: dict[tuple[int, int], list[int]] = {}
-    matrices = [x.reshape(len(x), x.shape[1:].numel()) if x.ndim > 1 else x.reshape(1, -1) for x in tensors]
-    filled: dict[int, int] = {}
-    for i, matrix in enumerate(matrices):
-        length, numel = matrix.shape[1], matrix.numel()
-        if numel <= OWN_CALL:
-            filled[length] = filled.get(length, 0) + numel
-        by_length.setdefault((length, i if numel > OWN_CALL else -1 - filled[length] // ONE_CALL), []).append(i)
+def _of_rows(tensors: TensorList, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
+    """Vectors over the rows of each tensor; for each quantity of `of_matrix` those of all tensors."""
+    matrices = [_matrix(x) for x in tensors]
     by_tensor: dict[int, tuple[Tensor, ...]] = {}
-    for members in by_length.values():
-        rows = torch.cat([matrices[i] for i in members]) if len(members) > 1 else matrices[members[0]]
-        most = max(1, ONE_CALL // max(1, rows.shape[1]))
-        blocks = [of_matrix(block) for block in (rows.split(most) if len(rows) > most and not traced() else [rows])]
-        whole = map(torch.cat, zip(*blocks, strict=True)) if len(blocks) > 1 else blocks[0]
-        vectors = [vector.split([len(matrices[i]) for i in members]) for vector in whole]
-        by_tensor |= zip(members, zip(*vectors, strict=True), strict=True)
-    return list(zip(*(by_tensor[i] for i in range(len(tensors))), strict=True))
+    for members in _calls(matrices):
+        counts = [len(matrices[i]) for i in members]
+        rows = matrices[members[0]]
+        if len(members) > 1:
+            rows = torch.cat([matrices[i] for i in members])
+        by_quantity = [vector.split(counts) for vector in _in_blocks(rows, of_matrix)]
+        by_tensor.update(zip(members, zip(*by_quantity, strict=True), strict=True))
+    in_order = [by_tensor[i] for i in range(len(tensors))]
+    return list(zip(*in_order, strict=True))
+
+
+def _matrix(x: Tensor) -> Tensor:
+    """The rows of dimension 0; a single row if the tensor has at most one dimension."""
+    if x.ndim <= 1:
+        return x.reshape(1, -1)
+    return x.reshape(len(x), x.shape[1:].numel())
+
+
+def _calls(matrices: TensorList) -> list[list[int]]:
+    """The positions of the matrices that are copied to one, so that one call is enough for them.
+
+    Their rows have the same length. A matrix with more than `OWN_CALL` elements is not copied.
+    """
+    filled: dict[int, int] = {}  # elements of small matrices, by the length of their rows
+    by_call: dict[tuple[int, int], list[int]] = {}
+    for i, matrix in enumerate(matrices):
+        length = matrix.shape[1]
+        call = i
+        if matrix.numel() <= OWN_CALL:
+            filled[length] = filled.get(length, 0) + matrix.numel()
+            call = -1 - filled[length] // ONE_CALL
+        by_call.setdefault((length, call), []).append(i)
+    return list(by_call.values())
+
+
+def _in_blocks(rows: Tensor, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """The quantities of a matrix, computed for at most `ONE_CALL` elements at a time, or for one row."""
+    most = max(1, ONE_CALL // max(1, rows.shape[1]))
+    if len(rows) <= most or traced():
+        return of_matrix(rows)
+    blocks = [of_matrix(block) for block in rows.split(most)]
+    return tuple(torch.cat(parts) for parts in zip(*blocks, strict=True))
 
 
 def root(squares: Tensor) -> Tensor:
@@ -142,7 +176,8 @@ def parts_sums(vector: Tensor, counts: list[int], on_host: bool) -> Tensor:
     if counts.count(1) == len(counts):
         return vector
     if on_host:  # on a GPU the order of these additions is not deterministic
-        owner = torch.tensor(range(len(counts)), device="cpu").repeat_interleave(torch.tensor(counts, device="cpu"))
+        indices = torch.tensor(range(len(counts)), device="cpu")
+        owner = indices.repeat_interleave(torch.tensor(counts, device="cpu"))
         return vector.new_zeros(len(counts)).index_add_(0, owner, vector)
     (sums,) = _of_rows(list(vector.split(counts)), lambda rows: (rows.sum(1),))
     return torch.cat(sums)

@@ -1,4 +1,4 @@
-"""Sharded tensors: the position of this rank's piece, and the sums over the ranks that hold the other pieces.
+"""Sharded tensors: this rank's piece, its position in the whole tensor, and the ranks that hold the others.
 
 DTensors (FSDP2, HSDP, tensor parallelism) contain how they are split. FSDP1 and ZeRO give an optimizer no such
 information, and are refused.
@@ -7,11 +7,11 @@ information, and are refused.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch import distributed as dist
 from torch.nn import Parameter
@@ -22,29 +22,35 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor
 
-    from psilogic.tensors.buckets import Bucket
-
 
 class Piece(NamedTuple):
     """The position of a rank's piece in the whole tensor."""
 
     shape: torch.Size  # shape of the whole tensor
-    first_row: int  # place of the piece's first row
-    places: int  # places for rows on all ranks together; some are empty if rows do not divide evenly
+    first_row: int  # slot of the piece's first row
+    row_slots: int  # slots for rows on all ranks together; some are empty if rows do not divide evenly
     counted: bool = True  # False where another rank counts the same elements
 
-    def spread(self, by_row: Tensor, x: Tensor) -> Tensor:
-        """Values of all places for rows, shape (places,), in a shape that broadcasts with the piece."""
-        return spread(by_row if x.ndim <= 1 else by_row.narrow(0, self.first_row, len(x)), x)
+    def broadcast(self, by_slot: Tensor, x: Tensor) -> Tensor:
+        """Values of all slots for rows, shape (row_slots,), in a shape that broadcasts with the piece x."""
+        if x.ndim > 1:
+            by_slot = by_slot.narrow(0, self.first_row, len(x))
+        return broadcast_rows(by_slot, x)
 
 
-Layout = tuple[Tensor, Tensor, Piece | None, "ProcessGroup | None"]
-"""The part of a sharded tensor on this rank, its gradient, its position and the ranks; None for a whole tensor."""
+class Layout(NamedTuple):
+    """What this rank has of a sharded tensor."""
+
+    value: Tensor  # its part
+    grad: Tensor  # the gradient of its part
+    piece: Piece | None  # the position of the part; None for a whole tensor
+    ranks: ProcessGroup | None  # the ranks that hold the other parts; None for a whole tensor
 
 
-def spread(by_row: Tensor, x: Tensor) -> Tensor:
+def broadcast_rows(by_row: Tensor, x: Tensor) -> Tensor:
     """One value for each row of x, or a single one, in a shape that broadcasts with x."""
-    return by_row.view(by_row.shape[: x.ndim] + (1,) * (x.ndim - 1))
+    ones = (1,) * (x.ndim - 1)
+    return by_row.view(by_row.shape[: x.ndim] + ones)
 
 
 def local(x: Tensor) -> Tensor:
@@ -69,14 +75,23 @@ def refuse_hidden(params: Iterable[Tensor]) -> None:
             "PsiLogic needs the norms of whole tensors, and the parameters of FullyShardedDataParallel (FSDP1) are "
             "pieces of a flat one; use torch.distributed.fsdp.fully_shard (FSDP2), whose parameters know their shards"
         )
-    zero, frame = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer"), sys._getframe()
-    while zero and frame is not None:
-        if frame.f_globals is vars(zero):
-            raise RuntimeError(
-                "PsiLogic pools norms over all tensors, and ZeroRedundancyOptimizer gives it only those of one rank; "
-                "use DistributedDataParallel with a plain PsiLogic, or fully_shard (FSDP2) to split its state"
-            )
-        frame = frame.f_back  # type: ignore[assignment]
+    if _is_called_by(sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")):
+        raise RuntimeError(
+            "PsiLogic pools norms over all tensors, and ZeroRedundancyOptimizer gives it only those of one rank; "
+            "use DistributedDataParallel with a plain PsiLogic, or fully_shard (FSDP2) to split its state"
+        )
+
+
+def _is_called_by(module: ModuleType | None) -> bool:
+    """Whether a function of the module has called the present one, directly or through others."""
+    if module is None:
+        return False
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals is vars(module):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Sharding:
@@ -104,50 +119,71 @@ class Sharding:
             RuntimeError: a layout does not define which elements belong together.
         """
         special = [p for p in params if type(p) is not Parameter]
-        # A library puts its partition into the groups in place of several tensors; copies keep the shapes of theirs.
-        flat = [p for p in special if type(p) is Tensor and p.ndim == 1 and id(p) not in self._given]
-        if any(p.shape not in self._given_shapes for p in flat):
-            raise RuntimeError(
-                "PsiLogic cannot tell the tensors in a flat partition apart, which another library (DeepSpeed's "
-                "ZeRO, for example) has put into its groups; use fully_shard (FSDP2) or DistributedDataParallel instead"
-            )
+        self._refuse_partitions(special)
         # Also those without a gradient here: a rank that has one waits for the sums of all, in the same order.
-        of_meshes: list[Any] = [p for p in special if is_dtensor(p)]
-        waits = (p.requires_grad and not any(x.is_partial() for x in p.placements) for p in of_meshes)
-        dtensors = [p for p, waiting in zip(of_meshes, waits, strict=True) if waiting or p.grad is not None]
+        dtensors = [p for p in special if is_dtensor(p) and _takes_part(p)]
         split = [split_dims(p) for p in dtensors]
         reduced: dict[DeviceMesh, set[int]] = {}
         for p, dims in zip(dtensors, split, strict=True):
-            reduced.setdefault(p.device_mesh, set()).update(dims)
-        return {
-            id(p): self._dtensor(p, dims, sorted(reduced[p.device_mesh]))
-            for p, dims in zip(dtensors, split, strict=True)
-            if p.grad is not None or dims
-        }
+            reduced.setdefault(_mesh(p), set()).update(dims)
+        layouts = {}
+        for p, dims in zip(dtensors, split, strict=True):
+            if p.grad is not None or dims:
+                layouts[id(p)] = self._dtensor(p, dims, sorted(reduced[_mesh(p)]))
+        return layouts
 
-    def _dtensor(self, p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> Layout:
+    def _refuse_partitions(self, params: Iterable[Tensor]) -> None:
+        """Refuse what a library put into the groups in place of several tensors; copies keep the shapes of theirs."""
+        for p in params:
+            is_new_and_flat = type(p) is Tensor and p.ndim == 1 and id(p) not in self._given
+            if is_new_and_flat and p.shape not in self._given_shapes:
+                raise RuntimeError(
+                    "PsiLogic cannot tell the tensors in a flat partition apart, which another library (DeepSpeed's "
+                    "ZeRO, for example) has put into its groups; use fully_shard (FSDP2) or DistributedDataParallel "
+                    "instead"
+                )
+
+    def _dtensor(self, p: Any, split: Sequence[int], reduced: Sequence[int]) -> Layout:
         """The layout of a DTensor that some dimensions of its mesh split; sums run over the dimensions `reduced`."""
-        value, grad = p.to_local(), p.grad
-        if grad is None:  # no rows
-            value = part = value[:0]
+        value = p.to_local()
+        if p.grad is None:  # no rows
+            value = value[:0]
+            grad = value
+        elif p.grad.placements == p.placements:
+            grad = local(p.grad)
         else:
-            of_grad: Any = grad
-            same = of_grad.placements == p.placements
-            part = local(of_grad if same else of_grad.redistribute(p.device_mesh, p.placements))
+            grad = local(p.grad.redistribute(p.device_mesh, p.placements))
         if not split:
-            return value, part, None, None
-        return value, part, dtensor_piece(p, split, reduced), self._reduction(p.device_mesh, reduced)
+            return Layout(value, grad, piece=None, ranks=None)
+        return Layout(value, grad, dtensor_piece(p, split, reduced), self._reduction(p.device_mesh, reduced))
 
     def _reduction(self, mesh: DeviceMesh, dims: Sequence[int]) -> ProcessGroup:
         """The ranks that differ from this one only in the given dimensions of the mesh."""
         if len(dims) == 1:
             return mesh.get_group(dims[0])
-        index = [slice(None) if d in dims else place for d, place in enumerate(mesh.get_coordinate() or ())]
-        ranks = tuple(mesh.mesh[tuple(index)].flatten().tolist())
+        coordinate = mesh.get_coordinate() or ()
+        index = tuple(slice(None) if d in dims else here for d, here in enumerate(coordinate))
+        ranks = tuple(mesh.mesh[index].flatten().tolist())
         if ranks not in self._ranks:
-            everyone = dist.group.WORLD if len(ranks) == dist.get_world_size() else None
-            self._ranks[ranks] = everyone or dist.new_group(list(ranks), use_local_synchronization=True)
+            group = None
+            if len(ranks) == dist.get_world_size():
+                group = dist.group.WORLD
+            if group is None:
+                group = dist.new_group(list(ranks), use_local_synchronization=True)
+            self._ranks[ranks] = group
         return self._ranks[ranks]
+
+
+def _takes_part(p: Any) -> bool:
+    """Whether a DTensor takes part in the step: it has a gradient here, or may have one on another rank."""
+    if p.grad is not None:
+        return True
+    return p.requires_grad and not any(placement.is_partial() for placement in p.placements)
+
+
+def _mesh(p: Any) -> DeviceMesh:
+    mesh: DeviceMesh = p.device_mesh
+    return mesh
 
 
 def split_dims(p: Any) -> list[int]:
@@ -158,72 +194,24 @@ def split_dims(p: Any) -> list[int]:
     """
     if any(placement.is_partial() for placement in p.placements):
         raise RuntimeError(f"PsiLogic cannot update a parameter whose value is a pending sum: {p.placements}")
-    sizes = zip(p.placements, p.device_mesh.shape, strict=True)
-    return [d for d, (placement, size) in enumerate(sizes) if not placement.is_replicate() and size > 1]
+    split = []
+    for d, (placement, size) in enumerate(zip(p.placements, p.device_mesh.shape, strict=True)):
+        if size > 1 and not placement.is_replicate():
+            split.append(d)
+    return split
 
 
 def dtensor_piece(p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> Piece:
     """The position of a DTensor's local part, from the mesh dimensions that split it and that sums run over."""
-    sizes, coordinate = p.device_mesh.shape, p.device_mesh.get_coordinate() or ()
+    sizes = p.device_mesh.shape
+    coordinate = p.device_mesh.get_coordinate() or ()
     placements: Sequence[Any] = p.placements
-    share, index = 1, 0
+    parts = 1  # into which the rows are split
+    index = 0  # of this rank's part
     for d in split:
         if placements[d].dim == 0:
-            share, index = share * sizes[d], index * sizes[d] + coordinate[d]
-    rows = -(-p.shape[0] // share)  # the most of any rank, in any order of the splitting dimensions
+            parts *= sizes[d]
+            index = index * sizes[d] + coordinate[d]
+    rows = -(-p.shape[0] // parts)  # the most of any rank, in any order of the splitting dimensions
     counted = all(d in split or coordinate[d] == 0 for d in reduced)
-    return Piece(p.shape, first_row=index * rows, places=share * rows, counted=counted)
-
-
-def complete(
-    buckets: Sequence[Bucket], sums: Mapping[int, Sequence[Tensor | None]], found_inf: Tensor | None
-) -> tuple[dict[int, list[Any]], Tensor | None]:
-    """Add the sums of the ranks that hold pieces of the same tensors, which are in the same order on all of them.
-
-    For each split bucket, by its position, the sums are a vector over its tensors, then vectors over their units, or
-    None. The sum of GradScaler's `found_inf` is returned too: an overflow on one rank stops all.
-    """
-    by_ranks: dict[Any, list[int]] = {}
-    for i in sums:
-        by_ranks.setdefault(buckets[i].ranks, []).append(i)
-    completed: dict[int, list[Any]] = {}
-    for ranks, members in by_ranks.items():
-        vectors = [] if found_inf is None else [found_inf.reshape(1)]
-        vectors += [vector for i in members for vector in _placed(buckets[i], sums[i])]
-        reduced = iter(_all_reduced(vectors, ranks))
-        found_inf = None if found_inf is None else next(reduced)
-        for i in members:
-            completed[i] = [None if vector is None else next(reduced) for vector in sums[i]]
-    return completed, found_inf
-
-
-def _placed(bucket: Bucket, sums: Sequence[Tensor | None]) -> list[Tensor]:
-    """The sums with the values of this rank's rows at their positions among all rows, and 0 elsewhere."""
-    by_tensor, *by_unit = (vector for vector in sums if vector is not None)
-    counts, pieces = bucket.local_units, [piece for piece in bucket.pieces if piece is not None]
-
-    def placed(vector: Tensor) -> Tensor:
-        parts = [
-            F.pad(part, (piece.first_row, piece.places - piece.first_row - len(part)))
-            if bucket.by_rows and len(piece.shape) > 1
-            else part
-            for part, piece in zip(vector.split(counts), pieces, strict=True)
-        ]
-        return torch.cat([x if piece.counted else torch.zeros_like(x) for x, piece in zip(parts, pieces, strict=True)])
-
-    return [by_tensor, *map(placed, by_unit)]
-
-
-def _all_reduced(vectors: list[Tensor], ranks: ProcessGroup) -> list[Tensor]:
-    """Each vector's sum over the ranks, in a single all-reduce: where they have a backend, as NCCL on a GPU only."""
-    real = [torch.view_as_real(vector).flatten() if vector.is_complex() else vector for vector in vectors]
-    buffer = torch.cat([vector.to(real[-1]) for vector in real])
-    devices = [device.type for device in getattr(ranks, "_device_types", ())]
-    if devices and buffer.device.type not in devices:  # with CPU offload
-        buffer = buffer.to(devices[0])
-    dist.all_reduce(buffer, group=ranks)
-    parts = zip(vectors, buffer.split([len(vector) for vector in real]), strict=True)
-    return [
-        (torch.view_as_complex(part.view(-1, 2)) if vector.is_complex() else part).to(vector.device)
-        for vector, part in parts
-    ]
+    return Piece(p.shape, first_row=index * rows, row_slots=parts * rows, counted=counted)

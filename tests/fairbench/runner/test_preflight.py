@@ -117,7 +117,7 @@ def test_installed_code_counts_by_version_and_our_kernels_by_content(tiny_suite,
     assert study.optimizers["AdamW"].code.keys() == {"torch"}
     assert study.optimizers["Lion"].code.keys() == {"torch", "pytorch_optimizer"}
     psilogic = study.optimizers["PsiLogic"].code
-    ours = {"psilogic.optimizer", "psilogic.monitor", "psilogic.decision", "psilogic.updates.native.kernels"}
+    ours = {"psilogic.optimizer", "psilogic.monitor", "psilogic.decision", "psilogic.backends.cpu.kernels"}
     assert {*ours, "torch"} <= psilogic.keys()
     compiled = [name for name in sys.modules if name.startswith("psilogic.") and _is_compiled(sys.modules[name])]
     assert set(compiled) <= psilogic.keys()

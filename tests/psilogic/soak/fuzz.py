@@ -24,7 +24,7 @@ from trajectories import watch
 from trials import HALVES, Trial, draw, model, moved
 
 from psilogic import PsiLogic
-from psilogic.updates.native import kernels
+from psilogic.backends.cpu import kernels
 
 COMPILED = kernels.kernels
 WIDE = {torch.complex64: torch.complex128}

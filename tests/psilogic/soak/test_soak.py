@@ -11,8 +11,8 @@ def test_a_fault_is_found(compiled_kernels, monkeypatch, capsys):
     """A decay that only one execution has."""
     update_ = fuzz.kernels.update_
 
-    def faulty(tensors, step, *rest):
-        return update_(tensors, step._replace(decay=step.decay * 1.001), *rest)
+    def faulty(tensors, step, *rest, **options):
+        return update_(tensors, step._replace(decay=step.decay * 1.001), *rest, **options)
 
     monkeypatch.setattr(fuzz.kernels, "update_", faulty)
     assert fuzz.main(["--small", "--trials", "10"]) == 1

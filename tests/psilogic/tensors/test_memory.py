@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from psilogic.tensors import memory
-from psilogic.tensors.memory import addresses, flat, places
+from psilogic.tensors.memory import addresses, flat, used_addresses
 
 
 @pytest.fixture(params=[True, False], ids=["in one call", "one by one"])
@@ -31,7 +31,7 @@ def test_addresses(asked):
     states = [{"a": tensor, "b": x} for tensor in tensors]
     assert list(addresses(states, ("a",))) == expected
     assert list(addresses(states, ("a", "b"))) == expected + [x.data_ptr()] * len(tensors)
-    assert places([x, torch.zeros(0)]) == [x.data_ptr()]
+    assert used_addresses([x, torch.zeros(0)]) == [x.data_ptr()]
     assert list(addresses([])) == []
 
 

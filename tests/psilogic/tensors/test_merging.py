@@ -7,7 +7,7 @@ from torch import nn
 from trajectories import SHAPES, gradients, parameters
 
 from psilogic import PsiLogic
-from psilogic.tensors import buckets
+from psilogic.tensors.collect import collect
 
 VARIED = [  # of each group; layer-wise rates, and every other number that may differ
     {"lr": 0.02, "weight_decay": 0.1, "betas": (0.4, 0.99), "eps": 1e-3},
@@ -59,7 +59,6 @@ class Separate:
 def sizes(monkeypatch):
     """The number of tensors in each bucket of the last step."""
     found = []
-    collect = buckets.collect
 
     def noted(*arguments):
         collected = collect(*arguments)

@@ -9,10 +9,10 @@ from torch import nn
 from trajectories import gradients, set_gradients
 
 from psilogic import PsiLogic
+from psilogic.backends.select import select
 from psilogic.tensors import memory
-from psilogic.tensors.buckets import collect
+from psilogic.tensors.collect import collect
 from psilogic.tensors.memory import MetadataCache
-from psilogic.updates import select
 
 SHAPE = (6, 4)
 
@@ -71,10 +71,10 @@ def several_steps(count=4):
 
 def pick(optimizer):
     """The execution that would update the tensors in the next step."""
-    ((work,), _) = select(
+    (work,) = select(
         collect(optimizer, optimizer._sharding, optimizer._caches), optimizer.state, scaled=False, observed=False
     )
-    return work.execution.name
+    return work.backend.name
 
 
 def assert_native_from_now_on(optimizer):

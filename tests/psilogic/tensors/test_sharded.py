@@ -18,7 +18,7 @@ from sharded_cases import (
 )
 from sharded_layouts import SCHEMES
 
-from psilogic.tensors import sharding
+from psilogic.tensors import reduction
 
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
@@ -148,12 +148,12 @@ def test_sums_move_to_where_their_ranks_can_add_them(monkeypatch) -> None:
     def all_reduce(buffer, group):
         reduced_on.append(buffer.device.type)
 
-    monkeypatch.setattr(sharding.dist, "all_reduce", all_reduce)
+    monkeypatch.setattr(reduction.dist, "all_reduce", all_reduce)
     on_cpu = SimpleNamespace(_device_types=[torch.device("cpu")])
-    sharding._all_reduced([torch.ones(2)], on_cpu)
+    reduction._all_reduced([torch.ones(2)], on_cpu)
     on_meta = SimpleNamespace(_device_types=[torch.device("meta")])
     with pytest.raises(NotImplementedError, match="meta"):  # it has no values to move back
-        sharding._all_reduced([torch.ones(2)], on_meta)
+        reduction._all_reduced([torch.ones(2)], on_meta)
     assert reduced_on == ["cpu", "meta"]
 
 

@@ -1,0 +1,93 @@
+"""The tensors of a bucket in batches, so that operations on a batch need little memory beside it."""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torch import Tensor
+
+from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.device_tables import DeviceTables
+from psilogic.tensors.memory import alike, flat
+from psilogic.tensors.norms import TensorList, traced
+
+
+class Batch(NamedTuple):
+    """Tensors that are updated together, or a part of one tensor."""
+
+    columns: list[TensorList]  # gradients, parameters and states
+    tensors: slice  # their positions in the whole bucket
+    units: slice  # the positions of their units
+    tables: DeviceTables  # tables of this batch
+
+
+class Piece(NamedTuple):
+    """A part of one tensor."""
+
+    columns: list[TensorList]
+    units: slice  # the positions of its units in the bucket
+
+
+def batches(bucket: Bucket, columns: list[TensorList], most: int, alone: bool = False) -> Iterator[Batch]:
+    """The tensors of a bucket in batches of at most `most` elements; with `alone` no two tensors share one.
+
+    Tensors that ranks hold pieces of are one batch, like those of a step that is traced.
+    """
+    numels = list(map(Tensor.numel, bucket.values))
+    if bucket.ranks is not None or traced() or (sum(numels) <= most and not alone):
+        yield Batch(columns, slice(0, len(numels)), slice(None), bucket.cache.tables)
+        return
+    unit = 0
+    position = itertools.count()
+    for members in runs(numels, 0 if alone else most):
+        of_run = [xs[members] for xs in columns]
+        unit_count = sum(bucket.units[members])
+        if numels[members.start] <= most:
+            cuts = iter([Piece(of_run, slice(unit, unit + unit_count))])
+        else:
+            cuts = _pieces(of_run, unit, bucket.by_rows, most)
+        for cut in cuts:
+            tables = bucket.cache.batches.setdefault(next(position), DeviceTables())
+            yield Batch(cut.columns, members, cut.units, tables)
+        unit += unit_count
+
+
+def runs(numels: list[int], most: int) -> Iterator[slice]:
+    """Consecutive tensors with at most `most` elements together, or one that has more."""
+    begin = 0
+    size = 0
+    for i, numel in enumerate(numels):
+        if i > begin and size + numel > most:
+            yield slice(begin, i)
+            begin = i
+            size = 0
+        size += numel
+    yield slice(begin, len(numels))
+
+
+def _pieces(
+    columns: list[TensorList], unit: int, by_rows: bool, most: int, within_row: bool = False
+) -> Iterator[Piece]:
+    """One tensor, given in several columns, in pieces: whole rows, or parts of a unit.
+
+    A unit is cut in the order of memory if the columns have it without gaps, otherwise along its dimensions.
+    """
+    by_rows = by_rows and columns[0][0].ndim > 1
+    if not by_rows and alike(columns, by_rows=False):
+        columns = [[flat(xs[0])] for xs in columns]
+        within_row = False
+    first = columns[0][0]
+    rows = len(first)
+    row_numel = first.numel() // rows
+    size = max(1, most // row_numel)
+    for begin in range(0, rows, size):
+        end = min(begin + size, rows)
+        units = slice(unit + begin, unit + end) if by_rows else slice(unit, unit + 1)
+        if row_numel > most:
+            row = [[xs[0][begin]] for xs in columns]
+            yield from _pieces(row, units.start, by_rows=False, most=most, within_row=by_rows or within_row)
+            continue
+        parts = [xs[0][begin:end] for xs in columns]
+        if within_row:
+            parts = [x.unsqueeze(0) for x in parts]
+        yield Piece([[x] for x in parts], units)

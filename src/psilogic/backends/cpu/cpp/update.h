@@ -1,0 +1,250 @@
+// The update of many tensors, and the cancellation that a speculative update left out.
+
+#pragma once
+
+#include <cmath>
+
+#include "detector.h"
+#include "sums.h"
+#include "work.h"
+
+namespace {
+
+// a b + c, with one rounding where the processor has such an instruction. Torch's kernels round twice elsewhere.
+template <class Real> inline Real multiply_add(Real a, Real b, Real c) {
+#if defined(__FMA__) || defined(__aarch64__)
+    return std::fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+// exp(-2x) for x >= 0. In float 2^y, by a polynomial around the nearest whole number: off by less than 2e-7.
+inline double decaying(double x) { return std::exp(-2 * x); }
+inline float decaying(float x) {
+    const float y = std::max(-126.0f, x * -2.8853900817779268f);  // -2 / log(2); -126 for NaN
+    const float whole = (y + 0x1.8p23f) - 0x1.8p23f, z = (y - whole) * 0.69314718056f;  // rint, which some processors lack
+    const float high = multiply_add(multiply_add(multiply_add(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
+    const float fraction = multiply_add(multiply_add(multiply_add(high, z, 0.5f), z, 1.0f), z, 1.0f);
+    const std::int32_t bits = (static_cast<std::int32_t>(whole) + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, sizeof power);
+    return fraction * power;
+}
+
+// tanh|g|, exactly 0 for 0; digits of a small one are lost, which the factor 1 - rate tanh|g| would not have.
+template <class Real> inline Real tanh_of_size(Real g) {
+    const Real e = decaying(std::abs(g));
+    return (1 - e) / (1 + e);
+}
+
+// The numbers that all elements of a tensor, or of a row, share.
+template <class Real> struct Numbers {
+    Real keep, quantum_rate, weight1, beta2, weight2, step_size, root2, eps, mean = 0, scale = 1;
+    bool far;  // whether the first moment is nearer to the gradient than to its value before
+};
+
+// lr m_hat / (sqrt(v_hat) + eps)
+template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const Numbers<Real> &x) {
+    return x.step_size * exp_avg / (std::sqrt(exp_avg_sq) / x.root2 + x.eps);
+}
+
+// Returns the sum of the squares of the unprocessed gradients. Multiplications and additions are fused where torch's
+// kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements equal AdamW's.
+template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class G, class Real = Computed<T>>
+Real update_by_lerp(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> x) {
+    Real squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (Index j = 0; j < n; ++j) {
+        Real grad = widen(g[j]), theta = widen(p[j]) * x.keep;
+        squares += grad * grad;
+        if (PROCESSED) grad = (grad - x.mean) * x.scale;
+        if (QUANTUM) theta *= 1 - x.quantum_rate * tanh_of_size(grad);
+        const Real before = widen(m[j]), change = grad - before;
+        const Real exp_avg = FAR ? multiply_add(x.weight1 - 1, change, grad) : multiply_add(x.weight1, change, before);
+        const Real exp_avg_sq = multiply_add(x.weight2 * grad, grad, widen(v[j]) * x.beta2);
+        narrow(theta - descent(exp_avg, exp_avg_sq, x), p[j]);
+        narrow(exp_avg, m[j]);
+        narrow(exp_avg_sq, v[j]);
+    }
+    return squares;
+}
+
+template <class T, bool PROCESSED, bool QUANTUM, class G, class Real = Computed<T>>
+Real update_elements(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> &x) {
+    return x.far ? update_by_lerp<T, PROCESSED, QUANTUM, true>(p, g, m, v, n, x)
+                 : update_by_lerp<T, PROCESSED, QUANTUM, false>(p, g, m, v, n, x);
+}
+
+// After an update to p: p plus the descent is the parameter after decay and quantum decay. It loses a share of that, and
+// quantum decay is undone: the share is 1 - (1 - lost) / (1 - rate tanh|g|).
+template <class T, bool QUANTUM, class G, class Real = Computed<T>>
+void cancel_elements(T *p, const G *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
+#pragma omp simd
+    for (Index j = 0; j < n; ++j) {
+        Real theta = widen(p[j]), share = lost;
+        if (QUANTUM) {
+            const Real taken = x.quantum_rate * tanh_of_size((widen(g[j]) - x.mean) * x.scale);
+            share = (lost - taken) / (1 - taken);
+        }
+        narrow(theta - share * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)), p[j]);
+    }
+}
+
+// What a pass with a detector did with a tensor, as `Outcome` in kernels.py.
+enum Outcome : Index {
+    UPDATED = 0,   // it does not fire
+    DEFERRED = 1,  // only its gradient was summed, since it is likely to fire
+    MAY_FIRE = 2,  // it was updated as if it did not fire
+};
+
+struct UpdateTables {  // of each tensor, but for mean and scale, which are of each row
+    const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
+    const double *t, *decay;     // to cancel, decay is the additional loss
+    const double *quantum_rate;  // may be null
+    const double *lr, *weight_decay, *eps, *beta1, *beta2;  // weight_decay is not read
+    const Index *centered;   // whether each row loses its mean; may be null
+    const double *agc_clip;  // may be null
+    double *mean, *scale;    // may be null; results if the pass of the update computes them
+    double *norms;           // a result
+    Index *outcomes;         // may be null; a result with a detector
+    DetectorTables detector;
+
+    std::array<const Index *, 4> columns() const { return {params, grads, exp_avgs, exp_avg_sqs}; }
+};
+
+// The entries of UpdateTables, in their order: kernels.py fills the table by these names.
+const char *const UPDATE_ENTRIES =
+    "params grads exp_avgs exp_avg_sqs numels units t decay quantum_rate lr weight_decay eps beta1 beta2 "
+    "centered agc_clip mean scale norms outcomes " DETECTOR_ENTRIES;
+
+template <class Real> Numbers<Real> numbers(const UpdateTables &tables, Index i) {
+    const double beta1 = tables.beta1[i], beta2 = tables.beta2[i];
+    Numbers<Real> x;
+    x.keep = static_cast<Real>(1 - tables.decay[i]);
+    x.quantum_rate = tables.quantum_rate ? static_cast<Real>(tables.quantum_rate[i]) : 0;
+    x.weight1 = static_cast<Real>(1 - beta1);
+    x.far = 1 - beta1 >= 0.5;
+    x.beta2 = static_cast<Real>(beta2);
+    x.weight2 = static_cast<Real>(1 - beta2);
+    x.step_size = static_cast<Real>(tables.lr[i] / (1 - std::pow(beta1, tables.t[i])));
+    x.root2 = static_cast<Real>(std::sqrt(1 - std::pow(beta2, tables.t[i])));
+    x.eps = static_cast<Real>(tables.eps[i]);
+    return x;
+}
+
+// Rows shorter than SHORT, of which two or more have BLOCK elements together, are processed side by side.
+const Index BLOCK = 256, SHORT = BLOCK / 2 + 1;
+
+// The processed gradients of at most BLOCK elements from one element of a tensor, whose rows are short. Mean and scale
+// are those of the row of the first element and of the next ones; null for 0 and 1.
+template <class T, class Real = Computed<T>>
+void process_short(
+    const T *gradients, Index from, Index to, Index length, const double *mean, const double *scale, Real *processed) {
+    for (Index row = 0, end = (from / length + 1) * length, j = from; j < to; ++row, end += length) {
+        const Real of_mean = mean ? static_cast<Real>(mean[row]) : 0;
+        const Real of_scale = scale ? static_cast<Real>(scale[row]) : 1;
+        for (const Index last = std::min(to, end); j < last; ++j)
+            processed[j - from] = (widen(gradients[j]) - of_mean) * of_scale;
+    }
+}
+
+// Calls run(gradients, from, to, numbers) for stretches of a piece whose elements share the numbers. Gradients of short
+// rows are processed before; those of others, at most TILE elements of one row, are not.
+template <class T, class Run>
+void for_stretches(const Work &work, const UpdateTables &tables, const Piece &piece, const Run &run) {
+    using Real = Computed<T>;
+    const auto [i, begin, end] = piece;
+    const Index length = work.length(i);
+    const bool by_rows = tables.mean || tables.scale;
+    auto x = numbers<Real>(tables, i);
+    Real processed[BLOCK];
+    for (Index from = begin, to; from < end; from = to) {
+        const Index row = by_rows ? from / length : 0, unit = work.first_unit[i] + row;
+        const double *mean = tables.mean ? tables.mean + unit : nullptr;
+        const double *scale = tables.scale ? tables.scale + unit : nullptr;
+        if (by_rows && length < SHORT) {
+            to = std::min(end, from + BLOCK);
+            process_short(at<T>(tables.grads, i, 0), from, to, length, mean, scale, processed);
+            run(processed, from, to, x);
+            continue;
+        }
+        if (mean) x.mean = static_cast<Real>(*mean);
+        if (scale) x.scale = static_cast<Real>(*scale);
+        to = std::min(from + TILE, by_rows ? std::min(end, (row + 1) * length) : end);
+        run(at<T>(tables.grads, i, from), from, to, x);
+    }
+}
+
+// The norm of each tensor from the squares of its pieces. Torch's sqrt may round to another number.
+inline void write_norms(const Work &work, const std::vector<double> &squares, double *norms) {
+    for (std::size_t k = 0; k < squares.size(); ++k) norms[work.pieces[k].tensor] += squares[k];
+    for (Index i = 0; i < work.n; ++i) norms[i] = std::sqrt(norms[i]);
+}
+
+template <class T, bool PROCESSED, bool QUANTUM>
+void update(Index n, unsigned threads, const UpdateTables &tables) {
+    Work work(n, tables.numels, tables.units);
+    work.cut_anywhere();
+    std::vector<double> squares(work.pieces.size());
+    share(work.pieces.size(), work.threads(threads), [&](Index k) {
+        const auto [i, begin, end] = work.pieces[k];
+        if (tables.outcomes && tables.outcomes[i] == DEFERRED) {
+            squares[k] = sums<T, false>(at<T>(tables.grads, i, begin), end - begin).squares;
+            return;
+        }
+        for_stretches<T>(work, tables, work.pieces[k], [&, i = i](const auto *g, Index from, Index to, const auto &x) {
+            T *m = at<T>(tables.exp_avgs, i, from), *v = at<T>(tables.exp_avg_sqs, i, from);
+            squares[k] += update_elements<T, PROCESSED, QUANTUM>(at<T>(tables.params, i, from), g, m, v, to - from, x);
+        });
+    });
+    write_norms(work, squares, tables.norms);
+}
+
+template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables) {
+    if (tables.mean || tables.scale)
+        (tables.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, tables);
+    else
+        (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables);
+}
+
+// An update with a detector. A tensor is deferred if it is likely to fire: the fast EMA, once above the gate, needs several
+// steps to fall below it. One whose decay leaves too little to correct is deferred too. Another one is noted if it may fire.
+// If there is none of either kind, the scalars of all states are written.
+template <class T, Kernel<UpdateTables> UPDATE>
+void with_detector(Index n, unsigned threads, const UpdateTables &given) {
+    if (!given.detector.scalars) return UPDATE(n, threads, given);
+    UpdateTables tables = given;
+    Detector<Computed<T>> detector(n, tables.detector);
+    tables.t = detector.t.data();
+    const bool quantum = tables.quantum_rate;
+    const auto fires = [&](Index i) { return detector.may_fire(i) && (quantum || tables.detector.gamma[i] > 0); };
+    for (Index i = 0; i < n; ++i)
+        if (fires(i) || tables.decay[i] >= 0.5 || (quantum && tables.quantum_rate[i] >= 0.5)) tables.outcomes[i] = DEFERRED;
+    UPDATE(n, threads, tables);
+    for (Index i = 0; i < n; ++i) {
+        const double numel = std::max<Index>(tables.numels[i], 1), gn = tables.norms[i] / std::sqrt(numel);
+        const bool finite = detector.observe(i, gn, tables.eps[i]);
+        if (tables.outcomes[i] == UPDATED && (fires(i) || (quantum && !finite))) tables.outcomes[i] = MAY_FIRE;
+    }
+    if (std::count(tables.outcomes, tables.outcomes + n, UPDATED) == n) detector.write();
+}
+
+template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables) {
+    Work work(n, tables.numels, tables.units);
+    work.cut_anywhere();
+    share(work.pieces.size(), work.threads(threads), [&](Index k) {
+        const Index i = work.pieces[k].tensor;
+        const auto lost = static_cast<Computed<T>>(tables.decay[i]);
+        for_stretches<T>(work, tables, work.pieces[k], [&](const auto *g, Index from, Index to, const auto &x) {
+            const T *m = at<T>(tables.exp_avgs, i, from), *v = at<T>(tables.exp_avg_sqs, i, from);
+            T *p = at<T>(tables.params, i, from);
+            if (tables.quantum_rate)
+                cancel_elements<T, true>(p, g, m, v, to - from, lost, x);
+            else
+                cancel_elements<T, false>(p, g, m, v, to - from, lost, x);
+        });
+    });
+}
+
+}  // namespace

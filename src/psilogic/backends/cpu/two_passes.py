@@ -1,0 +1,46 @@
+"""Compiled kernels for a CPU: one pass over memory for the sums, and one for the update."""
+
+from torch import Tensor
+
+from psilogic import decision
+from psilogic.backends.by_torch import ByTorch
+from psilogic.backends.cpu import kernels
+from psilogic.gradients import Sums, measure
+from psilogic.step import BucketStep, Tensors
+from psilogic.tensors.memory import used_addresses
+from psilogic.tensors.norms import TensorList
+
+
+class TwoPasses(ByTorch):
+    """Compiled kernels; torch's operations decide between their passes."""
+
+    name = "native"
+
+    def supports(self, tensors: Tensors, by_rows: bool) -> bool:
+        """Whether the kernels can update these tensors."""
+        return kernels.supports(tensors, by_rows)
+
+    def supports_addresses(self, params: TensorList) -> bool:
+        """Not where two share memory: all are changed at the same time."""
+        found = used_addresses(params)
+        return len(set(found)) == len(found)
+
+    def begin(self, work: BucketStep) -> None:
+        """Sum over units; by torch's operations if another process updates some of the tensors."""
+        decision.prepare(work)
+        bucket = work.bucket
+        if work.owned is not bucket:
+            work.sums = measure(bucket)
+            return
+        params = work.tensors.params if bucket.group["agc_clip"] > 0 else None
+        centralizes = bucket.group["grad_centralize"]
+        squares, sums, param_squares = kernels.unit_statistics(work.tensors.grads, params, bucket.units, centralizes)
+        numel = None if bucket.ranks is None else bucket.numel
+        work.sums = Sums(numel, squares, sums, param_squares)
+
+    def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
+        """Update parameters and moments in one pass."""
+        kernels.update_(work.tensors, work.step, work.owned.units, work.mean, work.scale)
+
+
+backend = TwoPasses()

@@ -1,0 +1,171 @@
+"""The update on any device and dtype, through torch's foreach operations: the ground truth."""
+
+import torch
+from torch import Tensor
+
+from psilogic.backends.batches import Batch, batches
+from psilogic.backends.by_torch import ByTorch
+from psilogic.backends.factors import applied, expanded_rows, numbers, readable, scale_, scaled
+from psilogic.backends.rounding import narrow_, widen
+from psilogic.step import BucketStep, Step, Tensors
+from psilogic.tensors.buckets import broadcast_units
+from psilogic.tensors.device_tables import DeviceTables
+from psilogic.tensors.norms import TensorList, as_real, copied, fresh, traced
+from psilogic.tensors.sharding import Piece
+from psilogic.tensors.state import local_states
+
+SMALLEST_BATCH = 1 << 20
+LARGEST_BATCH = (1 << 24) - (1 << 12)
+"""Elements of a batch: a step copies up to 4 times the bytes of each, or 10 times in half precision."""
+
+
+class Foreach(ByTorch):
+    """Torch's foreach operations."""
+
+    name = "foreach"
+
+    def supports(self, tensors: Tensors, by_rows: bool) -> bool:
+        """Every tensor."""
+        return True
+
+    def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
+        """Update all tensors, batch after batch, since each operation makes copies of a whole batch."""
+        bucket = work.owned
+        columns = [bucket.grads, work.tensors.params, work.tensors.exp_avgs, work.tensors.exp_avg_sqs]
+        if bucket.rounding == "kahan":
+            columns.append(local_states(bucket, work.states, "compensation"))
+        share = 10 if bucket.dtype.itemsize == 2 else 4
+        elements = sum(map(Tensor.numel, bucket.values))
+        most = max(SMALLEST_BATCH, min(LARGEST_BATCH, elements // share))
+        for batch in batches(bucket, columns, most, alone=bucket.group["foreach"] is False):
+            update_batch_(work, batch)
+
+
+def update_batch_(work: BucketStep, batch: Batch) -> None:
+    """Update the tensors of one batch, with the rounding that their bucket asks for."""
+    _, params, exp_avgs, exp_avg_sqs, *kahan = batch.columns
+    grads = as_real(process(work, batch))
+    step = work.step.take(batch.tensors)
+    if work.owned.rounding == "nearest":
+        adam_(Tensors(params, grads, exp_avgs, exp_avg_sqs), step, batch.tables)
+        return
+    compensations = kahan[0] if kahan else None
+    exact = widen(params, compensations)
+    adam_(Tensors(exact, grads, exp_avgs, exp_avg_sqs), step, batch.tables)
+    narrow_(params, exact, compensations)
+
+
+def process(work: BucketStep, batch: Batch) -> TensorList:
+    """scale (g - mean) of a batch; `p.grad` is not changed."""
+    bucket = work.owned
+    grads, params = batch.columns[:2]
+    units = bucket.units
+    if bucket.ranks is None:
+        units = [len(g) if bucket.by_rows and g.ndim > 1 else 1 for g in grads]
+    has_real_views = grads[0].shape == params[0].shape  # of complex tensors, or they are real
+    dtype = params[0].dtype if has_real_views else bucket.dtype
+    if work.mean is not None:
+        grads = centered(grads, work.mean[batch.units], units, work, batch.tables)
+    if work.scale is not None:
+        scale = work.scale[batch.units]
+        if bucket.by_rows:
+            grads = scaled_rows(grads, scale, units, work, batch.tables)
+        else:
+            grads = scaled(grads, scale, batch.tables)
+    return copied(grads, dtype)  # scaled in float32 at least
+
+
+def centered(grads: TensorList, mean: Tensor, units: list[int], work: BucketStep, tables: DeviceTables) -> TensorList:
+    """g - mean, where each unit has its mean."""
+    if takes_rows_at_once(work):
+        means = expanded_rows(mean, units, grads, tables)
+        return list(torch._foreach_sub(copied(grads, means[0].dtype), means))
+    means = broadcast_units(mean, units, grads, split_pieces(work))
+    return [g - m for g, m in zip(grads, means, strict=True)]
+
+
+def scaled_rows(
+    grads: TensorList, scale: Tensor, units: list[int], work: BucketStep, tables: DeviceTables
+) -> TensorList:
+    """scale g, where each unit has its scale."""
+    if takes_rows_at_once(work):
+        products = expanded_rows(scale, units, grads, tables)
+        torch._foreach_mul_(products, copied(grads, products[0].dtype))
+        return products
+    scales = broadcast_units(scale, units, grads, split_pieces(work))
+    return [g * s for g, s in zip(grads, scales, strict=True)]
+
+
+def takes_rows_at_once(work: BucketStep) -> bool:
+    """Whether the rows of all tensors are treated at once: on a GPU, unless ranks hold pieces of them."""
+    bucket = work.owned
+    if bucket.ranks is not None or bucket.dtype.is_complex:
+        return False
+    return not (readable(bucket.values[0]) or traced())
+
+
+def split_pieces(work: BucketStep) -> list[Piece | None]:
+    """The positions of the tensors of which other ranks hold pieces; none if all are whole."""
+    return [] if work.owned.ranks is None else work.owned.pieces
+
+
+def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
+    """One step for N tensors of one device and dtype with processed gradients, in place: decay, quantum decay, Adam."""
+    scale_(tensors.params, 1 - step.decay, tables)
+    if step.quantum_rate is not None:
+        quantum_decay_(tensors.params, tensors.grads, step.quantum_rate, tables)
+    moments_(tensors, step)
+    descend_(tensors, step, tables)
+
+
+def quantum_decay_(params: TensorList, grads: TensorList, rate: Tensor, tables: DeviceTables) -> None:
+    """theta <- theta (1 - rate tanh|g|), in the dtype of theta: equation 4 of the paper."""
+    factors = copied(list(torch._foreach_abs(grads)), params[0].dtype)
+    torch._foreach_tanh_(factors)
+    factors = fresh(factors)
+    scale_(factors, -rate, tables)
+    torch._foreach_add_(factors, 1.0)
+    torch._foreach_mul_(params, factors)
+
+
+def moments_(tensors: Tensors, step: Step) -> None:
+    """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2."""
+    torch._foreach_lerp_(tensors.exp_avgs, tensors.grads, numbers(1 - step.beta1))
+    torch._foreach_mul_(tensors.exp_avg_sqs, numbers(step.beta2))
+    torch._foreach_addcmul_(tensors.exp_avg_sqs, tensors.grads, tensors.grads, numbers(1 - step.beta2))
+
+
+def descend_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
+    """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
+    root2 = (1 - step.beta2**step.t).sqrt()
+    step_size = -step.lr / (1 - step.beta1**step.t)
+    denominators = fresh(torch._foreach_sqrt(tensors.exp_avg_sqs))
+    denominators = applied(torch._foreach_div_, denominators, root2, tables)
+    torch._foreach_add_(denominators, numbers(step.eps))
+    if readable(step_size):
+        addcdiv_(tensors.params, tensors.exp_avgs, denominators, step_size.tolist())
+    else:  # addcdiv takes no scalars from the device
+        numerators = fresh(tensors.exp_avgs)
+        denominators = applied(torch._foreach_div_, denominators, step_size, tables)
+        addcdiv_(tensors.params, numerators, denominators, 1.0)
+
+
+def addcdiv_(
+    tensors: TensorList, numerators: TensorList, denominators: TensorList, values: list[float] | float
+) -> None:
+    """Add values times numerators over denominators, in place.
+
+    With different dtypes a GPU would need a launch for each tensor: there all are converted to the widest of them.
+    """
+    if readable(tensors[0]) or traced():
+        torch._foreach_addcdiv_(tensors, numerators, denominators, values)
+        return
+    dtypes = [tensors[0].dtype, numerators[0].dtype, denominators[0].dtype]
+    widest = max(dtypes, key=lambda dtype: dtype.itemsize)
+    sums = copied(tensors, widest)
+    torch._foreach_addcdiv_(sums, copied(numerators, widest), copied(denominators, widest), values)
+    if widest != tensors[0].dtype:
+        torch._foreach_copy_(tensors, sums)
+
+
+backend = Foreach()

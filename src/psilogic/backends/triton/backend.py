@@ -1,0 +1,66 @@
+"""The backends that launch Triton's kernels: for sums and update, or for the decision too."""
+
+from torch import Tensor
+
+from psilogic import decision
+from psilogic.backends.by_torch import ByTorch
+from psilogic.backends.triton import decide, sums, update
+from psilogic.gradients import Sums, measure
+from psilogic.step import BucketStep, StepInputs, Tensors
+from psilogic.tensors.memory import used_addresses
+from psilogic.tensors.norms import TensorList
+
+
+class Triton(ByTorch):
+    """Kernels for sums and update; torch's operations decide."""
+
+    name = "triton"
+    on_device = True
+
+    def supports(self, tensors: Tensors, by_rows: bool) -> bool:
+        """Whether the kernels can update these tensors."""
+        return update.supports(tensors, by_rows)
+
+    def supports_addresses(self, params: TensorList) -> bool:
+        """Not where two share memory: all are changed at the same time."""
+        found = used_addresses(params)
+        return len(set(found)) == len(found)
+
+    def begin(self, work: BucketStep) -> None:
+        """Sum over units, in one launch; by torch's operations if other ranks update tensors or parts of them."""
+        decision.prepare(work)
+        if work.owned is not work.bucket or work.bucket.ranks is not None:
+            work.sums = measure(work.bucket)
+            return
+        squares, gradient_sums, param_squares = sums.unit_sums_of(work).by_unit()
+        work.sums = Sums(None, squares, gradient_sums, param_squares)
+
+    def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
+        """Update parameters and moments in one launch."""
+        bucket = work.owned
+        if found_inf is not None:
+            found_inf = found_inf.to(bucket.device, non_blocking=True)
+        update.update_(work.tensors, work.step, work.mean, work.scale, bucket.units, bucket.cache.tables, found_inf)
+
+
+class TritonDecides(Triton):
+    """Kernels for sums, decision and update: the host reads nothing."""
+
+    def begin(self, work: BucketStep) -> None:
+        """Sum over units, in one launch; the sums of long rows stay in parts, which the kernel of the decision adds."""
+        work.sums = sums.unit_sums_of(work)
+
+    def decide(self, works: list[BucketStep], inputs: StepInputs) -> None:
+        """Decide for every bucket by a kernel, and change the states' scalars."""
+        decide.decide(works, inputs)
+
+
+def decide_by_kernels(works: list[BucketStep]) -> None:
+    """Let kernels decide in a step of which Triton updates all tensors, where each decision concerns one tensor."""
+    if all(decide.admits(work) for work in works):
+        for work in works:
+            work.backend = deciding_backend
+
+
+backend = Triton()
+deciding_backend = TritonDecides()

@@ -1,0 +1,193 @@
+"""The decisions of a step by one kernel for each bucket, or two if units are rows: the host reads nothing.
+
+On a GPU the launches of about thirty small operations of `gradients.process` and `decision.equations` would cost more
+than the update. A step is three launches for each bucket, one more with global clipping, one more if units are rows.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from psilogic.backends.triton.decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, processing_kernel
+from psilogic.backends.triton.launch import OPTIONS
+from psilogic.backends.triton.sums import UnitSums
+from psilogic.backends.triton.tables import unit_lengths
+from psilogic.backends.triton.update import pointer_or_number
+from psilogic.decision import step_of, t_warm
+from psilogic.gradients import total_squares
+from psilogic.options import NUMBERS
+from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
+from psilogic.tensors.device_tables import host
+from psilogic.tensors.scalars import CLOCKS, memory_names
+
+
+class Factors(NamedTuple):
+    """What the factor of all gradients is made of, on the device of a bucket."""
+
+    total: Tensor | None  # the sum of |g|^2 over all unprocessed gradients; None without clipping
+    grad_scale: Tensor | None  # the factor of the loss; None for 1
+
+
+class Units(NamedTuple):
+    """The processing of the units of a bucket."""
+
+    mean: Tensor | None  # shape (U,); None for 0
+    scale: Tensor | None  # shape (U,); None for 1; filled by `decide_kernel` if every tensor is a single unit
+    squares: Tensor | None = None  # after both, of each tile of rows; None if every tensor is a single unit
+    tiles: Tensor | None = None  # for each tensor its first tile, and the number of its tiles
+
+
+def admits(work: BucketStep) -> bool:
+    """Whether a kernel can decide for tensors that Triton updates: each decision must depend on one tensor only."""
+    bucket = work.bucket
+    if work.owned is not bucket or bucket.ranks is not None or bucket.group["chaos_scope"] != "tensor":
+        return False
+    if not bucket.by_unit:
+        return False
+    names = (*CLOCKS, *memory_names(bucket.group))
+    return all(work.states[0][name].device == bucket.device for name in names)
+
+
+def decide(works: list[BucketStep], inputs: StepInputs) -> None:
+    """Decide for every bucket, and change the states' scalars."""
+    total = None if inputs.max_grad_norm is None else total_squares(works)
+    for work in works:
+        device = work.bucket.device
+        names = (*CLOCKS, *memory_names(work.bucket.group))
+        work.scalars = work.bucket.cache.scalars.read(work.states, names)
+        factors = Factors(_on_device(total, device), _on_device(inputs.grad_scale, device))
+        decide_bucket(work, factors, _on_device(inputs.found_inf, device))
+        del work.scalars["chaos_start"]
+
+
+def _on_device(number: Tensor | None, device: torch.device) -> Tensor | None:
+    return None if number is None else number.to(device, non_blocking=True)
+
+
+def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) -> None:
+    """Decide for the tensors of a bucket from the sums over their units, and update their scalars in place."""
+    group = work.bucket.group
+    sums: UnitSums = work.sums
+    scalars = work.scalars
+    count = len(scalars["step"])
+    units = _process_units(group, sums, factors)
+    work.mean = units.mean
+    work.scale = units.scale
+    lr = work.bucket.hyperparameters(wide=False)["lr"]
+    out = sums.parts.new_empty(11, count)
+    gates = torch.empty(count, dtype=torch.int8, device=out.device)
+    with torch.cuda.device_of(out):
+        decide_kernel[(count,)](
+            out,
+            gates,
+            units.scale,
+            sums.parts,
+            sums.records,
+            units.squares,
+            units.tiles,
+            factors.total,
+            factors.grad_scale,
+            found_inf,
+            scalars["step"],
+            scalars["chaos_start"],
+            scalars["chaos_fast"],
+            scalars["chaos_slow"],
+            scalars["chaos_ref"] if group["chaos_signal"] == "relative" else None,
+            width=sums.parts.shape[1],
+            count=sum(sums.units),
+            **_numbers(work, lr),
+            eps=group["eps"],
+            t_warm=t_warm(group),
+            T_max=group["gamma_T_max"],
+            quantum_decay=group["quantum_decay"],
+            agc_clip=group["agc_clip"],
+            max_norm=group["max_grad_norm"] or 0.0,
+            WITH_PARAMS=sums.with_params,
+            ADAPTIVE=group["adaptive_tau"],
+            MAXIMIZE=group["maximize"],
+            **OPTIONS,
+        )
+    torch.autograd.graph.increment_version([x for name, x in scalars.items() if name != "chaos_start"])
+    _note(work, out, gates, lr)
+
+
+def _numbers(work: BucketStep, lr: Any) -> dict[str, Any]:
+    """The numbers of the kernel that may differ between tensors: those of all, or a table of each tensor's."""
+    group = work.bucket.group
+    table = work.bucket.numbers
+    lr_pointer, number = pointer_or_number(lr)
+    numbers = {name: group[name] for name in NUMBERS if name not in ("tau_scale", "chaos_tau")}
+    numbers["lr"] = number
+    numbers["tau"] = group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"]
+    if table is not None:
+        numbers = dict.fromkeys(numbers, 0.0)
+    return {"lr_pointer": lr_pointer, "numbers": table, **numbers}
+
+
+def _note(work: BucketStep, out: Tensor, gates: Tensor, lr: Any) -> None:
+    """Note the decision that the kernel wrote, and the step that follows from it."""
+    group = work.bucket.group
+    t, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, warmup, cancellation = out
+    rate = quantum_rate if group["quantum_decay"] > 0 else None
+    is_relative = group["chaos_signal"] == "relative"
+    work.decision = Decision(
+        gn=gn,
+        memory=DetectorState(fast, slow, reference if is_relative else None),
+        ratio=ratio,
+        chaos=chaos,
+        gate=gates.view(torch.bool),
+        warmup=warmup,
+        cancellation=cancellation,
+        decay=decay,
+        quantum_rate=rate,
+    )
+    work.step = step_of(group, t, decay, rate)._replace(lr=lr)
+
+
+def _process_units(group: dict[str, Any], sums: UnitSums, factors: Factors) -> Units:
+    """Process the units of a bucket, by a kernel if units are rows."""
+    count = sum(sums.units)
+    has_factor = factors.total is not None or factors.grad_scale is not None
+    scale = None
+    if sums.with_params or group["maximize"] or has_factor:
+        scale = sums.parts.new_empty(count)
+    if not sums.with_sums and all(n == 1 for n in sums.units):
+        return Units(mean=None, scale=scale)
+    mean = sums.parts.new_empty(count) if sums.with_sums else None
+    key = [*sums.numels, *sums.units]
+    tiles, tensor_of_tile = sums.tables.get("tiles", key, sums.parts.device, lambda: _tiles(sums.numels, sums.units))
+    programs = len(tensor_of_tile)
+    squares = sums.parts.new_empty(programs)
+    if programs:
+        with torch.cuda.device_of(squares):
+            processing_kernel[(programs,)](
+                squares,
+                mean,
+                scale,
+                sums.parts,
+                sums.records,
+                tiles,
+                tensor_of_tile,
+                factors.total,
+                factors.grad_scale,
+                width=sums.parts.shape[1],
+                count=count,
+                agc_clip=group["agc_clip"],
+                max_norm=group["max_grad_norm"] or 0.0,
+                WITH_PARAMS=sums.with_params,
+                MAXIMIZE=group["maximize"],
+                **OPTIONS,
+            )
+    return Units(mean, scale, squares, tiles)
+
+
+def _tiles(numels: list[int], units: list[int]) -> list[Tensor]:
+    """For each tensor its first tile in `processing_kernel` and the number of its tiles; the tensor of each tile."""
+    counts = host(units)
+    _, segments = unit_lengths(host(numels), counts)
+    rows = torch.where(segments <= FEW.value, MANY_ROWS.value, FEW_ROWS.value)
+    tiles = (counts + rows - 1) // rows
+    first = tiles.cumsum(0) - tiles
+    tensor_of_tile = host(range(len(units))).repeat_interleave(tiles)
+    return [torch.stack([first, tiles], 1).flatten(), tensor_of_tile]

@@ -1,0 +1,171 @@
+"""The options of PsiLogic: which values each takes, and whether parameters that are treated at once may differ in it.
+
+Their defaults stand in the signature of `PsiLogic`.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+WORDS_OF_TORCH = {
+    "lr": "Invalid learning rate: ",
+    "eps": "Invalid epsilon value: ",
+    "weight_decay": "Invalid weight_decay value: ",
+    "betas[0]": "Invalid beta parameter at index 0: ",
+    "betas[1]": "Invalid beta parameter at index 1: ",
+}
+"""How the messages of AdamW begin, which scripts and tests look for."""
+
+
+class Check(Protocol):
+    """What the values of an option must be."""
+
+    def check(self, name: str, value: Any) -> None:
+        """ValueError, naming option and value, unless the value is one of them."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number from `low` to below `high`, or to `high` itself; lr and weight_decay may be tensors with one element."""
+
+    low: float = 0.0
+    high: float = math.inf
+    includes_high: bool = False
+    or_none: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """ValueError unless the value is in the range."""
+        if value is None and self.or_none:
+            return
+        plain = _number(name, value)
+        below_end = plain <= self.high if self.includes_high else plain < self.high
+        if self.low <= plain and below_end:
+            return
+        end = "]" if self.includes_high else ")"
+        message = f"{name} must lie in [{self.low:g}, {self.high:g}{end}, got {value!r}"
+        if name in WORDS_OF_TORCH:
+            message = f"{WORDS_OF_TORCH[name]}{value}; {message}"
+        raise ValueError(message)
+
+
+def _number(name: str, value: Any) -> float:
+    """The value as a float; ValueError if it is not a single real number. Only lr and weight_decay may be tensors."""
+    if isinstance(value, Tensor) and name in ("lr", "weight_decay"):
+        if value.numel() != 1 or value.is_complex():
+            shape = tuple(value.shape)
+            raise ValueError(f"Tensor {name} must be 1-element: it must have one real element, got the shape {shape}")
+        return 0.0 if value.is_meta else float(value.detach())
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class TwoNumbers:
+    """Two numbers."""
+
+    each: Number
+
+    def check(self, name: str, value: Any) -> None:
+        """ValueError unless both are in the range."""
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise ValueError(f"{name} must be two numbers, got {value!r}")
+        for i, number in enumerate(value):
+            self.each.check(f"{name}[{i}]", number)
+
+
+@dataclass(frozen=True)
+class WholeNumber:
+    """A whole number."""
+
+    least: int
+
+    def check(self, name: str, value: Any) -> None:
+        """ValueError unless it is one, and large enough."""
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < self.least:
+            raise ValueError(f"{name} must be a whole number of at least {self.least}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    def check(self, name: str, value: Any) -> None:
+        """ValueError unless it is one of the words."""
+        if value not in self.words:
+            raise ValueError(f"{name} must be one of {', '.join(self.words)}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """True or False, or None where that leaves the choice to the optimizer."""
+
+    or_none: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """ValueError for anything else."""
+        if isinstance(value, bool) or (value is None and self.or_none):
+            return
+        words = "None, True or False" if self.or_none else "True or False"
+        raise ValueError(f"{name} must be {words}, got {value!r}")
+
+
+class Sharing(Enum):
+    """Which parameters that are treated at once have the same value."""
+
+    ALL = "all"
+    ALL_ON_A_DEVICE = "all on a device; in host memory it may be a vector"
+    NONE = "none: it may be a vector with one value for each"
+
+
+class Option(NamedTuple):
+    """What the optimizer knows about an option."""
+
+    values: Check
+    sharing: Sharing = Sharing.ALL
+    same_in_all_groups: bool = False
+
+
+OPTIONS = {
+    "betas": Option(TwoNumbers(Number(high=1.0)), Sharing.ALL_ON_A_DEVICE),
+    "lr": Option(Number(), Sharing.NONE),
+    "eps": Option(Number(), Sharing.ALL_ON_A_DEVICE),
+    "weight_decay": Option(Number(), Sharing.NONE),
+    "gamma": Option(Number(), Sharing.NONE),
+    "p_ext": Option(Number(), Sharing.NONE),
+    "tau_scale": Option(Number(), Sharing.NONE),
+    "chaos_tau": Option(Number(), Sharing.NONE),
+    "quantum_decay": Option(Number()),
+    "agc_clip": Option(Number()),
+    "max_grad_norm": Option(Number(or_none=True), same_in_all_groups=True),
+    "max_cancel": Option(Number(high=1.0, includes_high=True), Sharing.NONE),
+    "chaos_warmup": Option(WholeNumber(least=-1)),
+    "total_steps": Option(WholeNumber(least=0)),
+    "gamma_T_max": Option(WholeNumber(least=0)),
+    "agc_norm": Option(Choice(("unit", "tensor"))),
+    "chaos_signal": Option(Choice(("raw", "relative"))),
+    "chaos_scope": Option(Choice(("tensor", "group", "global"))),
+    "bf16_update": Option(Choice(("nearest", "stochastic", "kahan"))),
+    "adaptive_tau": Option(Switch()),
+    "grad_centralize": Option(Switch()),
+    "maximize": Option(Switch()),
+    "capturable": Option(Switch()),
+    "differentiable": Option(Switch(), same_in_all_groups=True),
+    "foreach": Option(Switch(or_none=True)),
+    "fused": Option(Switch(or_none=True)),
+}
+"""All options but `amsgrad`, in the order in which they are checked."""
+
+NUMBERS = tuple(name for name, option in OPTIONS.items() if option.sharing is Sharing.NONE)
+"""Options that may be vectors over the tensors of a bucket on every device."""
+NUMBERS_ON_HOST = tuple(name for name, option in OPTIONS.items() if option.sharing is not Sharing.ALL)
+"""Those that may be vectors over tensors in host memory."""

@@ -1,0 +1,176 @@
+"""The records of a step, and the interface of the backends that take it.
+
+A step has five stages. For each bucket of tensors a backend is selected. It begins with sums over the gradients; sums
+are completed over ranks; then it is decided how much each tensor decays; and the backend finishes with the update. The
+record `BucketStep` holds what is known about a bucket so far.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.norms import TensorList
+from psilogic.tensors.scalars import State
+
+Scalar = float | Tensor
+"""A hyperparameter or a product of some: a number; a tensor if it is on the device or differs between tensors."""
+
+
+class DetectorState(NamedTuple):
+    """The chaos detector's memory of N tensors, each of shape (N,)."""
+
+    fast: Tensor  # the 0.90-EMA of the signal
+    slow: Tensor  # the 0.99-EMA of the signal
+    reference: Tensor | None  # the 0.99-EMA of gn that the relative signal is divided by; None for the raw signal
+
+
+class Decision(NamedTuple):
+    """The effect of one step on N tensors, each of shape (N,); `psilogic.monitor` shows these quantities."""
+
+    gn: Tensor  # scale-normalized norm of the processed gradient
+    memory: DetectorState  # the detector's new memory
+    ratio: Tensor  # fast / (slow + eps)
+    chaos: Tensor  # the chaos measure, in [0, 1.5)
+    gate: Tensor  # s, True where the tensor spikes
+    warmup: Tensor  # w, the chaos warm-up weight, 0 where gn is not finite
+    cancellation: Tensor  # w c, the fraction of theta that active cancellation removes in this step
+    decay: Tensor  # delta = lr weight_decay + w c
+    quantum_rate: Tensor | None  # lr q_t w (1 - s); None when quantum decay is off
+
+
+class Step(NamedTuple):
+    """An update of N tensors: vectors over them, and hyperparameters; those in which they differ are vectors too."""
+
+    # Step of each parameter, from 1, shape (N,); on the host if the host has both it and lr; None where kernels count.
+    t: Any
+    decay: Tensor  # delta, shape (N,)
+    quantum_rate: Tensor | None  # lr q_t w (1 - s), shape (N,); None when quantum decay is off
+    lr: Scalar  # learning rate, a number or a tensor with one element, or of shape (N,)
+    weight_decay: Scalar  # lambda, with which delta is lr lambda where nothing fires; a number or of shape (N,)
+    eps: Scalar  # added to the denominator, outside the root; a number or of shape (N,)
+    beta1: Scalar  # Adam's decay rate of the first moment, likewise
+    beta2: Scalar  # Adam's decay rate of the second moment, likewise
+
+    def take(self, chosen: slice | Tensor | list[int]) -> Step:
+        """The step of the chosen tensors."""
+        columns: list[Any] = []
+        for column in self:
+            if isinstance(column, Tensor) and column.ndim > 0:
+                columns.append(column[chosen])
+            else:
+                columns.append(column)
+        return Step(*columns)
+
+
+class Tensors(NamedTuple):
+    """N tensors of one device and real dtype with their gradients and moments: this rank's parts of them.
+
+    An update never writes the gradients.
+    """
+
+    params: TensorList
+    grads: TensorList
+    exp_avgs: TensorList
+    exp_avg_sqs: TensorList
+
+    def take(self, chosen: Sequence[int]) -> Tensors:
+        """The columns of the chosen tensors."""
+        columns = [[column[i] for i in chosen] for column in self]
+        return Tensors(*columns)
+
+
+class StepInputs(NamedTuple):
+    """What a step is given besides its tensors and their hyperparameters."""
+
+    max_grad_norm: float | None  # the largest norm of all gradients; None without clipping
+    grad_scale: Tensor | None  # the factor of the loss, one element; None for 1
+    found_inf: Tensor | None  # if it is above 0, nothing changes; None if that is known not to be so
+    observed: bool  # whether something observes the decisions
+
+
+@dataclass(eq=False)
+class BucketStep:
+    """The step of a bucket, from its gradients to its weights: g <- scale (g - mean), then decay and Adam.
+
+    The stages fill in its parts one after the other.
+    """
+
+    bucket: Bucket  # the tensors whose gradients count
+    owned: Bucket  # those of them that this process updates; the same object when it updates all
+    states: list[State]  # of the owned tensors
+    tensors: Tensors  # this rank's parts of the owned tensors and of their moments, as real tensors
+    backend: Backend  # updates them
+    # Whether `begin` decides for all tensors of the bucket. One that may do so changes it if it could not.
+    decides_itself: bool = False
+
+    # What is known before the gradients are read, where torch's operations decide.
+    group: dict[str, Any] = field(init=False)  # the hyperparameters as the tensors' device takes them
+    scalars_before: dict[str, Tensor] = field(init=False)  # of the states, by name, each of shape (N,)
+    t_detector: Tensor = field(init=False)  # number of the detector's update, from 1, where the states' counts are
+    detector: DetectorState = field(init=False)
+    non_firing_step: Step = field(init=False)  # the step of tensors that do not fire
+
+    # What the gradients tell.
+    sums: Any = None  # over the gradients; None if they are processed already
+    outcomes: Any = None  # what a speculative pass did with each tensor, an array
+    mean: Tensor | None = None  # subtracted from the gradients, unit by unit, shape (U,); None for 0
+    scale: Tensor | None = None  # multiplies the gradients after that, shape (U,); None for 1
+    norms: Tensor = field(init=False)  # ||g||_2 of each whole tensor after that, shape (N,)
+    numel: Tensor | None = None  # of each whole tensor, real elements, shape (N,); None if no rank holds a piece of one
+
+    # What is decided.
+    step: Step = field(init=False)  # the step of parameters and moments
+    scalars: dict[str, Tensor] = field(default_factory=dict)  # the new values of the states' scalars, by name
+    decision: Decision | None = None  # the detector's; None if nothing observes it and nothing fired
+
+
+class Backend(ABC):
+    """An implementation of the step."""
+
+    name: str
+    """Its name in `PsiLogic.executed`."""
+    on_device: bool = False
+    """Whether clocks and GradScaler's overflow stay on the device, so that nothing waits for the host to read them."""
+    speculates: bool = False
+    """Whether `begin` already updates tensors, before the decision: its buckets begin last, and are finished first."""
+
+    @abstractmethod
+    def supports(self, tensors: Tensors, by_rows: bool) -> bool:
+        """Whether it can update tensors of this device, dtype and layout; with `by_rows` also if rows are units."""
+
+    def supports_addresses(self, params: TensorList) -> bool:
+        """Whether it can update tensors that lie where these do: some may share memory."""
+        return True
+
+    @abstractmethod
+    def begin(self, work: BucketStep) -> None:
+        """Sum over the gradients of a bucket."""
+
+    @abstractmethod
+    def decide(self, works: list[BucketStep], inputs: StepInputs) -> None:
+        """Decide for the tensors of all buckets of a step: their processing, their step, and their new scalars."""
+
+    @abstractmethod
+    def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
+        """Update the parameters and moments of a bucket.
+
+        Nothing changes if `found_inf`, one element or None, is above 0; it is None for backends that read it on the
+        host.
+        """
+
+
+Observer = Callable[[list[Tensor], Decision], None]
+"""Called after each step with tensors and the decision about them."""
+
+
+class Observable(Optimizer):
+    """An optimizer with a chaos detector whose decisions can be observed."""
+
+    _observers: list[Observer]

@@ -1,0 +1,179 @@
+"""The tensors of one step, sorted into buckets whose tensors can be treated at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+from torch.optim import Optimizer
+
+from psilogic.options import NUMBERS_ON_HOST
+from psilogic.tensors.buckets import Bucket, BucketCache, Group
+from psilogic.tensors.norms import TensorList, traced
+from psilogic.tensors.sharding import Layout, Piece, Sharding
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+
+class Kind(NamedTuple):
+    """What the tensors of a bucket have in common."""
+
+    device: torch.device
+    dtype: torch.dtype
+    ranks: ProcessGroup | None  # that hold pieces of the tensors; None for whole tensors
+
+
+class Member(NamedTuple):
+    """A tensor that takes part in the step."""
+
+    group: Group
+    param: Tensor  # as the optimizer has it
+    value: Tensor  # this rank's part of it
+    grad: Tensor  # this rank's part of the gradient
+    piece: Piece | None  # the position of this part; None for a whole tensor
+    owned: bool  # whether it is updated here; one without a gradient here only takes part in sums
+
+
+def collect(optimizer: Optimizer, sharding: Sharding, caches: defaultdict[int, BucketCache]) -> list[Bucket]:
+    """The tensors that have gradients, by merged groups, device, dtype and the ranks that hold pieces of them.
+
+    Each bucket has one of the caches, by its position.
+
+    Raises:
+        RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
+    """
+    groups = optimizer.param_groups
+    layouts: dict[int, Layout] = {}
+    if dist.is_available() and dist.is_initialized():
+        layouts = sharding.layouts([p for group in groups for p in group["params"]])
+    buckets: list[Bucket] = []
+    merged = [groups]
+    if len(groups) > 1:
+        merged = merge_groups(groups, optimizer.defaults)
+    for merged_groups in merged:
+        params: list[Tensor] = []
+        group_of_each: list[Group] = []
+        for group in merged_groups:
+            params += group["params"]
+            group_of_each += [group] * len(group["params"])
+        whole = None if layouts else _whole_bucket(group_of_each, params, caches[len(buckets)])
+        if whole is not None:
+            buckets.append(whole)
+            continue
+        for kind, members in _by_kind(group_of_each, params, layouts).items():
+            buckets.append(_bucket(kind, members, caches[len(buckets)]))
+    return buckets
+
+
+def _whole_bucket(groups: list[Group], params: list[Tensor], cache: BucketCache) -> Bucket | None:
+    """The bucket of all parameters, if all have a gradient that is not sparse, and agree in device and dtype.
+
+    Otherwise None. This is the usual case, and several times as fast as a record for each tensor.
+    """
+    if not params:
+        return None
+    device = params[0].device
+    dtype = params[0].dtype
+    grads: TensorList = []
+    for p in params:
+        grad = p.grad
+        if grad is None or grad.is_sparse or p.dtype != dtype or p.device != device:
+            return None
+        grads.append(grad)
+    return Bucket(
+        groups=groups,
+        device=device,
+        dtype=dtype,
+        ranks=None,
+        cache=cache,
+        params=params,
+        values=params,
+        grads=grads,
+        pieces=[None] * len(params),
+        owned=list(range(len(params))),
+    )
+
+
+def _by_kind(groups: list[Group], params: list[Tensor], layouts: dict[int, Layout]) -> dict[Kind, list[Member]]:
+    """The tensors that take part in the step, by what the tensors of a bucket have in common.
+
+    Raises:
+        RuntimeError: a gradient is sparse.
+    """
+    by_kind: dict[Kind, list[Member]] = {}
+    for group, p in zip(groups, params, strict=True):
+        layout = layouts.get(id(p))
+        if layout is not None:
+            kind = Kind(p.device, p.dtype, layout.ranks)
+            owned = p.grad is not None
+            member = Member(group, p, layout.value, layout.grad, layout.piece, owned)
+        elif p.grad is not None:
+            kind = Kind(p.device, p.dtype, ranks=None)
+            member = Member(group, p, p, p.grad, piece=None, owned=True)
+        else:
+            continue
+        if member.grad.is_sparse:
+            raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
+        by_kind.setdefault(kind, []).append(member)
+    return by_kind
+
+
+def _bucket(kind: Kind, members: list[Member], cache: BucketCache) -> Bucket:
+    return Bucket(
+        groups=[member.group for member in members],
+        device=kind.device,
+        dtype=kind.dtype,
+        ranks=kind.ranks,
+        cache=cache,
+        params=[member.param for member in members],
+        values=[member.value for member in members],
+        grads=[member.grad for member in members],
+        pieces=[member.piece for member in members],
+        owned=[i for i, member in enumerate(members) if member.owned],
+    )
+
+
+def merge_groups(groups: Sequence[Group], names: Iterable[str]) -> list[list[Group]]:
+    """An optimizer's groups by the hyperparameters that they share; those not merged are alone.
+
+    Groups are merged where calls for each group cost more than elements: on the host, and where Triton updates them.
+    """
+    if traced():
+        return [[group] for group in groups]
+    shared_names = [name for name in names if name not in NUMBERS_ON_HOST]
+    shared_values = itemgetter(*shared_names)
+    by_key: dict[Any, list[Group]] = {}
+    for i, group in enumerate(groups):
+        more = _shared_beside_options(group)
+        key = i if more is None else (*shared_values(group), *more)
+        by_key.setdefault(key, []).append(group)
+    return list(by_key.values())
+
+
+def _shared_beside_options(group: Group) -> tuple[Any, ...] | None:
+    """What else the groups have in common that are merged with this one; None if it stays alone."""
+    params = group["params"]
+    if not params:
+        return None
+    tensors = [x for x in (group["lr"], group["weight_decay"]) if isinstance(x, Tensor)]
+    if all(map(attrgetter("is_cpu"), (*params, *tensors))):  # where vectors may be read as numbers
+        return (_contiguous(params),)
+    if not params[0].is_cuda or tensors or group["chaos_scope"] != "tensor":
+        return None
+    if group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest":
+        return None  # foreach updates it
+    return (_contiguous(params), *group["betas"], group["eps"])
+
+
+def _contiguous(params: Sequence[Tensor]) -> bool:
+    """Whether the tensors are contiguous: the kernels update a bucket only if they support every layout in it."""
+    try:
+        return all(map(Tensor.is_contiguous, params))
+    except ValueError:  # a lazy module's, without a shape yet
+        return False

@@ -1,0 +1,429 @@
+"""The update through compiled kernels: against torch's kernels and foreach, speculation, installation."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+import torch
+from configurations import ACTIVE, CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, snapshot, trace, truth
+from grids import pairwise
+from torch import nn
+from torch.optim import AdamW
+from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
+
+from psilogic import PsiLogic
+from psilogic.backends.cpu import kernels
+
+ROOT = Path(__file__).parents[3]
+LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
+LARGE += [(2500, 9)]  # pieces of several rows
+
+CAPABILITY = torch.backends.cpu.get_cpu_capability().lower()
+CAN_BE_BUILT = (
+    (sys.platform, platform.machine()) in {("linux", "x86_64"), ("linux", "aarch64")}
+    and shutil.which("c++") is not None
+    and Path(sysconfig.get_path("include"), "Python.h").exists()
+)
+pytestmark = pytest.mark.skipif(kernels.kernels is None and not CAN_BE_BUILT, reason="nothing here builds the kernels")
+
+
+@pytest.fixture
+def threads():
+    """Sets the number of torch's threads, for this test."""
+    yield torch.set_num_threads
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"betas": (0.0, 0.9)}, {"betas": (0.5, 0.5)}, {"lr": 0.3, "weight_decay": 0.7, "eps": 1e-2}],
+    ids=str,
+)
+def test_whole_vectors_are_those_of_adamw(options, dtype):
+    """Bit by bit, up to the last elements of a tensor, which torch's kernel rounds otherwise."""
+    shapes = [(64,), (16, 48), (128 * 300,)]
+    script = gradients(STEPS, shapes, dtype)
+    params, twins = parameters(shapes, dtype), parameters(shapes, dtype)
+    options = {"weight_decay": 1e-2, **options}
+    ours, theirs = PsiLogic(params, gamma=0.0, **options), AdamW(twins, fused=True, **options)
+    torch.testing.assert_close(train(ours, params, script), train(theirs, twins, script), rtol=0, atol=0)
+    for name in ("exp_avg", "exp_avg_sq"):
+        moments = ([o.state[p][name] for p in ps] for o, ps in ((ours, params), (theirs, twins)))
+        torch.testing.assert_close(*moments, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["defaults", *TOGETHER])
+def test_threads_change_no_bit(threads, name):
+    script, runs = gradients(14, LARGE, torch.float32, every=6), []
+    for count in (1, 3):
+        threads(count)
+        params = parameters(LARGE, torch.float32)
+        optimizer = build(params, **CONFIGURATIONS[name])
+        train(optimizer, params, script)
+        runs.append([snapshot(optimizer, params)])
+    assert_same(*runs)
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_wherever_pieces_end(name):
+    options, params = CONFIGURATIONS[name], parameters(LARGE)
+    actual = trace(build(params, **options), params, gradients(14, LARGE, every=6))
+    assert_same(actual, truth(options, 14, LARGE, every=6), 1e-12)
+
+
+def test_the_kernels_are_those_of_this_processor():
+    variant = CAPABILITY if CAPABILITY in ("avx2", "avx512") else "default"
+    assert Path(kernels.kernels.__file__).name.startswith(f"kernels_{variant}.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", ["default", "avx2"])
+def test_the_kernels_of_older_processors(capability):
+    """Some of the tests above, in a process in which torch uses only the instructions of such a processor."""
+    if capability == CAPABILITY or (capability == "avx2" and CAPABILITY != "avx512"):
+        pytest.skip(f"the other tests run the kernels for {CAPABILITY}")
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
+    chosen = "this_processor or (whole_vectors and float32) or (pieces_end and clipping)"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", chosen, __file__]
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+# Sums
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_sums(threads, dtype, by_rows):
+    threads(2)
+    grads, params = [x.detach() for x in parameters(LARGE, dtype)], [x.detach() for x in parameters(LARGE, dtype, 2)]
+    units = [len(x) if by_rows and x.ndim > 1 else 1 for x in grads]
+
+    def rows(x, n):
+        return x.double().reshape(n, x.numel() // n) if n else x.double().new_zeros(0, 1)
+
+    def exact_squares(tensors):
+        return torch.cat([rows(x, n).square().sum(1) for x, n in zip(tensors, units, strict=True)])
+
+    squares, sums, param_squares = kernels.unit_statistics(grads, params, units, with_sums=True)
+    torch.testing.assert_close(squares, exact_squares(grads), rtol=1e-13, atol=0)
+    exact = torch.cat([rows(x, n).sum(1) * (x.ndim > 1) for x, n in zip(grads, units, strict=True)])
+    torch.testing.assert_close(sums, exact, rtol=1e-13, atol=1e-11)
+    squares_alone, none, _ = kernels.unit_statistics(grads, None, units, with_sums=False)
+    assert none is None
+    rtol = 1e-13 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(squares_alone, squares, rtol=rtol, atol=0)
+    torch.testing.assert_close(param_squares, exact_squares(params), rtol=rtol, atol=0)
+
+
+def test_equal_elements_add_up():
+    """In float32 a sum of 20 million equal numbers stops growing."""
+    p = nn.Parameter(torch.zeros(20_000_000))
+    p.grad = torch.full_like(p, 0.1)
+    for options in ({}, {"max_grad_norm": 1e9}):  # in the pass of the update, and before it
+        optimizer = PsiLogic([p], **options)
+        optimizer.step()
+        torch.testing.assert_close(optimizer.state[p]["chaos_fast"].item(), 0.01, rtol=4e-6, atol=0)
+
+
+# Speculation
+
+
+UNITS = {
+    "as they are": {}, "rows": {"agc_clip": 0.3, "grad_centralize": True},
+    "rows without AGC": {"grad_centralize": True}, "rows without centralization": {"agc_clip": 0.3},
+    "tensors": {"agc_clip": 0.3, "agc_norm": "tensor"},
+    "tensors and rows": {"agc_clip": 0.3, "agc_norm": "tensor", "grad_centralize": True},
+}  # fmt: skip
+DECAYS = [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 64.0)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shapes", "decays"),
+    [*((SHAPES, decays) for decays in DECAYS), (LARGE, DECAYS[-1])],
+    ids=lambda x: {SHAPES[2]: "small", LARGE[2]: "large"}.get(x[2]) if isinstance(x, list) else str(x),
+)
+@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+def test_what_fires_after_speculation(units, decays, shapes):
+    """Decay and cancellation together, also from half of the parameter on, where decay leaves little to cancel."""
+    weight_decay, quantum_decay = decays
+    options = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0, **units}
+    options |= {"weight_decay": weight_decay, "quantum_decay": quantum_decay}
+    steps = 11 if shapes is SHAPES else 6
+    script, params = gradients(steps, shapes, every=9), parameters(shapes)
+    optimizer = build(params, **options)
+    seen = watch(optimizer)
+    actual = trace(optimizer, params, script)
+    least = 1e-4 if "agc_clip" in units else 0.01  # AGC leaves the detector little to see in a parameter that shrinks
+    assert any((decision.cancellation > least).any() for *_, decision in seen)
+    assert_same(actual, truth(options, steps, shapes, every=9), 1e-12)
+
+
+@pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
+@pytest.mark.parametrize("units", [{}, {"agc_clip": 30.0, "grad_centralize": True}], ids=["as they are", "rows"])
+def test_few_fire_among_many(units, quantum_decay):
+    shapes, options = [(8, 5)] * 6, {**ACTIVE, **units, "quantum_decay": quantum_decay}
+    script = gradients(84, shapes, every=1000)  # the gate closes after 68 steps
+    script[81][4] *= 1000
+    params = parameters(shapes)
+    optimizer = PsiLogic(params, **options)
+    seen = watch(optimizer)
+    actual = trace(optimizer, params, script)
+    assert seen[81][-1].gate.tolist() == [False, False, True, True, True, False]  # two have seen fewer gradients
+    reference = PsiLogic(twins := parameters(shapes), foreach=False, **options)
+    assert_same(actual, trace(reference, twins, script), 1e-12)
+
+
+def test_what_fires_for_long_is_deferred(monkeypatch):
+    """Otherwise its memory would be read and written once more in each of these steps."""
+    cancelled, cancel_ = [], kernels.cancel_
+    monkeypatch.setattr(
+        kernels, "cancel_", lambda tensors, *rest: cancelled.append(len(tensors[0])) or cancel_(tensors, *rest)
+    )
+    script = gradients(100, [(40,)] * 4, every=1000)
+    for grads in script:
+        grads[2] = torch.ones(40, dtype=torch.float64)
+    script[80][1] *= 1000
+    optimizer = PsiLogic(params := parameters([(40,)] * 4), **ACTIVE)
+    seen = watch(optimizer)
+    train(optimizer, params, script)
+    fired = [decision.gate & (decision.warmup > 0) for *_, decision in seen]
+    assert sum(int(gate.sum()) for gate in fired) > 4 * 58
+    assert cancelled == [1]  # at the spike, not in the steps that follow, nor when the warm-up ends
+
+
+@pytest.mark.parametrize("flags", [{}, {"max_grad_norm": 1e9}, {"foreach": True}], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_equal_elements_have_no_norm_without_their_mean(dtype, flags):
+    """The rounding error is not a norm: a relative signal would see spikes in it."""
+    p = nn.Parameter(torch.zeros(3, 700, dtype=dtype))
+    p.grad = torch.full_like(p, 0.1) * torch.tensor([[1.0], [3.0], [7.0]], dtype=dtype)
+    optimizer = PsiLogic([p], grad_centralize=True, **flags)
+    optimizer.step()
+    assert optimizer.state[p]["chaos_fast"] == 0
+
+
+@pytest.mark.parametrize("grad_scale", [None, torch.tensor(1024.0)], ids=["unscaled", "scaled"])
+def test_no_speculation_before_an_overflow_is_known(grad_scale):
+    """The step may not change tensors before it has read `GradScaler`'s `found_inf`."""
+    script, params = gradients(8, [(40,), (8, 5)]), parameters([(40,), (8, 5)])
+    optimizer = build(params, **ACTIVE)
+    train(optimizer, params, script[:5])
+    before = snapshot(optimizer, params)
+    optimizer.found_inf, optimizer.grad_scale = torch.ones(()), grad_scale
+    train(optimizer, params, script[5:])
+    assert_same([snapshot(optimizer, params)], [before])
+
+
+def two_in(memory):
+    return [nn.Parameter(memory), nn.Parameter(memory)]
+
+
+def assert_one_after_the_other(groups, params_in=two_in, **options):
+    """Two groups in one memory, one parameter each, change it as with `foreach=False`."""
+    runs = []
+    for flags in ({}, {"foreach": False}):
+        memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
+        params, snapshots = params_in(memory), []
+        each = [{"params": [p], **group, **flags} for p, group in zip(params, groups, strict=True)]
+        optimizer = PsiLogic(each, **{**ACTIVE, **options})
+        for grads in gradients(6, [(30, 40)] * 2):
+            set_gradients(params, grads)
+            if params[0].data_ptr() != memory.data_ptr():
+                params[0].grad = memory
+            optimizer.step()
+            snapshots.append(snapshot(optimizer, params))
+        runs.append(snapshots)
+    assert_same(*runs, 1e-11)
+
+
+@pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
+@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+def test_groups_that_share_memory_change_it_one_after_the_other(units, quantum_decay):
+    assert_one_after_the_other([{}, {}], chaos_warmup=0, quantum_decay=quantum_decay, **units)
+
+
+class Derived(nn.Parameter):
+    """A parameter of a derived class, with its values in separate memory."""
+
+
+FIRST = {
+    "parameters": two_in,
+    "parameters of a class": lambda memory: [Derived(memory), nn.Parameter(memory)],
+    "a gradient of the first": lambda memory: [nn.Parameter(memory.clone()), nn.Parameter(memory)],
+}
+
+
+@pytest.mark.parametrize("params_in", FIRST.values(), ids=FIRST)
+@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
+def test_speculation_does_not_overtake_an_earlier_group(first, params_in):
+    """The second one may be updated before the norms are known, but not if it shares memory with the first one."""
+    assert_one_after_the_other([first, {}], params_in)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_memory_shared_with_a_group_without_speculation(which):
+    """In both orders: all read the memory before one changes it, and the first group changes it first."""
+    groups = [{}, {}]
+    groups[which] = {"maximize": True, "agc_clip": 1e-3}
+    assert_one_after_the_other(groups, chaos_warmup=0, gamma=30.0)
+
+
+@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+def test_gradients_that_lie_in_their_parameters(units):
+    runs = []
+    for foreach in (None, False):
+        (p,) = parameters([(30, 40)])
+        # Everything fires, so that nothing decays before gradients are read.
+        options = {"gamma": 0.0, "weight_decay": 0.0, "chaos_warmup": 0, "quantum_decay": 3.0}
+        optimizer = PsiLogic([p], foreach=foreach, lr=0.1, **options, **units)
+        for _ in range(5):
+            p.grad = p.detach()
+            optimizer.step()
+        runs.append(p.detach())
+    torch.testing.assert_close(*runs, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("units", "bad", "place"),
+    pairwise(list(UNITS), [float("nan"), float("inf")], [("gradient", 2.0), ("gradient", 1e9), ("parameter", 2.0)]),
+    ids=str,
+)
+def test_what_is_not_finite_after_speculation(units, bad, place):
+    """Quantum decay was applied before the norm was known not to be finite; with the gates open or closed."""
+    where, tau_scale = place
+    options = {**ACTIVE, **UNITS[units], "chaos_warmup": 0, "quantum_decay": 20.0, "tau_scale": tau_scale}
+    script, runs = gradients(53, LARGE[2:5], every=1000)[-3:], []  # the last of these tensors has none before
+    for foreach in (None, False):
+        params = parameters(LARGE[2:5])
+        for i, p in enumerate(params):
+            (script[i % 2][i] if where == "gradient" else p.detach()).view(-1)[7] = bad
+        runs.append(trace(build(params, foreach=foreach, **options), params, script))
+    assert_same(*runs, 1e-11)
+
+
+def test_an_optimizer_in_bfloat16_rounds_what_fires_twice_at_most():
+    script = [[g.bfloat16()] for (g,) in gradients(40, [(400,)], every=15)]
+    runs = []
+    for foreach in (None, False):
+        (p,) = parameters([(400,)], torch.bfloat16)
+        optimizer = PsiLogic([p], **{**ACTIVE, "chaos_warmup": 0}, foreach=foreach)
+        runs.append(train(optimizer, [p], script)[0].float())
+    assert (runs[0] - runs[1]).abs().max() <= 40 * 2**-8 * runs[1].abs().max()
+
+
+# Unusual tensors
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("exp_avg", "a tensor of 5 elements has no memory"), ("chaos_fast", "storage")]
+)
+def test_released_memory_is_not_accessed(name, message):
+    p = nn.Parameter(torch.zeros(5))
+    optimizer = PsiLogic([p])
+    train(optimizer, [p], [[torch.ones(5)]])
+    before = p.detach().clone()
+    optimizer.state[p][name].untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match=message):
+        train(optimizer, [p], [[torch.ones(5)]])
+    assert torch.equal(p.detach(), before)
+
+
+def test_a_lazily_negated_gradient():
+    runs, g = [], torch.randn(40, dtype=torch.float64)
+    for grad in (torch._neg_view(g), -g):
+        params = parameters([(40,)])
+        params[0].grad = grad
+        PsiLogic(params).step()
+        runs.append(params[0].detach())
+    torch.testing.assert_close(*runs, rtol=0, atol=1e-15)
+
+
+def test_autograd_notices_that_parameters_changed():
+    for options in ({}, {"max_grad_norm": 1.0}):
+        p = nn.Parameter(torch.ones(3))
+        loss = p.square().sum()
+        set_gradients([p], [torch.ones(3)])
+        PsiLogic([p], **options).step()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+@pytest.mark.parametrize("size", [3, 8])
+def test_parameters_resized_in_place(execution, size):
+    """Moments of another size than the parameter's are an error, as in torch, and nothing is written past them."""
+    memory = torch.zeros(8)
+    p = nn.Parameter(memory[:5])
+    optimizer = PsiLogic([p])
+    train(optimizer, [p], [[torch.ones(5)]])
+    p.grad, p.data = None, memory[:size]
+    beyond = memory[5:].clone()
+    with pytest.raises(RuntimeError, match="size"):
+        train(optimizer, [p], [[torch.ones(size)]])
+    moments = [optimizer.state[p][name] for name in ("exp_avg", "exp_avg_sq")]
+    assert [x.shape for x in moments] == [(5,), (5,)]
+    assert torch.equal(memory[5:], beyond)
+
+
+def test_parameters_that_share_memory_are_changed_one_after_the_other(threads):
+    runs = []
+    for foreach in (None, None, None, False):
+        threads(1 if foreach is False else 2)
+        memory = torch.linspace(-1, 1, 16_000)
+        params = [nn.Parameter(torch.empty(0)) for _ in range(4)]
+        for p in params:
+            p.data = memory
+        optimizer = PsiLogic(params, foreach=foreach, **{**ACTIVE, "chaos_warmup": 0})
+        runs.append(train(optimizer, params, gradients(4, [(16_000,)] * 4, torch.float32))[0])
+    for run in runs[:-1]:
+        torch.testing.assert_close(run, runs[-1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_group_that_cannot_step_leaves_the_others_as_they_are():
+    real, pair = nn.Parameter(torch.ones(5)), nn.Parameter(torch.ones(3, dtype=torch.complex64))
+    optimizer = PsiLogic([{"params": [real]}, {"params": [pair]}])
+    train(optimizer, [real, pair], [[torch.ones(5), torch.ones_like(pair)]])
+    before = {name: value.clone() for name, value in optimizer.state[real].items()}, real.detach().clone()
+    real.grad, pair.grad = torch.ones(5), torch.ones_like(pair).detach().conj()  # which torch does not view as real
+    with pytest.raises(RuntimeError, match="conjugated"):
+        optimizer.step()
+    torch.testing.assert_close((optimizer.state[real], real.detach()), before, rtol=0, atol=0)
+
+
+# Installation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["c++", "false"])
+def test_an_installation_with_and_without_a_compiler(tmp_path, compiler):
+    """Without one the build succeeds as well, and leaves the kernels out."""
+    if compiler == "c++":
+        if not CAN_BE_BUILT:
+            pytest.skip("nothing here builds the kernels")
+        quick = tmp_path / "c++"  # the result is not run
+        quick.write_text('#!/bin/sh\nexec c++ "$@" -O0\n')
+        quick.chmod(0o755)
+        environment = {**os.environ, "CC": str(quick), "CXX": str(quick)}
+    else:
+        environment = {**os.environ, "CC": compiler, "CXX": compiler}
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info"))
+    command = [sys.executable, "setup.py", "--quiet", "bdist_wheel", "--dist-dir", "built"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "built").iterdir()
+    tag = wheel.stem.split("-", 2)[2]
+    compiled = {name for name in ZipFile(wheel).namelist() if name.endswith(".so")}
+    if compiler == "c++":
+        assert tag == f"cp310-abi3-linux_{platform.machine()}"
+        assert {"psilogic/tensors/_addresses.abi3.so", "psilogic/backends/cpu/kernels_default.abi3.so"} <= compiled
+    else:
+        assert (tag, compiled) == ("py3-none-any", set())

@@ -1,0 +1,121 @@
+"""The CPU kernels on an emulated ARM processor, called by the optimizer itself, and their compilation for macOS."""
+
+import ast
+import ctypes
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import sysconfig
+from array import array
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from configurations import ACTIVE, CONFIGURATIONS, assert_same, build, trace
+from trajectories import gradients, parameters
+
+from psilogic.backends.cpu import kernels
+from psilogic.tensors import memory
+
+SOURCES = Path(kernels.__file__).parent / "cpp"
+COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
+SETUP = (Path(__file__).parents[3] / "setup.py").read_text()
+FLAGS = ast.literal_eval(re.search(r"^FLAGS = (\[.*\])$", SETUP, re.MULTILINE)[1])
+SHAPES = [(1, 20_000), (700, 9), (), (5, 7, 3, 3), (0,), (2, 0)]
+KERNELS = ("row_sums", "update_", "process_and_update_", "cancel_")
+SUMS, UPDATE = "Tiiuu", "TTTTiiddddddddiduudiSddddd"
+"""The entries of tables: T addresses of tensors, S of scalars; i and d numbers of each tensor, u of each unit."""
+
+FIRES = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0}
+STEPS = 11
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 2.0**-7}
+
+pytestmark = pytest.mark.arm
+
+
+class Emulated:
+    """The module of kernels, each call of which is a process on the emulated processor."""
+
+    def __init__(self, program):
+        self.called = set()
+        for name in KERNELS:
+            setattr(self, name, partial(self.call, program, name))
+
+    def call(self, program, name, itemsize, threads, n, table, numbers):
+        """As a kernel of module.cpp: the table has the address of each array, and that of tensors their addresses."""
+        self.called.add(name)
+        kinds = SUMS if name == "row_sums" else UPDATE
+        pointers = struct.unpack(f"{len(kinds)}q", table)
+        repeated = [array("d", [x]) * n for x in array("d", numbers)]
+        following = iter(repeated)
+        pointers = [next(following).buffer_info()[0] if x == kernels.REPEATED else x for x in pointers]
+
+        def integers(kind):
+            return struct.unpack(f"{n}q", ctypes.string_at(pointers[kind], 8 * n))
+
+        numels, units = integers(kinds.index("i")), integers(kinds.index("i") + 1)
+        sizes = {"i": 8 * n, "d": 8 * n, "u": 8 * sum(units)}
+        header = KERNELS.index(name), itemsize, n, len(kinds)
+        blocks, message = [], struct.pack("4q", *header)
+        for entry, (kind, pointer) in enumerate(zip(kinds, pointers, strict=True)):
+            if kind == "T":
+                mine = [(at, itemsize * numel) for at, numel in zip(integers(entry), numels, strict=True)]
+            elif kind == "S" and pointer:
+                count = 5 if ctypes.c_double.from_address(pointers[entry + 1]).value else 4
+                of_all = struct.unpack(f"{count * n}q", ctypes.string_at(pointer, 8 * count * n))
+                mine = [(at, 4 if i < 2 * n else max(4, itemsize)) for i, at in enumerate(of_all)]
+            else:
+                mine = [(pointer, sizes[kind])] if pointer else []
+            message += struct.pack("2q", kind in "TS" and bool(mine), len(mine))
+            message += b"".join(struct.pack("q", size) + ctypes.string_at(at, size) for at, size in mine)
+            blocks += mine
+        answer = subprocess.run([EMULATOR, program], input=message, capture_output=True, check=True).stdout
+        for at, size in blocks:
+            ctypes.memmove(at, answer[:size], size)
+            answer = answer[size:]
+        assert not answer
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    """The program for ARM."""
+    if not (shutil.which(COMPILER) and shutil.which(EMULATOR)):
+        pytest.skip("no compiler for ARM or no emulator; on Debian: apt install g++-aarch64-linux-gnu qemu-user")
+    program = tmp_path_factory.mktemp("arm") / "emulated"
+    source = Path(__file__).with_name("emulated.cpp")
+    subprocess.run([COMPILER, *FLAGS, "-static", f"-I{SOURCES}", source, "-o", program], check=True)
+    return program
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("options", "called"),
+    [
+        (CONFIGURATIONS["everything"], {"row_sums", "update_"}),
+        (FIRES, {"update_", "cancel_"}),
+        ({**FIRES, "agc_clip": 0.3, "grad_centralize": True, "quantum_decay": 1.0}, {"process_and_update_", "cancel_"}),
+    ],
+    ids=["everything", "as they are", "rows"],
+)
+def test_the_optimizer_on_an_emulated_processor(monkeypatch, arm, options, called, dtype):
+    """Against one tensor at a time; bfloat16 against this processor's kernels, which round at the same places."""
+    script = gradients(STEPS, SHAPES, dtype, every=6)
+    execution = {"fused": True} if dtype == torch.bfloat16 else {"foreach": False}
+    twins = parameters(SHAPES, dtype)
+    expected = trace(build(twins, **options, **execution), twins, script)
+    monkeypatch.setattr(kernels, "kernels", emulated := Emulated(arm))
+    params = parameters(SHAPES, dtype)
+    assert_same(trace(build(params, **options), params, script), expected, TOLERANCES[dtype])
+    assert emulated.called >= called
+
+
+@pytest.mark.parametrize("target", ["aarch64-macos", "x86_64-macos"])
+@pytest.mark.parametrize("source", [SOURCES / "module.cpp", Path(memory.__file__).with_name("addresses.cpp")], ids=str)
+def test_the_compilation_for_macos(tmp_path, source, target):
+    pytest.importorskip("ziglang", reason="no compiler for macOS; pip install ziglang")
+    flags = [*FLAGS, "-DINIT=PyInit_kernels", f"-I{sysconfig.get_path('include')}"]
+    command = [sys.executable, "-m", "ziglang", "c++", "-target", target, *flags, "-c", source, "-o", tmp_path / "out"]
+    subprocess.run(command, check=True)

@@ -1,0 +1,703 @@
+"""Cases that run in Triton's interpreter: this file is the program, started with TRITON_INTERPRET=1.
+
+It prints name and traceback of each failed case, and returns their number. With the argument "soak" it also runs the
+sizes and configurations that the others represent, which takes minutes.
+"""
+
+import math
+import sys
+import traceback
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import torch
+import triton
+import triton.language as tl
+from configurations import CONFIGURATIONS, assert_same, build, snapshot, trace
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from trajectories import gradients, parameters, set_gradients, watch
+from triton.runtime import interpreter
+
+from psilogic import PsiLogic
+from psilogic import decision as truth
+from psilogic.backends import foreach
+from psilogic.backends.triton import decide, decision_kernels
+from psilogic.backends.triton import tables as triton_tables
+from psilogic.backends.triton import update as updates
+from psilogic.backends.triton import update_kernels as kernels
+from psilogic.backends.triton.sums import unit_sums
+from psilogic.gradients import common_factor, measure, pooled_norms, process, total_squares
+from psilogic.step import BucketStep, DetectorState, Step, Tensors
+from psilogic.tensors.buckets import Bucket, BucketCache
+from psilogic.tensors.device_tables import DeviceTables
+
+CASES = []
+SOAK = sys.argv[1:] == ["soak"]
+HALF = (torch.bfloat16, torch.float16)
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
+CHUNK = updates.CHUNK_BYTES // 4  # in float32
+SHAPES = [(), (1,), (5,), (0,), (0, 4), (3, 0), (4, 3), (2, 3, 2, 2), (40, 70), (1, 9), (9, 1), (33, 64), (17, 33)]
+FEW = [(), (0,), (9, 1), (2, 3, 2, 2), (17, 33)]
+AROUND = [(n,) for size in (CHUNK // 4, CHUNK // 2, CHUNK, 2 * CHUNK) for n in (size - 1, size, size + 1, size + 16)]
+LONG = [(3, CHUNK + 5), (2, CHUNK), (3, 700), (5, 2 * CHUNK + 16), (2, 3, 1100)]
+BETAS = (0.9, 0.999)
+
+
+for function in (kernels.update_kernel, tl.standard.sum):  # of this package, and of Triton
+    interpreter._patch_lang(function.fn)
+# Once: the interpreter does so in each function that a kernel calls, and undoes it, which takes a third of its time.
+interpreter._patch_lang = lambda function: SimpleNamespace(restore=lambda: None)
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def ulp(x):
+    """The distance of a half-precision number to the next one: the interpreter cuts bfloat16 off, it does not round."""
+    eps = torch.finfo(x.dtype).eps
+    return eps * torch.exp2(torch.floor(torch.log2(x.abs().float().clamp(min=torch.finfo(x.dtype).tiny))))
+
+
+def same(actual, expected, message, tolerance=None):
+    if expected.dtype in HALF:
+        equal = (actual == expected) | (actual.isnan() & expected.isnan())
+        distance = (actual.float() - expected.float()).abs()
+        assert (equal | (distance <= ulp(expected) + 1e-6)).all(), f"{message}: {distance[~equal].max()}"
+    else:
+        tolerance = tolerance or TOLERANCE[expected.dtype]
+        torch.testing.assert_close(
+            actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda text: f"{message}: {text}"
+        )
+
+
+class Problem:
+    """Tensors with state, and the vectors of a step, drawn at random."""
+
+    def __init__(self, shapes, dtype, *, by_rows=True, scale=True, mean=True, quantum=True, seed=0, make=None):
+        generator = torch.Generator().manual_seed(seed)
+        make = make or (lambda x: x)
+
+        def draw(shape):
+            return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+        self.params, self.grads, self.exp_avgs = ([make(draw(shape)) for shape in shapes] for _ in range(3))
+        self.exp_avg_sqs = [make(draw(shape).square()) for shape in shapes]
+        self.units = [len(p) if by_rows and p.ndim > 1 else 1 for p in self.params]
+        count, size = sum(self.units), len(shapes)
+        self.t = torch.randint(1, 50, (size,), generator=generator).double()
+        self.decay = torch.rand(size, generator=generator).double() * 0.1
+        self.quantum_rate = torch.rand(size, generator=generator).double() if quantum else None
+        self.scale = torch.rand(count, generator=generator).double() * 2 if scale else None
+        self.mean = torch.randn(count, generator=generator).double() if mean else None
+
+    @property
+    def lists(self):
+        return Tensors(self.params, self.grads, self.exp_avgs, self.exp_avg_sqs)
+
+    @property
+    def by_rows(self):
+        return any(n != 1 for n in self.units)
+
+    def spread(self, vector, dtype):
+        """A value for each unit, as tensors that broadcast with the gradients."""
+        pairs = zip(vector.to(dtype).split(self.units), self.grads, strict=True)
+        return [part.view(-1, *[1] * (g.ndim - 1)) if g.ndim else part[0] for part, g in pairs]
+
+    def expected(self, lr=0.1, betas=BETAS, eps=1e-8):
+        """The result of foreach; half precision is computed in float32 and rounded at the end."""
+        dtype = self.params[0].dtype
+        exact = torch.float32 if dtype in HALF else dtype
+        params, grads, exp_avgs, exp_avg_sqs = ([x.detach().to(exact, copy=True) for x in xs] for xs in self.lists)
+        if self.mean is not None:
+            grads = [g - m for g, m in zip(grads, self.spread(self.mean, exact), strict=True)]
+        if self.scale is not None:
+            grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
+        tensors = Tensors(params, grads, exp_avgs, exp_avg_sqs)
+        foreach.adam_(tensors, self.step(float(lr), betas, eps), DeviceTables())
+        return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
+
+    def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
+        known = tables or DeviceTables()
+        updates.update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
+
+    def step(self, lr, betas, eps):
+        return Step(self.t, self.decay, self.quantum_rate, lr, 0.0, eps, *betas)
+
+    def check(self, tables=None, tolerance=None, **options):
+        """One step, against foreach."""
+        assert updates.supports(self.lists, self.by_rows)
+        untouched, actual = [g.clone() for g in self.grads], (self.params, self.exp_avgs, self.exp_avg_sqs)
+        versions = [[x._version for x in xs] for xs in (self.grads, *actual)]
+        expected = self.expected(**options)
+        self.update(tables, **options)
+        assert [x._version for x in self.grads] == versions[0]
+        for xs, before in zip(actual, versions[1:], strict=True):  # autograd sees the change
+            assert all(x._version > v or not x.numel() for x, v in zip(xs, before, strict=True))
+        for name, xs, ys in zip(("parameter", "exp_avg", "exp_avg_sq"), actual, expected, strict=True):
+            for x, y in zip(xs, ys, strict=True):
+                same(x, y, f"{name} of shape {tuple(x.shape)}, {x.dtype}", tolerance)
+        for g, before in zip(self.grads, untouched, strict=True):
+            assert torch.equal(g.nan_to_num(7.0), before.nan_to_num(7.0))
+
+
+@case
+def every_option_in_every_dtype():
+    for dtype in updates.DTYPES:
+        for bits in range(16) if SOAK else (0, 3, 5, 6, 8, 15) if dtype == torch.float32 else (0, 2, 15):
+            by_rows, scale, mean, quantum = (bool(bits >> i & 1) for i in range(4))
+            Problem(FEW, dtype, by_rows=by_rows, scale=scale, mean=mean, quantum=quantum, seed=bits).check()
+
+
+@case
+def all_kinds_of_shapes():
+    for dtype in updates.DTYPES:
+        Problem(SHAPES, dtype).check()
+    Problem([(0,), (3, 0)], torch.float32).check()
+
+
+@case
+def sizes_around_those_of_chunks():
+    Problem(AROUND + LONG, torch.float32).check()
+    Problem(AROUND, torch.float32, scale=False, mean=False, quantum=False).check()
+    Problem([(2 * CHUNK + 16,), (2 * CHUNK - 1,), (3, CHUNK + 1)], torch.bfloat16).check()
+    Problem([(CHUNK // 2 + 16,), (CHUNK // 2 - 1,), (3, CHUNK // 2 + 1)], torch.float64).check()
+
+
+@case
+def hyperparameters():
+    for dtype in (torch.float32, torch.float64):
+        lr = torch.tensor(0.1, dtype=torch.float64)
+        for options in (
+            {"lr": lr}, {"lr": lr.float()}, {"lr": 0.0}, {"betas": (0.0, 0.0)}, {"betas": (0.3, 0.99999)},
+            {"betas": (0.99, 0.5), "eps": 0.1},
+        ):  # fmt: skip
+            Problem(FEW, dtype).check(**options)
+
+
+@case
+def memory_formats():
+    def channels_last(x):
+        return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+
+    shapes = [(6, 5, 3, 3), (4, 1, 3, 3), (1, 4, 2, 2), (7, 3)]
+    Problem(shapes, torch.float32, make=channels_last).check()
+    transposed = Problem([(7, 9)], torch.float32, by_rows=False, make=lambda x: x.t())
+    transposed.check()
+    assert not updates.supports(transposed.lists, by_rows=True)
+
+
+@case
+def what_is_not_finite_stays_in_its_element():
+    problem = Problem([(50, 40), (300,)], torch.float32, mean=False)
+    for i, value in enumerate((math.nan, math.inf, -math.inf, 1e30, 0.0, -0.0)):
+        for xs in (problem.grads, problem.params):
+            xs[0][i, 3 * i] = value
+            xs[1][17 * i] = value
+    problem.check()
+    assert sum(int((~p.isfinite()).sum()) for p in problem.params) <= 2 * 3
+
+
+@case
+def zero_and_tiny_second_moments():
+    problem = Problem([(64,), (64,)], torch.float32, scale=False, mean=False)
+    for i, x in enumerate(problem.grads):
+        x.mul_(1e-18 if i else 0.0)
+    for xs in (problem.exp_avgs, problem.exp_avg_sqs):
+        for x in xs:
+            x.zero_()
+    problem.check()
+    assert all(p.isfinite().all() for p in problem.params)
+    problem.grads[0].fill_(1e-18)
+    problem.exp_avg_sqs[1].fill_(1e-40)
+    problem.check(tolerance=1e-4, eps=0.0)  # numbers below 1e-38 have few digits
+
+
+@case
+def tensors_at_any_address():
+    """Every combination of aligned and misaligned tensors; memory around them does not change."""
+    guards = []
+
+    def shifted(x, by):
+        storage = torch.full((x.numel() + 32,), 7.0, dtype=x.dtype)
+        storage[by : by + x.numel()] = x
+        guards.append((storage, by, x.numel()))
+        return storage[by : by + x.numel()]
+
+    for dtype, sizes in ((torch.float32, (16, 3000)), (torch.bfloat16, (1000,))):
+        problem = Problem([(n,) for n in sizes for _ in range(16)], dtype, quantum=False)
+        for k, xs in enumerate(problem.lists):
+            xs[:] = [shifted(x, 1 if i >> k & 1 else 0) for i, x in enumerate(xs)]
+        problem.check()
+    for storage, by, size in guards:
+        assert (storage[:by] == 7).all()
+        assert (storage[by + size :] == 7).all()
+
+
+@case
+def offsets_beyond_32_bits():
+    """The last chunk of a tensor of more than 2^31 elements, of which only that chunk exists."""
+    for dtype in (torch.float32, torch.bfloat16):
+        chunk = updates.CHUNK_BYTES // dtype.itemsize
+        before, length = 3 * 2**31 // chunk, 3 * 2**31 + 10
+        for units in (1, 2):
+            problem = Problem([(100,)], dtype, quantum=False)
+            first = before * chunk
+            rows = torch.arange(first, first + 100) // length * (units > 1)
+            scale, mean = torch.tensor([3.0, 2.0]), torch.tensor([0.125, 0.25])
+            addresses = [x[0].data_ptr() - first * dtype.itemsize for x in problem.lists]
+            records = [first + 100, -before, 0, length if units > 1 else first + 100]
+            reference = Problem([(100,)], dtype, quantum=False, scale=False, mean=False)
+            reference.t, reference.decay = problem.t, problem.decay
+            reference.grads = [((problem.grads[0].float() - mean[rows]) * scale[rows]).to(dtype)]
+            expected = reference.expected()
+            kernels.update_kernel[(1,)](
+                torch.tensor(addresses), torch.tensor(records), torch.tensor([0]), problem.t, problem.decay, None,
+                mean.double(), scale.double(), None, None, 0, 0.1, *BETAS, *map(math.log, BETAS), 1e-8,
+                **updates.compiled_for(dtype), BY_ROWS=units > 1, CHUNK=chunk, ALIGNED_PART=1024, PART=512,
+            )  # fmt: skip
+            tolerance = 0.05 if dtype in HALF else 1e-6
+            for x, y in zip((problem.params, problem.exp_avgs, problem.exp_avg_sqs), expected, strict=True):
+                torch.testing.assert_close(x[0], y[0], rtol=tolerance, atol=tolerance)
+
+
+@triton.jit
+def _evaluate(out_tanh, out_correction, x, log_beta, t, DTYPE: tl.constexpr, SIZE: tl.constexpr):
+    lane = tl.arange(0, SIZE)
+    tl.store(out_tanh + lane, kernels._tanh(tl.load(x + lane)))
+    correction = kernels._bias_correction(tl.load(log_beta + lane), tl.load(t + lane), DTYPE)
+    tl.store(out_correction + lane, correction)
+
+
+@case
+def tanh_and_bias_correction_to_the_last_digits():
+    for dtype, tolerance in ((torch.float32, 4e-7), (torch.float64, 1e-15)):
+        smallest = -37 if dtype == torch.float32 else -300
+        x = torch.cat([torch.zeros(1), torch.logspace(smallest, 30, 400), torch.linspace(0.4, 0.6, 110)]).to(dtype)
+        x = torch.cat([x, torch.tensor([math.inf])]).to(dtype)
+        betas = torch.tensor([0.0, 1e-9, 0.1, 0.5, 0.9, 0.99, 0.999, 0.999999], dtype=torch.float64)
+        beta, t = betas.repeat(64), torch.logspace(0, 7, 64).round().double().repeat_interleave(8)
+        tanh, correction = torch.empty(512, dtype=dtype), torch.empty(512, dtype=dtype)
+        _evaluate[(1,)](tanh, correction, x.contiguous(), beta.log(), t, DTYPE=updates.DTYPES[dtype], SIZE=512)
+        torch.testing.assert_close(tanh.double(), x.double().tanh(), rtol=tolerance, atol=0.0)
+        torch.testing.assert_close(correction.double(), -torch.expm1(t * beta.log()), rtol=tolerance, atol=0.0)
+        _evaluate[(1,)](tanh, correction, x.fill_(math.nan), beta.log(), t, DTYPE=updates.DTYPES[dtype], SIZE=512)
+        assert tanh.isnan().all()
+
+
+@case
+def tables_follow_addresses_and_sizes():
+    problem, known = Problem([(3,), (40, 7)], torch.float32), DeviceTables()
+
+    def uploaded(step=lambda: problem.check(known)):
+        before = {name: entry.tables[0] for name, entry in known._uploaded.items()}
+        step()
+        return {name for name, entry in known._uploaded.items() if entry.tables[0] is not before.get(name)}
+
+    assert uploaded() >= {"update", "chunks"}
+    assert uploaded() == set()
+    problem.grads[1] = torch.randn_like(problem.grads[1])
+    assert uploaded() == {"update"}
+    problem.exp_avgs[1] = problem.exp_avgs[1].clone()
+    assert uploaded() == {"update"}
+    for xs in problem.lists:
+        xs[1] = xs[1][:20]
+    problem.units[1] = 20
+    problem.scale, problem.mean = problem.scale[: sum(problem.units)], problem.mean[: sum(problem.units)]
+    assert "chunks" in uploaded()
+
+    def squares():
+        unit_sums(problem.grads, None, [1, 1], False, known).by_unit()
+
+    assert uploaded(squares)
+    assert uploaded(squares) == set()
+
+
+SMALLER = {"LONG": 1024, "SEGMENT": 4096, "FEW": 4, "MANY_ROWS": 8, "PARTS": 8}
+
+
+@contextmanager
+def smaller_parts():
+    """Numbers of rows, of parts, and of elements in a part that fewer elements exceed: the interpreter is slow."""
+    with ExitStack() as patches:
+        for module in () if SOAK else (kernels, triton_tables, decision_kernels, decide):
+            for name, value in SMALLER.items():
+                if hasattr(module, name):
+                    patches.enter_context(patch.object(module, name, tl.constexpr(value)))
+        yield
+
+
+def summed_shapes():
+    """Rows of every length for which the kernel has a path of its own, and around the limits."""
+    segment = kernels.SEGMENT.value
+    short = [(), (5,), (0,), (0, 4), (3, 0), (2, 3, 2, 2), (40, 7), (9, 1), (33, 64), (3, 65), (9, 512), (2, 513)]
+    return [*[*short, (16, 528), (1, segment), (2, segment + 1), (1, 2 * segment + 48), (700,), (3 * segment,)]]
+
+
+@case
+@smaller_parts()
+def statistics_of_units():
+    for dtype in updates.DTYPES:
+        problem, tables = Problem(summed_shapes(), dtype), DeviceTables()
+        choices = [(True, problem.params), (True, None), (False, problem.params)]
+        for with_sums, params in choices if dtype == torch.float32 else choices[:1]:
+            result = unit_sums(problem.grads, params, problem.units, with_sums, tables).by_unit()
+            assert [x is not None for x in result] == [True, with_sums, params is not None]
+            _compare_statistics(problem, *result)
+    again = unit_sums(problem.grads, params, problem.units, with_sums, tables).by_unit()
+    assert all(x is y is None or torch.equal(x, y) for x, y in zip(result, again, strict=True))
+
+
+SEGMENT = kernels.SEGMENT.value
+
+
+@case
+def rows_of_equal_elements_lose_everything_with_their_mean():
+    for dtype in updates.DTYPES:
+        grads = [torch.full((3, n), 0.3, dtype=dtype) for n in (7, 300, 3 * SEGMENT + 5)]
+        squares, sums, _ = unit_sums(grads, None, [3] * 3, True, DeviceTables()).by_unit()
+        numel = torch.tensor([7, 300, 3 * SEGMENT + 5], dtype=torch.float64).repeat_interleave(3)
+        assert ((squares - sums.square() / numel).abs() < 1000 * torch.finfo(torch.float64).eps * squares).all()
+
+
+def _compare_statistics(problem, squares, sums, param_squares):
+    def of_units(xs):
+        pairs = zip(xs, problem.units, strict=True)
+        return [x.double().reshape(n, -1) if n else x.new_zeros(0, 1).double() for x, n in pairs]
+
+    tolerance = 1e-14 if problem.grads[0].dtype == torch.float64 or sums is not None else 1e-6
+    rows = of_units(problem.grads)
+    expected = torch.cat([x.square().sum(1) for x in rows])
+    assert squares.dtype == torch.float64
+    torch.testing.assert_close(squares, expected, rtol=tolerance, atol=0.0)
+    if sums is not None:
+        expected = torch.cat([x.sum(1) * (g.ndim > 1) for x, g in zip(rows, problem.grads, strict=True)])
+        error, size = (sums - expected).abs(), torch.cat([x.abs().sum(1) for x in rows])
+        assert (error <= tolerance * size).all()
+    if param_squares is not None:
+        expected = torch.cat([x.square().sum(1) for x in of_units(problem.params)])
+        torch.testing.assert_close(param_squares, expected, rtol=tolerance, atol=0.0)
+
+
+@case
+def statistics_at_any_address_and_not_finite():
+    storage = torch.randn(3 * SEGMENT)
+    grads = [storage[1 : 1 + SEGMENT + 100], storage[SEGMENT + 3 : 2 * SEGMENT].view(1, -1), storage[5:50].view(9, 5)]
+    squares, sums, _ = unit_sums(grads, None, [1, 1, 9], True, DeviceTables()).by_unit()
+    rows = [g.double().reshape(n, -1) for g, n in zip(grads, (1, 1, 9), strict=True)]
+    torch.testing.assert_close(squares, torch.cat([x.square().sum(1) for x in rows]), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(sums[1:], torch.cat([x.sum(1) for x in rows[1:]]), rtol=1e-14, atol=1e-11)
+    assert sums[0] == 0.0
+    storage[7] = math.nan
+    squares, sums, _ = unit_sums(grads, None, [1, 1, 9], True, DeviceTables()).by_unit()
+    assert squares.isnan().tolist() == [True, False, True] + [False] * 8
+    assert sums.isnan().tolist() == [False, False, True] + [False] * 8
+
+
+@case
+def what_is_not_supported():
+    def supported(*tensors, by_rows=False):
+        return updates.supports(Tensors(*([x] for x in tensors)), by_rows)
+
+    p = torch.zeros(4, 6)
+    assert all(supported(p, p.clone(), p.clone(), p.clone(), by_rows=by_rows) for by_rows in (False, True))
+    assert not updates.supports(Tensors([], [], [], []), by_rows=False)
+    gaps = [torch.zeros(4, 12)[:, ::2], torch.zeros(4, 1).expand(4, 6)]
+    for other in (p.half(), p.t().contiguous().t(), torch.zeros(4, 7), p.to_sparse(), *gaps):
+        assert not supported(p, other, p, p)
+        assert not supported(p, p, p, other)
+    assert not any(supported(*[other] * 4) for other in (p.to(torch.complex64), p.int(), *gaps))
+
+
+@contextmanager
+def noted(kernel):
+    """The launches of a kernel."""
+    launches, run = [], kernel.run
+
+    def note(*args, **kwargs):
+        launches.append(kwargs["grid"])
+        return run(*args, **kwargs)
+
+    kernel.run = note
+    try:
+        yield launches
+    finally:
+        del kernel.run
+
+
+class NothingIsRead(TorchDispatchMode):
+    """No number reaches the host."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
+        return func(*args, **(kwargs or {}))
+
+
+def drawn(generator, *choices):
+    return choices[torch.randint(len(choices), (), generator=generator).item()]
+
+
+def random_group(generator):
+    """Hyperparameters drawn at random."""
+    choices = {
+        "lr": (0.1, 0.0, 1, torch.tensor(0.3)), "weight_decay": (0.0, 0.1), "eps": (1e-8, 0.0), "gamma": (0.0, 3.0),
+        "p_ext": (1.0, 0.5), "max_cancel": (0.05, 0.5), "adaptive_tau": (True, True, False), "tau_scale": (2.0, 0.7),
+        "chaos_tau": (0.1, 0.5, 0.0), "chaos_warmup": (0, 10, -1), "total_steps": (0, 100), "gamma_T_max": (0, 7, 50),
+        "quantum_decay": (0.0, 1.0), "agc_clip": (0.0, 0.0, 0.01, 0.5), "agc_norm": ("unit", "tensor"),
+        "grad_centralize": (False, True), "chaos_signal": ("raw", "relative"), "chaos_scope": ("tensor",),
+        "max_grad_norm": (None, 1.0, 1e6), "maximize": (False, True), "differentiable": (False,),
+    }  # fmt: skip
+    group = {name: drawn(generator, *values) for name, values in choices.items()} | {"betas": BETAS}
+    return {**group, "agc_norm": "unit"} if group["grad_centralize"] and group["agc_clip"] > 0 else group
+
+
+def decided_shapes():
+    """Tensors of few rows and of many, of more tiles than a program reads at once; rows in few parts and in many."""
+    tile, few, parts = (getattr(decision_kernels, name).value for name in ("MANY_ROWS", "FEW", "PARTS"))
+    segment = kernels.SEGMENT.value
+    rows = [(5 * tile + 7, 3), (tile * parts + tile + 3, 2)]
+    return [
+        *[(), (5,), (0,), (0, 4), (3, 0), (40, 7), *rows],
+        *[(2, segment + 1), ((parts + 1) * segment + 5,), (3, (few + 1) * segment)],
+    ]
+
+
+def by_torch(bucket, memory, steps, start, grad_scale):
+    """The processing and the decision of tensors by torch's operations."""
+    group, work = bucket.group, BucketStep(bucket, bucket, [], None, None)
+    work.sums, work.detector = measure(bucket), memory
+    process(work, common_factor([work], group["max_grad_norm"], grad_scale))
+    (gn,) = pooled_norms([work])
+    lr = group["lr"].double() if isinstance(group["lr"], torch.Tensor) else group["lr"]
+    course = truth.by_clocks(group, steps + 1, steps + 1 - start)
+    return work, truth.equations({**group, "lr": lr}, gn, memory, *course)
+
+
+@case
+def decisions_are_those_of_torch():
+    """Every option, numbers that are not finite, rows in parts; and the state after an overflow."""
+    with smaller_parts():
+        check_decisions(decided_shapes())
+
+
+def check_decisions(every_shape):
+    generator = torch.Generator().manual_seed(0)
+    trials, period = (32, 15) if SOAK else (13, 11)
+    for trial in range(trials):
+        group, shapes = random_group(generator), every_shape if trial % period == 1 else every_shape[:7]
+        params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
+        if trial % period == 1:
+            group["max_grad_norm"] = 1.0 if trial % 2 else None
+            group["agc_norm"] = "unit"  # regardless of the draw, rows are processed
+            group |= {"grad_centralize": True} if trial == 1 else {"agc_clip": 0.5}
+        if trial % 3 == 0:
+            grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
+        elif trial % 3 == 1:
+            grads[6] = grads[6][:, :1].expand(-1, 3).contiguous()  # nothing is left without the rows' means
+        kind = [group] * len(params), torch.device("cpu"), torch.float64, None, BucketCache()
+        bucket = Bucket(*kind, params, params, grads, [None] * len(params), list(range(len(params))))
+        n, relative = len(params), group["chaos_signal"] == "relative"
+        fast, slow, reference = torch.rand(3, n, generator=generator, dtype=torch.float64)
+        fast[0] = slow[0] = reference[0] = reference[5] = fast[3] = slow[3] = 0.0  # the fourth has no elements: gn is 0
+        slow[4], fast[4] = 0.5, (2 * 0.99 * 0.5 + 5e-9) / 0.9  # a spike, but for the margin of a relative signal
+        steps = torch.randint(0, 60, (n,), generator=generator).double()
+        start = torch.minimum(steps, torch.tensor(5.0))
+        grad_scale = drawn(generator, None, torch.tensor([64.0]))
+        memory = DetectorState(fast, slow, reference if relative else None)
+        expected, wanted = by_torch(bucket, memory, steps, start, grad_scale)
+
+        kept = {"step": steps, "chaos_start": start, "chaos_fast": fast, "chaos_slow": slow, "chaos_ref": reference}
+        overflow, scalars = trial % 5 == 4, {name: x.clone() for name, x in kept.items()}
+        with patch.object(torch, "empty", lambda *size, **how: torch.full(size, math.nan, **how)):
+            of_units = unit_sums(
+                grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], DeviceTables()
+            )
+        total = None if group["max_grad_norm"] is None else total_squares([SimpleNamespace(sums=of_units)])
+        work = BucketStep(bucket, bucket, [], None, None)
+        work.sums, work.scalars = of_units, scalars
+        found = torch.tensor([2.0 * overflow]) if trial % 2 == 0 or overflow else None
+        decide.decide_bucket(work, decide.Factors(total, grad_scale), found)
+        actual = work.decision
+
+        def close(x, y, what, group=group):
+            message = f"{what} of {group}"
+            assert (x is None) == (y is None), message
+            if x is not None:
+                torch.testing.assert_close(
+                    x, y, rtol=1e-11, atol=1e-14, equal_nan=True, msg=lambda text: f"{message}: {text}"
+                )
+
+        close(work.step.t, steps + 1, "t")
+        assert all(scalars[name]._version > 0 for name in ("step", "chaos_fast", "chaos_slow"))
+        close(work.mean, expected.mean, "mean")
+        close(work.scale, expected.scale, "scale")
+        for name in wanted._fields:
+            if name != "memory":
+                close(getattr(actual, name), getattr(wanted, name), name)
+        names = ["chaos_fast", "chaos_slow", *["chaos_ref"] * relative]
+        after = {**kept, "step": steps + 1, **dict(zip(names, wanted.memory, strict=False))}
+        for name, mine, theirs in zip(names, actual.memory, wanted.memory, strict=False):
+            close(mine, theirs, name)
+        for name, value in (kept if overflow else after).items():
+            close(scalars[name], value, name)
+
+
+POOLED = ("group", "global")
+
+
+def assert_same_runs(options, snapshots_of, make=parameters, tolerance=1e-11):
+    """Triton's kernels and foreach: `snapshots_of` takes optimizer, parameters, and whether it is Triton's run."""
+    runs = []
+    for execution in ({"fused": True}, {"foreach": True}):
+        params = make()
+        runs.append(snapshots_of(build(params, **options, **execution), params, "fused" in execution))
+    assert_same(*runs, tolerance)
+
+
+@case
+def the_optimizer_takes_the_kernels():
+    """With spikes and tensors that come late; the first step too."""
+    double, single = {"everything but clipping", "everything"}, {"no warm-up", "global"}
+    for name, options in CONFIGURATIONS.items():
+        for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 1e-5)):
+            if name not in (single if dtype == torch.float32 else {*CONFIGURATIONS} if SOAK else double):
+                continue
+
+            def traced(optimizer, params, by_triton, dtype=dtype, name=name):
+                with noted(decision_kernels.decide_kernel) as launches:
+                    snapshots = trace(optimizer, params, gradients(7, dtype=dtype, every=6))
+                assert set(optimizer.executed) == ({"triton"} if by_triton else {"foreach"}), name
+                assert bool(launches) == (by_triton and name not in POOLED), name
+                return snapshots
+
+            assert_same_runs(options, traced, lambda dtype=dtype: parameters(dtype=dtype), tolerance)
+
+
+@case
+def groups_that_differ_in_numbers_share_the_launches():
+    def make():
+        return parameters(FEW * 2, torch.float64)
+
+    def traced(optimizer, params, by_triton):
+        optimizer = grouped(params, optimizer.defaults)
+        with noted(kernels.update_kernel) as launches:
+            snapshots = trace(optimizer, params, gradients(2, FEW * 2))
+            optimizer.param_groups[1]["lr"] = 0.5  # as by a schedule
+            snapshots += trace(optimizer, params, gradients(2, FEW * 2))
+        assert len(launches) == (4 if by_triton else 0)
+        return snapshots
+
+    for options in ({}, {"adaptive_tau": False}):
+        assert_same_runs(options, traced, make)
+
+
+def grouped(params, defaults):
+    """An optimizer with a group for each tensor, all different in the numbers that may differ."""
+    groups = [
+        {
+            "params": [p], "lr": 0.1 / (i + 1), "weight_decay": 0.1 * i, "gamma": 1.0 + i, "p_ext": 1.0 - 0.1 * i,
+            "max_cancel": 0.05 * (i + 1), "tau_scale": 1.0 + 0.1 * i, "chaos_tau": 0.01 * i,
+        }
+        for i, p in enumerate(params)
+    ]  # fmt: skip
+    return PsiLogic(groups, **{**defaults, "chaos_warmup": 0, "quantum_decay": 0.1})
+
+
+@case
+def an_overflow_changes_nothing_and_nothing_is_read():
+    """As GradScaler leaves unscaling and skipping to the step: like foreach, which is spared the overflows."""
+
+    def spared(optimizer, params, by_triton):
+        snapshots = []
+        for t, grads in enumerate(gradients(5, every=15)):
+            overflow = t in (0, 3)
+            if not by_triton:
+                snapshots += [] if overflow else trace(optimizer, params, [grads])
+                continue
+            optimizer.grad_scale, optimizer.found_inf = torch.tensor([64.0]), torch.tensor([2.0 * overflow])
+            before = snapshot(optimizer, params)
+            set_gradients(params, [None if g is None else g * (math.inf if overflow else 64.0) for g in grads])
+            with NothingIsRead(), patch.object(Bucket, "on_host", False):  # as on another device
+                optimizer.step()
+            if not overflow:
+                snapshots.append(snapshot(optimizer, params))
+            elif t > 0:
+                assert_same([snapshot(optimizer, params)], [before])
+        return snapshots
+
+    for name in ("everything", "global"):
+        assert_same_runs(CONFIGURATIONS[name], spared)
+
+
+@case
+def a_captured_step_writes_the_state():
+    """While a CUDA graph is captured no tensor of the state may be replaced by a view of another."""
+
+    def captured(optimizer, params, by_triton):
+        def held():
+            return [id(x) for p in params if p in optimizer.state for x in optimizer.state[p].values()]
+
+        snapshots = trace(optimizer, params, gradients(2))
+        before, capturing = held(), patch("torch.cuda.is_current_stream_capturing", lambda: True)
+        with patch("torch.cuda.is_initialized", lambda: True), capturing:
+            snapshots += trace(optimizer, params, gradients(3))
+        assert held() == before
+        return snapshots
+
+    assert_same_runs(CONFIGURATIONS["everything"], captured)
+
+
+@case
+def the_monitor_sees_no_step_that_was_skipped():
+    params = parameters()
+    optimizer = build(params, fused=True)
+    seen = watch(optimizer)
+    for found in (0.0, 1.0, 0.0, None):
+        set_gradients(params, [torch.ones_like(p) for p in params])
+        optimizer.grad_scale = torch.tensor([2.0])
+        optimizer.found_inf = None if found is None else torch.tensor([found])
+        with noted(decision_kernels.decide_kernel) as launches:
+            optimizer.step()
+        assert bool(launches) == (found != 1.0)
+    assert len(seen) == 3  # steps
+
+
+@case
+def other_executions_update_what_the_kernels_do_not_support():
+    """A gradient with gaps, of another dtype than its neighbor's; AGC of tensors with centralization of rows."""
+
+    def make():
+        return [*parameters([(3,), (4, 3), (6,)]), nn.Parameter(torch.ones(5, 2))]
+
+    for options in (CONFIGURATIONS["max_grad_norm"], {**CONFIGURATIONS["AGC of tensors"], "grad_centralize": True}):
+        gaps = options is CONFIGURATIONS["max_grad_norm"]
+
+        def traced(optimizer, params, by_triton, gaps=gaps):
+            last = torch.ones(5, 4)[:, ::2] if gaps else torch.ones(5, 2)
+            with noted(decision_kernels.decide_kernel) as launches:
+                snapshots = trace(optimizer, params, [[*(torch.ones_like(p) for p in params[:3]), last]] * 3)
+            assert not launches
+            if by_triton:
+                assert set(optimizer.executed) == ({"triton", "foreach"} if gaps else {"triton"})
+            return snapshots
+
+        assert_same_runs(options, traced, make)
+
+
+def main():
+    failures = 0
+    for function in CASES:
+        torch.manual_seed(0)
+        try:
+            function()
+        except Exception:
+            failures += 1
+            print(f"--- {function.__name__}\n{traceback.format_exc()}", flush=True)
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
