@@ -1,5 +1,6 @@
 """The settings of an arm that validation cannot tell apart: a verdict must hold with each of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby, product
 
@@ -23,35 +24,56 @@ def with_any_setting(c: Comparison, results: Results, look: Look, alpha: float) 
     """
     if c.verdict not in ("better", "worse"):
         return c
-    arms = (results.arm(c.arena, name) for name in (c.optimizer, c.baseline))
-    settings = [*product(*(alternatives(arm, c.metric, c.seeds, alpha) for arm in arms))]
-    if len(settings) == 1 or all(_holds(c, a, b, look, alpha) for a, b in settings):
+    ours = alternatives(results.arm(c.arena, c.optimizer), c.metric, c.seeds, alpha)
+    theirs = alternatives(results.arm(c.arena, c.baseline), c.metric, c.seeds, alpha)
+    settings = [*product(ours, theirs)]
+    if len(settings) == 1:
+        return c
+    if all(_holds(c, our_runs, their_runs, look, alpha) for our_runs, their_runs in settings):
         return c
     return replace(c, verdict="inconclusive", note=DEPENDS)
 
 
 def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
     """The first seeds at the selected setting, and at each with as many seeds that validation cannot separate."""
-    of_settings = (arm.final, *([*runs] for _, runs in groupby(arm.others, lambda run: run.setting)))
-    selected, *others = (
-        [run for run in runs[:seeds] if None not in (run.metric("val", metric), run.metric("test", metric))]
-        for runs in of_settings
-    )
+    selected = _with_values(arm.final[:seeds], metric)
+    found = [selected]
+    for _, runs in groupby(arm.others, lambda run: run.setting):
+        others = _with_values([*runs][:seeds], metric)
+        if len(others) == len(selected) == seeds and not _separated(others, selected, metric, alpha):
+            found.append(others)
+    return found
 
-    def separated(runs: list[Run]) -> bool:
-        test = paired_t(*(_scores(x, "val", metric) for x in (runs, selected)))
-        return test.difference != 0 if test.p is None else test.p < alpha  # the same difference in every seed
 
-    return [selected, *(runs for runs in others if len(runs) == len(selected) == seeds and not separated(runs))]
+def _with_values(runs: Sequence[Run], metric: str) -> list[Run]:
+    """The trials that have a value of the metric on validation and on test."""
+    return [run for run in runs if None not in (run.metric("val", metric), run.metric("test", metric))]
+
+
+def _separated(runs: list[Run], selected: list[Run], metric: str, alpha: float) -> bool:
+    """Whether validation separates a setting from the selected one."""
+    test = paired_t(_scores(runs, "val", metric), _scores(selected, "val", metric))
+    if test.p is None:  # the same difference in every seed
+        return test.difference != 0
+    return test.p < alpha
 
 
 def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha: float) -> bool:
     """Whether the gain with these trials is not smaller, or significant at the step of Holm's correction of c."""
-    a, b = ([c.sign * value for value in _scores(runs, "test", c.metric)] for runs in (ours, theirs))
-    test, strictness = difference_test(c.test, a, b), (c.p_holm or 1.0) / c.p if c.p else 1.0
-    p, ratio = look.repeated(test.p), test.difference / (c.gain or 1.0)
-    return ratio >= 1 or (ratio > 0 and p is not None and p * strictness < alpha)
+    our_gains = [c.sign * value for value in _scores(ours, "test", c.metric)]
+    their_gains = [c.sign * value for value in _scores(theirs, "test", c.metric)]
+    test = difference_test(c.test, our_gains, their_gains)
+    ratio = test.difference / (c.gain or 1.0)
+    if ratio >= 1:
+        return True
+    strictness = 1.0
+    if c.p:
+        strictness = (c.p_holm or 1.0) / c.p
+    p = look.repeated(test.p)
+    return ratio > 0 and p is not None and p * strictness < alpha
 
 
 def _scores(runs: list[Run], split: str, metric: str) -> list[float]:
-    return [value for run in runs if (value := run.metric(split, metric)) is not None]
+    """The values of a metric, where there is one."""
+    values = [run.metric(split, metric) for run in runs]
+    return [value for value in values if value is not None]

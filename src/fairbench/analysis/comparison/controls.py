@@ -1,11 +1,12 @@
 """The contribution of each rung of a control ladder to the gain of the whole."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.results import Results
+from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.statistics.significance import paired_t
+from fairbench.suites.schema import Suite
 
 WHOLE = "whole"
 
@@ -43,22 +44,55 @@ def contributions(analyses: Analyses) -> list[Contribution]:
 
     where m is the primary metric, with the sign that makes higher better.
     """
-    suite, controls = analyses.suite, analyses.suite.controls
+    suite = analyses.suite
+    controls = suite.controls
     if not controls:
         return []
-    steps = [("rung", *pair) for pair in pairwise(controls)] + [(WHOLE, controls[0], controls[-1])]
-    return [_contribution(analyses.results, arena, *step) for arena in suite.compared_arenas for step in steps]
+    rows = []
+    for arena in suite.compared_arenas:
+        for before, optimizer in pairwise(controls):
+            rows.append(_contribution(analyses.results, arena, "rung", before, optimizer))
+        rows.append(_contribution(analyses.results, arena, WHOLE, controls[0], controls[-1]))
+    return rows
 
 
 def _contribution(results: Results, arena: str, part: str, before: str, optimizer: str) -> Contribution:
+    """The gain of an optimizer over a lower one in an arena."""
     suite = results.study.suite
     metric = suite.arenas[arena].metric
-    arms = [results.arm(arena, name) for name in (optimizer, before)]
-    about = (arena, metric, part, optimizer, before)
-    if incomplete := [arm for arm in arms if not arm.complete]:
-        seeds = len(suite.final.seeds)
-        counts = (f"{x.optimizer} finished {x.count('finished')} of {len(x.final) or seeds} seeds" for x in incomplete)
-        return Contribution(*about, 0, None, None, None, ", ".join(counts))
-    n = min(len(arm.final) for arm in arms)  # with looks, the seeds that both have
-    test = paired_t(*([suite.sign(arena) * score for score in arm.scores(metric)[:n]] for arm in arms))
-    return Contribution(*about, n, test.difference, test.ci_low, test.ci_high, test.reason)
+    sign = suite.sign(arena)
+    upper = results.arm(arena, optimizer)
+    lower = results.arm(arena, before)
+    unknown = Contribution(
+        arena=arena,
+        metric=metric,
+        part=part,
+        optimizer=optimizer,
+        before=before,
+        n=0,
+        contribution=None,
+        ci_low=None,
+        ci_high=None,
+        note="",
+    )
+    incomplete = [_finished_in_words(arm, suite) for arm in (upper, lower) if not arm.complete]
+    if incomplete:
+        return replace(unknown, note=", ".join(incomplete))
+    n = min(len(upper.final), len(lower.final))  # with looks, the seeds that both have
+    upper_gains = [sign * score for score in upper.scores(metric)[:n]]
+    lower_gains = [sign * score for score in lower.scores(metric)[:n]]
+    test = paired_t(upper_gains, lower_gains)
+    return replace(
+        unknown,
+        n=n,
+        contribution=test.difference,
+        ci_low=test.ci_low,
+        ci_high=test.ci_high,
+        note=test.reason,
+    )
+
+
+def _finished_in_words(arm: ArmResults, suite: Suite) -> str:
+    """How many seeds of an arm finished: "AdamW finished 2 of 5 seeds"."""
+    seeds = len(arm.final) or len(suite.final.seeds)
+    return f"{arm.optimizer} finished {arm.count('finished')} of {seeds} seeds"

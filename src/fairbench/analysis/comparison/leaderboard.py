@@ -1,7 +1,6 @@
 """All optimizers of a study side by side: ranks over the arenas, verdicts against the reference, cost."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -65,43 +64,96 @@ def leaderboard(analyses: Analyses) -> list[Standing]:
     if len(suite.optimizers) < 3 or len(suite.compared_arenas) < 2:
         return []
     overall = {rank.optimizer: rank for rank in analyses.of(ranks) if rank.arena == ALL_ARENAS}
-    return [_standing(analyses, name, overall.get(name)) for name in dict.fromkeys([*overall, *suite.optimizers])]
+    best_first = dict.fromkeys([*overall, *suite.optimizers])
+    return [_standing(analyses, name, overall.get(name)) for name in best_first]
 
 
 def _standing(analyses: Analyses, name: str, rank: Rank | None) -> Standing:
-    reference, study = analyses.suite.reference, analyses.results.study
+    """The row of an optimizer; without its rank over all arenas if that is not known."""
+    study = analyses.results.study
+    step_ratio, train_ratio = _ratios(analyses.of(costs), analyses.suite.reference, name)
+    counts = _verdicts_against_reference(analyses, name)
+    speedup_rows = [row for row in analyses.of(speedups) if row.optimizer == name]
+    faster = None
+    if speedup_rows:
+        faster = sum(row.claimed for row in speedup_rows)
+    mean_rank = None
+    groups = ""
+    critical_difference = None
+    if rank is not None:
+        mean_rank = rank.rank
+        groups = rank.groups
+        critical_difference = rank.critical_difference
+    state = None
+    further_state = ""
     facts = facts_of(study.optimizers[name].factory)
-    step_ratio, train_ratio = _ratios(analyses.of(costs), reference, name)
-    faster = [row for row in analyses.of(speedups) if row.optimizer == name]
-    against = [c.verdict for c in analyses.comparisons if (c.optimizer, c.baseline) == (name, reference)]
-    counts = Counter(verdict if verdict in DECIDED else "undecided" for verdict in against)
+    if facts is not None:
+        state = facts.state
+        further_state = facts.factors
     return Standing(
         optimizer=name,
-        mean_rank=rank.rank if rank else None,
-        groups=rank.groups if rank else "",
-        critical_difference=rank.critical_difference if rank else None,
-        **{x: counts[x] if against else None for x in (*DECIDED, "undecided")},
+        mean_rank=mean_rank,
+        groups=groups,
+        critical_difference=critical_difference,
+        better=counts["better"],
+        worse=counts["worse"],
+        equivalent=counts["equivalent"],
+        inconclusive=counts["inconclusive"],
+        undecided=counts["undecided"],
         step_ratio=step_ratio,
         train_ratio=train_ratio,
-        speedup=_median(faster),
-        faster=sum(row.claimed for row in faster) if faster else None,
-        state=facts.state if facts else None,
-        further_state=facts.factors if facts else "",
+        speedup=_median(speedup_rows),
+        faster=faster,
+        state=state,
+        further_state=further_state,
         tuned=study.tuned(name),
     )
 
 
+def _verdicts_against_reference(analyses: Analyses, name: str) -> dict[str, int | None]:
+    """The number of verdicts of each kind; None for each where the suite does not compare with its reference."""
+    kinds = (*DECIDED, "undecided")
+    pair = (name, analyses.suite.reference)
+    verdicts = [c.verdict for c in analyses.comparisons if (c.optimizer, c.baseline) == pair]
+    if not verdicts:
+        return dict.fromkeys(kinds)
+    counts: dict[str, int | None] = {}
+    for kind in DECIDED:
+        counts[kind] = verdicts.count(kind)
+    counts["undecided"] = sum(verdict not in DECIDED for verdict in verdicts)
+    return counts
+
+
 def _median(rows: Sequence[Speedup]) -> float | None:
-    """The median of speed-ups, of which some may be beyond the horizons."""
-    values = [{"at least": math.inf, "at most": 0.0}.get(row.beyond, row.speedup or math.nan) for row in rows]
-    middle = median(values) if values and not any(map(math.isnan, values)) else 0.0
-    return middle if 0 < middle < math.inf else None
+    """The median of speed-ups; None where it is beyond the horizons, or an arena is unknown."""
+    values = []
+    for row in rows:
+        if row.beyond == "at least":
+            values.append(math.inf)
+        elif row.beyond == "at most":
+            values.append(0.0)
+        elif row.speedup:
+            values.append(row.speedup)
+        else:
+            return None
+    if not values:
+        return None
+    middle = median(values)
+    if 0 < middle < math.inf:
+        return middle
+    return None
 
 
 def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:
     """The times of the optimizer's part of a step and of a whole step over the reference's; medians over arenas."""
-    theirs = {x.arena: x for x in costs if x.optimizer == reference}
-    pairs = [(x, theirs[x.arena]) for x in costs if x.optimizer == name and x.arena in theirs]
-    if not pairs:
+    reference_costs = {cost.arena: cost for cost in costs if cost.optimizer == reference}
+    step_ratios = []
+    train_ratios = []
+    for cost in costs:
+        if cost.optimizer == name and cost.arena in reference_costs:
+            other = reference_costs[cost.arena]
+            step_ratios.append(cost.step_ms / other.step_ms)
+            train_ratios.append(cost.train_ms / other.train_ms)
+    if not step_ratios:
         return None, None
-    return median(a.step_ms / b.step_ms for a, b in pairs), median(a.train_ms / b.train_ms for a, b in pairs)
+    return median(step_ratios), median(train_ratios)

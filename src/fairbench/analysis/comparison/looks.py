@@ -45,28 +45,43 @@ def judge_looks(study: ResolvedSuite, lookup: Lookup) -> Looks:
     as the longest comparison needs. While trials of the first look are missing, the comparisons of their arms are
     incomplete. The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
     """
-    suite, design = study.suite, design_of(study.suite)
-    seeds, judged = dict.fromkeys(suite.arms, design.looks[0]), dict[tuple[str, str, str], Comparison]()
+    suite = study.suite
+    design = design_of(suite)
+    seeds = dict.fromkeys(suite.arms, design.looks[0])
+    judged: dict[tuple[str, str, str], Comparison] = {}
     undecided = suite.compared
-    for look in map(Look, design.looks, design.shares):
-        # an arena that another one is tuned on selects with as many seeds
-        arenas = {arena: {arena, suite.tuning_arena(arena)} for arena, *_ in undecided}
-        seeds |= {(x, name): look.seeds for arena, *pair in undecided for name in pair for x in arenas[arena]}
+    for n, share in zip(design.looks, design.shares, strict=True):
+        look = Look(n, share)
+        for arena, optimizer, baseline in undecided:
+            # an arena that another one is tuned on selects with as many seeds
+            for needed in (arena, suite.tuning_arena(arena)):
+                seeds[needed, optimizer] = n
+                seeds[needed, baseline] = n
         results = collect(study, lookup, seeds)
         complete = not results.select(lambda run: run.record is None)
         if complete or not judged:
-            judged |= {pair: compare(results, look, *pair) for pair in undecided}
-            judged = {c.pair: c for c in judge([*judged.values()], suite.alpha)}
-            judged |= {pair: with_any_setting(judged[pair], results, look, suite.alpha) for pair in undecided}
+            for pair in undecided:
+                judged[pair] = compare(results, look, *pair)
+            for comparison in judge([*judged.values()], suite.alpha):
+                judged[comparison.pair] = comparison
+            for pair in undecided:
+                judged[pair] = with_any_setting(judged[pair], results, look, suite.alpha)
         if not complete:
             break
-        undecided = [c.pair for c in judged.values() if c.verdict in CONTINUES]
-    return Looks([_with_seeds_in_words(c, design.looks[-1]) for c in judged.values()], seeds, results)
+        undecided = [pair for pair, comparison in judged.items() if comparison.verdict in CONTINUES]
+    most = design.looks[-1]
+    comparisons = [_with_seeds_in_words(comparison, most) for comparison in judged.values()]
+    return Looks(comparisons, seeds, results)
 
 
 def _with_seeds_in_words(c: Comparison, most: int) -> Comparison:
     """A comparison whose note says that it was judged before the last look."""
     if c.seeds == most or c.verdict in ("incomplete", "diverged"):
         return c
-    stage = f"after {c.seeds} of {most} seeds{', to be continued' if c.verdict in CONTINUES else ''}"
-    return replace(c, note=", ".join(filter(None, (c.note, stage))))
+    notes = []
+    if c.note:
+        notes.append(c.note)
+    notes.append(f"after {c.seeds} of {most} seeds")
+    if c.verdict in CONTINUES:
+        notes.append("to be continued")
+    return replace(c, note=", ".join(notes))

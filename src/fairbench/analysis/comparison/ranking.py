@@ -1,10 +1,11 @@
 """Ranks with their uncertainty: within an arena by the verdicts on all pairs, over arenas by average ranks."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count, product
 from statistics import fmean
+from typing import NamedTuple
 
 from scipy import stats
 
@@ -47,14 +48,17 @@ class Rank:
 
 def ranking(analyses: Analyses) -> list[Rank]:
     """The ranks where the verdicts on all pairs separate optimizers; empty unless all pairs are compared."""
-    return analyses.of(ranks) if analyses.suite.every_pair else []
+    if not analyses.suite.every_pair:
+        return []
+    return analyses.of(ranks)
 
 
 def ranks(analyses: Analyses) -> list[Rank]:
     """The ranks in each arena in the order of the suite, then those over all arenas; the best first."""
     suite = analyses.suite
     within = [within_arena(analyses.results, arena, analyses.comparisons) for arena in suite.compared_arenas]
-    return [rank for of_arena in (*within, over_arenas(within, suite.alpha)) for rank in of_arena]
+    overall = over_arenas(within, suite.alpha)
+    return [*chain.from_iterable(within), *overall]
 
 
 def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]) -> list[Rank]:
@@ -65,20 +69,47 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
 
     Source: Al Mohamad, Goeman and van Zwet, "Simultaneous confidence intervals for ranks ...", CSDA 2019.
     """
-    arms, suite = results.of(arena), results.study.suite
-    metric, sign = suite.arenas[arena].metric, suite.sign(arena)
+    arms = results.of(arena)
+    suite = results.study.suite
+    metric = suite.arenas[arena].metric
+    sign = suite.sign(arena)
     means = {arm.optimizer: fmean(arm.scores(metric)) for arm in arms if arm.complete}
-    scores = {arm.optimizer: -sign * means[arm.optimizer] if arm.optimizer in means else math.inf for arm in arms}
-    judged = [c for c in comparisons if c.arena == arena]
-    better = {(c.optimizer, c.baseline) for c in judged if c.verdict == "better"}
-    better |= {(c.baseline, c.optimizer) for c in judged if c.verdict == "worse"}
-    complete = all(arm.diverged or not arm.count("missing", "failed") for arm in arms)
-    ranks = dict(zip(scores, stats.rankdata(list(scores.values())).tolist(), strict=True)) if complete else {}
-    order = sorted(scores, key=scores.__getitem__)
-    return [
-        Rank(arena, name, means.get(name), ranks.get(name), *bounds, "verdicts on all pairs")
-        for name, bounds in _bounds(order, better).items()
-    ]
+    costs = {}  # lower is better; arms that did not finish are last
+    for arm in arms:
+        costs[arm.optimizer] = math.inf
+        if arm.optimizer in means:
+            costs[arm.optimizer] = -sign * means[arm.optimizer]
+    ranks: dict[str, float] = {}
+    if all(arm.diverged or not arm.count("missing", "failed") for arm in arms):
+        ranked = stats.rankdata([*costs.values()])
+        ranks = dict(zip(costs, ranked.tolist(), strict=True))
+    order = sorted(costs, key=costs.__getitem__)
+    better = _separated_by_verdicts(arena, comparisons)
+    rows = []
+    for name, bounds in _bounds(order, better).items():
+        rank = Rank(
+            arena=arena,
+            optimizer=name,
+            mean=means.get(name),
+            rank=ranks.get(name),
+            rank_low=bounds.low,
+            rank_high=bounds.high,
+            groups=bounds.groups,
+            method="verdicts on all pairs",
+        )
+        rows.append(rank)
+    return rows
+
+
+def _separated_by_verdicts(arena: str, comparisons: Sequence[Comparison]) -> Pairs:
+    """The pairs of optimizers in an arena of which the first is better by the verdict."""
+    better = set()
+    for c in comparisons:
+        if c.arena == arena and c.verdict == "better":
+            better.add((c.optimizer, c.baseline))
+        elif c.arena == arena and c.verdict == "worse":
+            better.add((c.baseline, c.optimizer))
+    return better
 
 
 def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
@@ -91,20 +122,43 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
 
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
     """
-    known = [{x.optimizer: x.rank for x in ranks if x.rank is not None} for ranks in within]
-    complete = [block for block, ranks in zip(known, within, strict=True) if len(block) == len(ranks)]
+    complete = []
+    for ranks in within:
+        known = {rank.optimizer: rank.rank for rank in ranks if rank.rank is not None}
+        if len(known) == len(ranks):
+            complete.append(known)
     if not complete:
         return []
-    means = {name: fmean(block[name] for block in complete) for name in complete[0]}
+    means = {name: fmean(known[name] for known in complete) for name in complete[0]}
     order = sorted(means, key=means.__getitem__)
-    k, n = len(means), len(complete)
-    difference = critical_difference(k, n, alpha) if k > 2 else math.inf
-    tested = difference < k - 1
-    p = friedman([[block[name] for name in order] for block in complete]) if tested else 1.0
-    apart = {(a, b) for a in order for b in order if p < alpha and means[b] - means[a] > difference}
-    about = ("Friedman, Nemenyi", p, difference) if tested else ("too few arenas", None, None)
-    bounds = _bounds(order, apart)
-    return [Rank(ALL_ARENAS, name, None, means[name], *bounds[name], *about) for name in order]
+    method = "too few arenas"
+    p = None
+    difference = None
+    apart = set()
+    if len(means) > 2:
+        critical = critical_difference(len(means), len(complete), alpha)
+        if critical < len(means) - 1:
+            method = "Friedman, Nemenyi"
+            p = friedman([[known[name] for name in order] for known in complete])
+            difference = critical
+            if p < alpha:
+                apart = {(a, b) for a, b in product(order, order) if means[b] - means[a] > critical}
+    rows = []
+    for name, bounds in _bounds(order, apart).items():
+        rank = Rank(
+            arena=ALL_ARENAS,
+            optimizer=name,
+            mean=None,
+            rank=means[name],
+            rank_low=bounds.low,
+            rank_high=bounds.high,
+            groups=bounds.groups,
+            method=method,
+            p=p,
+            critical_difference=difference,
+        )
+        rows.append(rank)
+    return rows
 
 
 def friedman(ranks: Sequence[Sequence[float]]) -> float:
@@ -126,21 +180,30 @@ def critical_difference(k: int, n: int, alpha: float) -> float:
 
     Source: Demsar 2006; Nemenyi, "Distribution-free multiple comparisons", thesis, Princeton 1963.
     """
-    q = float(stats.studentized_range.ppf(1 - alpha, k, math.inf)) / math.sqrt(2)
+    studentized_range = float(stats.studentized_range.ppf(1 - alpha, k, math.inf))
+    q = studentized_range / math.sqrt(2)
     return q * math.sqrt(k * (k + 1) / (6 * n))
 
 
-def _bounds(order: Sequence[str], better: Pairs) -> Mapping[str, tuple[int, int, str]]:
-    """The best and the worst rank and the groups of each optimizer, in the order given."""
-    lettered = list(zip(filter(str.isalpha, map(chr, count(ord("a")))), groups(order, better), strict=False))
-    return {
-        name: (
-            1 + sum(loser == name for _, loser in better),
-            len(order) - sum(winner == name for winner, _ in better),
-            "".join(letter for letter, group in lettered if name in group),
-        )
-        for name in order
-    }
+class Bounds(NamedTuple):
+    """What verdicts say about the rank of an optimizer: the best and the worst one, and its groups as letters."""
+
+    low: int
+    high: int
+    groups: str
+
+
+def _bounds(order: Sequence[str], better: Pairs) -> dict[str, Bounds]:
+    """The bounds of each optimizer, in the order given."""
+    letters = filter(str.isalpha, map(chr, count(ord("a"))))
+    lettered = [*zip(groups(order, better), letters, strict=False)]
+    bounds = {}
+    for name in order:
+        losses = sum(loser == name for _, loser in better)
+        wins = sum(winner == name for winner, _ in better)
+        own = "".join(letter for group, letter in lettered if name in group)
+        bounds[name] = Bounds(low=1 + losses, high=len(order) - wins, groups=own)
+    return bounds
 
 
 def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
@@ -152,7 +215,17 @@ def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
     Source: Piepho, "An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons", JCGS 2004.
     """
     largest = {frozenset(order)}
-    for pair in apart:
-        halves = {group - {name} if group.issuperset(pair) else group for group in largest for name in pair}
-        largest = {group for group in halves if not any(group < other for other in halves)}
-    return sorted(largest, key=lambda group: [order.index(name) for name in order if name in group])
+    for first, second in apart:
+        split = set()
+        for group in largest:
+            if first in group and second in group:
+                split.add(group - {first})
+                split.add(group - {second})
+            else:
+                split.add(group)
+        largest = {group for group in split if not any(group < other for other in split)}
+
+    def places(group: frozenset[str]) -> list[int]:
+        return sorted(order.index(name) for name in group)
+
+    return sorted(largest, key=places)

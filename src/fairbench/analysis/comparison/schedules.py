@@ -59,49 +59,91 @@ def interactions(analyses: Analyses) -> list[Interaction]:
     Source: Montgomery, "Design and Analysis of Experiments", the two-factor factorial design.
     """
     suite = analyses.suite
-    found = {c.pair: c for c in analyses.comparisons}
-    rows = [
-        _interaction(name, both, *(found[arenas[schedule], optimizer, baseline] for schedule in both))
-        for name, arenas in _families(suite)
-        for optimizer, baseline in suite.pairs
-        for both in combinations(arenas, 2)
-    ]
+    comparisons = {c.pair: c for c in analyses.comparisons}
+    rows = []
+    for name, arenas in _families(suite):
+        for optimizer, baseline in suite.pairs:
+            for schedules in combinations(arenas, 2):
+                a, b = (comparisons[arenas[schedule], optimizer, baseline] for schedule in schedules)
+                rows.append(_interaction(name, schedules, a, b))
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
 def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
     """The arenas that are made of one and differ in the schedule alone: their common name, and each by its schedule."""
-    scheduled = [x for x in suite.compared_arenas if suite.arenas[x].ladder_point and suite.arenas[x].schedule]
+    scheduled = []
+    for name in suite.compared_arenas:
+        plan = suite.arenas[name]
+        if plan.ladder_point and plan.schedule:
+            scheduled.append(name)
     families = []
     for names in suite.alike(scheduled, "schedule", "tuning_arena"):
-        arenas = {suite.arenas[x].schedule: x for x in names}
-        families.append(("".join(names[0].rsplit(f"-{next(iter(arenas))}", 1)), arenas))
+        arenas = {suite.arenas[name].schedule: name for name in names}
+        first_schedule = next(iter(arenas))
+        common = "".join(names[0].rsplit(f"-{first_schedule}", 1))
+        families.append((common, arenas))
     return families
 
 
 def _interaction(arena: str, schedules: tuple[str, str], a: Comparison, b: Comparison) -> Interaction:
-    test = None if a.gain is None or b.gain is None else _test(b.gain - a.gain, a, b)
-    lost = (f"{c.arena} {c.verdict}: {c.note}" for c in (a, b) if c.gain is None)
-    about = (arena, a.optimizer, a.baseline, a.metric, *schedules, a.gain, b.gain, a.verdict, b.verdict)
-    difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
-    n, note = sum(c.n_optimizer + c.n_baseline for c in (a, b)), test.reason if test else "; ".join(lost)
-    return Interaction(*about, _survives(a.verdict, b.verdict), difference, low, high, p, None, n, note)
+    """The row of a pair of optimizers and two schedules, without Holm's correction."""
+    schedule_a, schedule_b = schedules
+    row = Interaction(
+        arena=arena,
+        optimizer=a.optimizer,
+        baseline=a.baseline,
+        metric=a.metric,
+        schedule_a=schedule_a,
+        schedule_b=schedule_b,
+        gain_a=a.gain,
+        gain_b=b.gain,
+        verdict_a=a.verdict,
+        verdict_b=b.verdict,
+        survives=_survives(a.verdict, b.verdict),
+        interaction=None,
+        ci_low=None,
+        ci_high=None,
+        p=None,
+        p_holm=None,
+        n=a.n_optimizer + a.n_baseline + b.n_optimizer + b.n_baseline,
+        note="",
+    )
+    if a.gain is None or b.gain is None:
+        lost = [f"{c.arena} {c.verdict}: {c.note}" for c in (a, b) if c.gain is None]
+        return replace(row, note="; ".join(lost))
+    test = _test(b.gain - a.gain, a, b)
+    return replace(
+        row,
+        interaction=test.difference,
+        ci_low=test.ci_low,
+        ci_high=test.ci_high,
+        p=test.p,
+        note=test.reason,
+    )
 
 
 def _test(difference: float, a: Comparison, b: Comparison) -> TTest:
     """The t-test of a difference of gains, with the pooled variance of the four arms."""
-    arms = [x for c in (a, b) for x in ((c.n_optimizer, c.std_optimizer), (c.n_baseline, c.std_baseline))]
-    df = sum(n for n, _ in arms) - len(arms)
+    seeds = [a.n_optimizer, a.n_baseline, b.n_optimizer, b.n_baseline]
+    spreads = [a.std_optimizer, a.std_baseline, b.std_optimizer, b.std_baseline]
+    df = sum(seeds) - len(seeds)
     if df < 1:
         return TTest(difference, reason="fewer than 2 seeds, no test")
-    spread = hypot(*(sqrt((n - 1) / df) * (std or 0.0) for n, std in arms))
-    if spread == 0:
+    shares = [sqrt((n - 1) / df) * (std or 0.0) for n, std in zip(seeds, spreads, strict=True)]
+    pooled = hypot(*shares)
+    if pooled == 0:
         return TTest(difference, reason="no variance in any arm, no test")
-    return t_test(difference, spread * sqrt(sum(1 / n for n, _ in arms)), df)
+    error = pooled * sqrt(sum(1 / n for n in seeds))
+    return t_test(difference, error, df)
 
 
 def _survives(a: Verdict, b: Verdict) -> str:
-    if "incomplete" in (a, b) or not {a, b} & {"better", "worse"}:
+    """Whether a verdict under one schedule holds under the other one, see `Interaction`."""
+    if "incomplete" in (a, b):
         return "not decided"
-    return "yes" if a == b else "no"
+    if not any(verdict in ("better", "worse") for verdict in (a, b)):
+        return "not decided"
+    if a == b:
+        return "yes"
+    return "no"

@@ -1,11 +1,11 @@
 """The cost of shocks, against the same training without them: excess loss, steps to recover, final metric."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.significance import paired_t
 from fairbench.arenas.shocks.registry import shock_starts
 
@@ -48,34 +48,66 @@ class ShockCost:
 
 def shock_costs(analyses: Analyses) -> list[ShockCost]:
     """A row for each arm of a disturbed arena that has a calm twin, in the order of the suite."""
-    results, plans = analyses.results, analyses.suite.arenas
-    planned = ((arm, plans[arm.arena]) for arm in results.arms)
-    return [
-        _cost(results, x, results.arm(y.tuning_arena, x.optimizer)) for x, y in planned if y.shock and y.tuning_arena
-    ]
+    results = analyses.results
+    costs = []
+    for arm in results.arms:
+        plan = analyses.suite.arenas[arm.arena]
+        if plan.shock and plan.tuning_arena:
+            calm = results.arm(plan.tuning_arena, arm.optimizer)
+            costs.append(_cost(results, arm, calm))
+    return costs
 
 
 def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
-    suite, plan = results.study.suite, results.study.suite.arenas[arm.arena]
-    twins = {run.seed: run for run in calm.final if run.status == "finished"}
-    pairs = [(run, twins[run.seed]) for run in arm.final if run.status == "finished" and run.seed in twins]
-    about = (arm.arena, calm.arena, arm.optimizer, len(pairs), arm.count("diverged"))
+    """The cost of the shocks for an arm, against the same arm in the arena without them."""
+    suite = results.study.suite
+    plan = suite.arenas[arm.arena]
+    calm_runs = {run.seed: run for run in calm.final if run.status == "finished"}
+    pairs = []
+    for run in arm.final:
+        if run.status == "finished" and run.seed in calm_runs:
+            pairs.append((run, calm_runs[run.seed]))
+    unknown = ShockCost(
+        arena=arm.arena,
+        calm=calm.arena,
+        optimizer=arm.optimizer,
+        n=len(pairs),
+        diverged=arm.count("diverged"),
+    )
     if not pairs:
-        return ShockCost(*about, note="no seed finished in both")
+        return replace(unknown, note="no seed finished in both")
     starts = shock_starts(plan.shock, plan.steps)
-    curves = [(run.loss_curve, twin.loss_curve) for run, twin in pairs]
-    waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
-    more = fmean(excess(*pair, starts[0]) for pair in curves)
-    recovery, recovered = median(steps for steps, _ in waits), fmean(overcome for _, overcome in waits)
-    sides, sign = [*zip(*pairs, strict=True)][::-1], suite.sign(arm.arena)  # the calm one first
-    finals = ([sign * x for run in side if (x := run.metric("test", plan.metric)) is not None] for side in sides)
-    test = paired_t(*finals)
-    return ShockCost(*about, more, recovery, recovered, test.difference, test.ci_low, test.ci_high, test.reason)
+    excesses = []
+    waits = []
+    for run, calm_run in pairs:
+        excesses.append(excess(run.loss_curve, calm_run.loss_curve, starts[0]))
+        waits.extend(recoveries(run.loss_curve, calm_run.loss_curve, starts))
+    sign = suite.sign(arm.arena)
+    calm_gains = _gains([calm_run for _, calm_run in pairs], plan.metric, sign)
+    disturbed_gains = _gains([run for run, _ in pairs], plan.metric, sign)
+    lost = paired_t(calm_gains, disturbed_gains)
+    return replace(
+        unknown,
+        excess=fmean(excesses),
+        recovery=median(steps for steps, _ in waits),
+        recovered=fmean(overcome for _, overcome in waits),
+        lost=lost.difference,
+        lost_low=lost.ci_low,
+        lost_high=lost.ci_high,
+        note=lost.reason,
+    )
+
+
+def _gains(runs: Sequence[Run], metric: str, sign: float) -> list[float]:
+    """The final metrics of some trials on the test split, with the sign that makes higher better."""
+    values = [run.metric("test", metric) for run in runs]
+    return [sign * value for value in values if value is not None]
 
 
 def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
     """Sum over logged steps s > start of (s - the logged step before) (disturbed(s) - calm(s))."""
-    total, before = 0.0, start
+    total = 0.0
+    before = start
     for step in sorted(disturbed.keys() & calm.keys()):
         if step > start:
             total += (step - before) * (disturbed[step] - calm[step])
@@ -86,9 +118,15 @@ def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
 def recoveries(disturbed: LossCurve, calm: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
     """For each shock, after a start, the steps until the loss was within 5% of the calm one, and whether it was."""
     logged = sorted(disturbed.keys() & calm.keys())
+    last = logged[-1] if logged else 0
+    ends = [*starts[1:], last]
     waits = []
-    for start, end in zip(starts, [*starts[1:], logged[-1] if logged else 0], strict=True):
-        back = (x for x in logged if start < x <= end and disturbed[x] - calm[x] <= RECOVERED * abs(calm[x]))
-        first = next(back, None)
-        waits.append((end - start, False) if first is None else (first - start, True))
+    for start, end in zip(starts, ends, strict=True):
+        wait = (end - start, False)
+        for step in logged:
+            within = disturbed[step] - calm[step] <= RECOVERED * abs(calm[step])
+            if start < step <= end and within:
+                wait = (step - start, True)
+                break
+        waits.append(wait)
     return waits

@@ -11,6 +11,7 @@ from fairbench.analysis.cost import step_times
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.statistics.significance import summarize, welch
 from fairbench.analysis.statistics.speedup import reach
+from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.schema import Suite
 
 
@@ -59,57 +60,104 @@ class Speedup:
     @property
     def reached(self) -> float:
         """The speed-up, or the end of the horizons that it is beyond."""
-        ends = {"at least": self.longest, "at most": self.shortest}
-        return ends.get(self.beyond, 1.0) if self.speedup is None else self.speedup
+        if self.speedup is not None:
+            return self.speedup
+        if self.beyond == "at least":
+            return self.longest
+        if self.beyond == "at most":
+            return self.shortest
+        return 1.0
 
 
 def curve_arenas(suite: Suite, arena: str) -> list[str]:
     """The arenas in which the reference has its curve over horizons for an arena, itself included, by rising steps."""
     own = suite.arenas[arena]
+    found = []
     if own.ladder_point and own.ladder_point.size:
-        place = own.ladder_point.family, own.ladder_point.size, own.schedule
-        found = [
-            x
-            for x, p in suite.arenas.items()
-            if p.ladder_point and (p.ladder_point.family, p.ladder_point.size, p.schedule) == place
-        ]
+        for name, plan in suite.arenas.items():
+            if _same_size(plan, own):
+                found.append(name)
     else:
-        found = [
-            arena,
-            *(x for x, p in suite.arenas.items() if p.ladder_point and p.ladder_point.reference_curve_arena == arena),
-        ]
+        found.append(arena)
+        for name, plan in suite.arenas.items():
+            if plan.ladder_point and plan.ladder_point.reference_curve_arena == arena:
+                found.append(name)
     return sorted(found, key=lambda name: suite.arenas[name].steps)
+
+
+def _same_size(plan: ArenaPlan, other: ArenaPlan) -> bool:
+    """Whether two arenas are points of one ladder that differ in the horizon alone."""
+    point = plan.ladder_point
+    other_point = other.ladder_point
+    if point is None or other_point is None:
+        return False
+    same_family = point.family == other_point.family and plan.schedule == other.schedule
+    return same_family and point.size == other_point.size
 
 
 def speedups(analyses: Analyses) -> list[Speedup]:
     """A row for every arm but those of the reference, in each arena with a curve of the reference over horizons."""
-    suite, results = analyses.suite, analyses.results
+    suite = analyses.suite
+    results = analyses.results
     verdicts = {c.pair: c.verdict for c in analyses.comparisons}
     rows = []
     for arena in suite.compared_arenas:
         curve = [results.arm(name, suite.reference) for name in curve_arenas(suite, arena)]
-        arms = [arm for arm in results.of(arena) if arm.optimizer != suite.reference]
-        judged = [(arm, verdicts.get((arena, arm.optimizer, suite.reference), "")) for arm in arms]
-        rows += [_speedup(results, arm, curve, verdict) for arm, verdict in judged if len(curve) > 1]
+        if len(curve) < 2:
+            continue
+        for arm in results.of(arena):
+            if arm.optimizer != suite.reference:
+                verdict = verdicts.get((arena, arm.optimizer, suite.reference), "")
+                rows.append(_speedup(results, arm, curve, verdict))
     return rows
 
 
 def _speedup(results: Results, arm: ArmResults, curve: Sequence[ArmResults], verdict: str) -> Speedup:
+    """The row of an arm, by the curve of the reference."""
     suite = results.study.suite
     plan = suite.arenas[arm.arena]
-    horizons = [suite.arenas[of.arena].steps / plan.steps for of in curve]
-    about = (arm.arena, arm.optimizer, suite.reference, plan.metric, plan.steps)
-    unknown = Speedup(*about, None, "", None, None, horizons[0], horizons[-1], verdict, False)
-    of_arms = [{run.seed: run.metric("test", plan.metric) for run in of.final} for of in (arm, *curve)]
-    seeds = sorted(set.intersection(*map(set, of_arms)))
-    table = [[of_arm[seed] for seed in seeds] for of_arm in of_arms]
-    if len(seeds) < 2 or any(value is None for row in table for value in row):
-        return replace(unknown, note="fewer than 2 seeds" if len(seeds) < 2 else "not all trials finished")
-    own, *others = -suite.sign(arm.arena) * np.array(table, dtype=float)  # lower is better
+    horizons = [suite.arenas[trained.arena].steps / plan.steps for trained in curve]
+    unknown = Speedup(
+        arena=arm.arena,
+        optimizer=arm.optimizer,
+        reference=suite.reference,
+        metric=plan.metric,
+        steps=plan.steps,
+        speedup=None,
+        beyond="",
+        ci_low=None,
+        ci_high=None,
+        shortest=horizons[0],
+        longest=horizons[-1],
+        verdict=verdict,
+        claimed=False,
+    )
+    table = _by_seed([arm, *curve], plan.metric)
+    if len(table[0]) < 2:
+        return replace(unknown, note="fewer than 2 seeds")
+    if any(value is None for row in table for value in row):
+        return replace(unknown, note="not all trials finished")
+    lower_is_better = -suite.sign(arm.arena) * np.array(table, dtype=float)
+    own, *others = lower_is_better
     found = reach(np.array(horizons), np.array(others), own)
-    claimed = verdict == "better" and found.ci_low is not None and found.ci_low > 1
-    known = replace(unknown, **found._asdict(), claimed=claimed, n=len(seeds))
+    known = replace(
+        unknown,
+        speedup=found.speedup,
+        ci_low=found.ci_low,
+        ci_high=found.ci_high,
+        beyond=found.beyond,
+        claimed=verdict == "better" and found.ci_low is not None and found.ci_low > 1,
+        n=len(table[0]),
+    )
     return _with_time(known, arm, results.arm(arm.arena, suite.reference))
+
+
+def _by_seed(arms: Sequence[ArmResults], metric: str) -> list[list[float | None]]:
+    """The final values of some arms in the seeds that all of them have, by rising seed."""
+    values = [{run.seed: run.metric("test", metric) for run in arm.final} for arm in arms]
+    shared = set.intersection(*map(set, values))
+    seeds = sorted(shared)
+    return [[of_arm[seed] for seed in seeds] for of_arm in values]
 
 
 def _with_time(row: Speedup, arm: ArmResults, reference: ArmResults) -> Speedup:
@@ -119,17 +167,22 @@ def _with_time(row: Speedup, arm: ArmResults, reference: ArmResults) -> Speedup:
 
     Source: Zou and Donner, "Construction of confidence intervals about effect measures", Stat. Med. 2008.
     """
-    times = [[math.log(ms) for ms in step_times(of)] for of in (reference, arm)]
-    if row.speedup is None or not (arm.timing and reference.timing) or min(map(len, times)) < 2:
+    reference_logs = [math.log(milliseconds) for milliseconds in step_times(reference)]
+    own_logs = [math.log(milliseconds) for milliseconds in step_times(arm)]
+    timed = arm.timing and reference.timing
+    if row.speedup is None or not timed or min(len(reference_logs), len(own_logs)) < 2:
         return row
-    ratio, steps = welch(*map(summarize, times)), math.log(row.speedup)
-    slow, fast = (ratio.difference if x is None else x for x in (ratio.ci_low, ratio.ci_high))
-
-    def end(of_steps: float | None, of_ratio: float, sign: float) -> float | None:
-        if of_steps is None:
-            return None
-        return math.exp(total + sign * math.hypot(steps - math.log(of_steps), ratio.difference - of_ratio))
-
+    steps = math.log(row.speedup)
+    ratio = welch(summarize(reference_logs), summarize(own_logs))
     total = steps + ratio.difference
-    ends = end(row.ci_low, slow, -1.0), end(row.ci_high, fast, 1.0)
-    return replace(row, time_speedup=math.exp(total), time_low=ends[0], time_high=ends[1])
+    ratio_low = ratio.difference if ratio.ci_low is None else ratio.ci_low
+    ratio_high = ratio.difference if ratio.ci_high is None else ratio.ci_high
+    time_low = None
+    if row.ci_low is not None:
+        distance = math.hypot(steps - math.log(row.ci_low), ratio.difference - ratio_low)
+        time_low = math.exp(total - distance)
+    time_high = None
+    if row.ci_high is not None:
+        distance = math.hypot(steps - math.log(row.ci_high), ratio.difference - ratio_high)
+        time_high = math.exp(total + distance)
+    return replace(row, time_speedup=math.exp(total), time_low=time_low, time_high=time_high)
