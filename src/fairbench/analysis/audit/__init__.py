@@ -8,21 +8,41 @@ from fairbench.common.checks import SEVERITIES, Check, Flag
 from fairbench.common.errors import attempted
 
 MODULES = (declaration, trials, records, treatment, search, horizon, assumptions)
-AUDIT_CHECKS: tuple[Check[Analyses], ...] = tuple(
-    sorted(
-        (x for module in MODULES for x in vars(module).values() if isinstance(x, Check)),
-        key=lambda x: SEVERITIES.index(x.severity),
-    )
-)
-"""Every check, by severity; those of a module in its order."""
+
+
+def _severity(judged: Check[Analyses] | Flag) -> int:
+    """The place of a severity among all, the worst first."""
+    return SEVERITIES.index(judged.severity)
+
+
+def _checks() -> list[Check[Analyses]]:
+    """Every check, by severity; those of a module in its order."""
+    checks = []
+    for module in MODULES:
+        for value in vars(module).values():
+            if isinstance(value, Check):
+                checks.append(value)
+    return sorted(checks, key=_severity)
+
+
+AUDIT_CHECKS = tuple(_checks())
 
 
 def audit(case: Analyses) -> list[Flag]:
     """Every flag that a study raises, by severity, then in the order of `AUDIT_CHECKS`."""
-    flags = [attempted(partial(check.flag, case), partial(_not_judged, check)) for check in AUDIT_CHECKS]
-    raised = [flag for flag in flags if flag.severity != "pass"]
-    return sorted(raised, key=lambda flag: SEVERITIES.index(flag.severity))
+    flags = []
+    for check in AUDIT_CHECKS:
+        flag = attempted(partial(check.flag, case), partial(_not_judged, check))
+        if flag.severity != "pass":
+            flags.append(flag)
+    return sorted(flags, key=_severity)
 
 
 def _not_judged(check: Check[Analyses], reason: str) -> Flag:
-    return Flag(check.name, "warn", f"this cannot be judged: {reason}.", "See whether a value is far too large.")
+    """The flag of a check that could not be made."""
+    return Flag(
+        name=check.name,
+        severity="warn",
+        evidence=f"this cannot be judged: {reason}.",
+        advice="See whether a value is far too large.",
+    )

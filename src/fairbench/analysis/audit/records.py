@@ -20,37 +20,61 @@ HIGHEST = {"accuracy": 1.0}
 def damaged(case: Analyses) -> Iterator[str]:
     """Records cannot be read: their trials count as failed, and do not run again while the files are there."""
     runs = case.results.select(lambda run: run.record is not None and run.record.is_damaged)
-    return (run.error.message for run in runs if run.error)
+    for run in runs:
+        if run.error:
+            yield run.error.message
 
 
 @check("contradictory records", "fail", "Find what wrote them; delete these records and run the same command again.")
 def contradictory(case: Analyses) -> Iterator[str]:
     """A record contradicts itself in its steps, its metrics or its clip rate, or has no environment."""
     for run in case.results.select(lambda run: run.result is not None):
-        if run.result and run.spec and (wrong := _contradictions(case, run, run.result, run.spec.training.steps)):
-            yield f"{_name(run)}: {', '.join(wrong)}"
+        if run.result and run.spec:
+            wrong = _contradictions(run, run.result, run.spec.training.steps)
+            if case.suite.task(run.arena) in ARENAS:
+                wrong += _impossible_metrics(run, run.result)
+            if wrong:
+                yield f"{_name(run)}: {', '.join(wrong)}"
 
 
-def _contradictions(case: Analyses, run: Run, result: Result, planned: int) -> list[str]:
-    """What contradicts itself in the record of a trial with a result."""
-    final, evaluations, finished = result.final or {}, run.details.evaluations, run.status == "finished"
-    at_end = planned in evaluations.steps[-1:]
-    last = {metric: values[-1] for metric, values in evaluations.values.items() if at_end}
-    measured = [(metric, value) for metric, values in evaluations.values.items() for value in values]
-    measured += [(metric, value) for metrics in final.values() for metric, value in metrics.items()]
-    impossible = [
-        f"{metric} {value:g}"
-        for metric, value in (measured if case.suite.task(run.arena) in ARENAS else ())
-        if not 0 <= value <= HIGHEST.get(metric, inf)
-    ]
-    wrong = {
-        f"finished after {result.steps} of {planned} steps": finished and result.steps != planned,
-        "diverged with final metrics": bool(final) and not finished,
-        "its final metrics are not those of its last evaluation": finished and last != final.get("val"),
-        f"clip rate {100 * result.clip_rate:.0f}%": not 0 <= result.clip_rate <= 1,
-        "no environment": not run.environment,
-    }
-    return [*(words for words, holds in wrong.items() if holds), *dict.fromkeys(impossible)]
+def _contradictions(run: Run, result: Result, planned: int) -> list[str]:
+    """What contradicts itself in the record of a trial with a result, its metrics left out."""
+    final = result.final or {}
+    finished = run.status == "finished"
+    wrong = []
+    if finished and result.steps != planned:
+        wrong.append(f"finished after {result.steps} of {planned} steps")
+    if final and not finished:
+        wrong.append("diverged with final metrics")
+    if finished and _last_evaluation(run, planned) != final.get("val"):
+        wrong.append("its final metrics are not those of its last evaluation")
+    if not 0 <= result.clip_rate <= 1:
+        wrong.append(f"clip rate {100 * result.clip_rate:.0f}%")
+    if not run.environment:
+        wrong.append("no environment")
+    return wrong
+
+
+def _last_evaluation(run: Run, planned: int) -> dict[str, float]:
+    """The metrics that were evaluated after the last planned step; empty if there was no such evaluation."""
+    evaluations = run.details.evaluations
+    if planned not in evaluations.steps[-1:]:
+        return {}
+    return {metric: values[-1] for metric, values in evaluations.values.items()}
+
+
+def _impossible_metrics(run: Run, result: Result) -> list[str]:
+    """The values that a metric of fairbench's own arenas cannot have, each once."""
+    measured: list[tuple[str, float]] = []
+    for metric, values in run.details.evaluations.values.items():
+        measured += [(metric, value) for value in values]
+    for metrics in (result.final or {}).values():
+        measured += metrics.items()
+    impossible = []
+    for metric, value in measured:
+        if not 0 <= value <= HIGHEST.get(metric, inf):
+            impossible.append(f"{metric} {value:g}")
+    return [*dict.fromkeys(impossible)]
 
 
 @check("same weights, other metrics", "fail", "Find the code that changes the evaluation of one; trust neither.")
@@ -59,28 +83,36 @@ def unequal_evaluation(case: Analyses) -> Iterator[str]:
     for same in _same_weights(case, lambda run: True):
         firsts: dict[tuple[tuple[str, str], ...], Run] = {}
         for run in same:
-            first = firsts.setdefault(tuple(run.environment.items()), run)
-            if differences := [*_differences(first, run)]:
+            environment = tuple(run.environment.items())
+            first = firsts.setdefault(environment, run)
+            differences = _differences(first, run)
+            if differences:
                 yield f"{_name(first)} and {_name(run)}: {some(differences)}"
 
 
-def _differences(a: Run, b: Run) -> Iterator[str]:
+def _differences(a: Run, b: Run) -> list[str]:
     """The final metrics of two finished trials that differ."""
-    for split, metrics in ((a.result and a.result.final) or {}).items():
+    if a.result is None or a.result.final is None:
+        return []
+    differences = []
+    for split, metrics in a.result.final.items():
         for metric, value in metrics.items():
             other = b.metric(split, metric)
             if other is not None and not isclose(value, other, rel_tol=ROUNDING):
-                yield f"{split} {metric} {value:.4g} and {other:.4g}"
+                differences.append(f"{split} {metric} {value:.4g} and {other:.4g}")
+    return differences
 
 
 @check("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
 def duplicates(case: Analyses) -> str:
     """Final trials of different arms, or with different seeds, ended with the same weights, bit by bit."""
-    equal = [
-        f"{x[0].arena} {' = '.join(f'{run.optimizer} seed {run.seed}' for run in x)}"
-        for x in _same_weights(case, lambda run: run.stage == "final")
-    ]
-    return f"the same final weights: {some(sorted(equal))}." if equal else ""
+    equal = []
+    for runs in _same_weights(case, lambda run: run.stage == "final"):
+        names = [f"{run.optimizer} seed {run.seed}" for run in runs]
+        equal.append(f"{runs[0].arena} {' = '.join(names)}")
+    if not equal:
+        return ""
+    return f"the same final weights: {some(sorted(equal))}."
 
 
 def _same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]]:
@@ -92,5 +124,7 @@ def _same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]
 
 def _name(run: Run) -> str:
     """A trial in words, with its id where several could be meant."""
-    trial = f" ({run.record.id})" if run.record and run.stage != "final" else ""
-    return f"{run.arena} {run.optimizer} {run.stage} seed {run.seed}{trial}"
+    name = f"{run.arena} {run.optimizer} {run.stage} seed {run.seed}"
+    if run.record and run.stage != "final":
+        return f"{name} ({run.record.id})"
+    return name

@@ -1,9 +1,9 @@
 """Checks of the search for settings: where the selected ones lie, and whether verdicts depend on their choice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.results import ArmResults
+from fairbench.analysis.results import ArmResults, Run
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, rate, some
 from fairbench.suites.search import are_numbers
@@ -16,22 +16,39 @@ def edge(arm: ArmResults) -> str:
     """
     if not (arm.selected and arm.sweep):
         return ""
-    full, short = ({run.lr for run in runs if run.lr is not None} for runs in (arm.full_length, arm.sweep))
-    tried = full if len(full) > 1 else short
-    return {min(tried): "lowest", max(tried): "highest"}.get(arm.selected.lr, "inside")
+    tried = _rates(arm.full_length)
+    if len(tried) < 2:
+        tried = _rates(arm.sweep)
+    if arm.selected.lr == max(tried):
+        return "highest"
+    if arm.selected.lr == min(tried):
+        return "lowest"
+    return "inside"
+
+
+def _rates(runs: Sequence[Run]) -> set[float]:
+    """The learning rates of some trials."""
+    return {run.lr for run in runs if run.lr is not None}
 
 
 @check("rate at the edge", "warn", "Widen the range of rates, or give the searches more settings (`sweep.budget`).")
 def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried at the reported length."""
-    tuned = [arm for arm in case.results.arms if edge(arm)]
-    at_end = [(arm, arm.selected) for arm in tuned if arm.selected and edge(arm) != "inside"]
-    flagged = [f"{arm.arena} {arm.optimizer} ({edge(arm)}, {rate(selected.lr)})" for arm, selected in at_end]
+    tuned = 0
+    flagged = []
+    for arm in case.results.arms:
+        where = edge(arm)
+        if not where or arm.selected is None:
+            continue
+        tuned += 1
+        if where != "inside":
+            flagged.append(f"{arm.arena} {arm.optimizer} ({where}, {rate(arm.selected.lr)})")
     if not flagged:
         return ""
-    where = "selected at the edge of the rates that were tried"
+    count = f"{len(flagged)} of {plural(tuned, 'arm')}"
     return (
-        f"{where}: {', '.join(flagged)} ({len(flagged)} of {plural(len(tuned), 'arm')}). A rate beyond might be better."
+        f"selected at the edge of the rates that were tried: {', '.join(flagged)} ({count}). "
+        "A rate beyond might be better."
     )
 
 
@@ -46,8 +63,9 @@ def by_one_search(case: Analyses) -> str:
     if suite.final.settings > 1 or not any(map(case.results.study.tuned, suite.optimizers)):
         return ""
     lengths = dict.fromkeys(f"{plan.sweep_steps} of {plan.steps} steps" for plan in suite.arenas.values())
-    seeds = f"{'seed' if len(suite.sweep.seeds) == 1 else 'seeds'} {', '.join(map(str, suite.sweep.seeds))}"
-    return f"by trials with {some(list(lengths))} and {seeds}. What another search would select cannot be known."
+    noun = "seed" if len(suite.sweep.seeds) == 1 else "seeds"
+    seeds = ", ".join(map(str, suite.sweep.seeds))
+    return f"by trials with {some(list(lengths))} and {noun} {seeds}. What another search would select cannot be known."
 
 
 @check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
@@ -55,15 +73,21 @@ def untuned(case: Analyses) -> str:
     """An optimizer has a learning rate that is fixed from the start; none was searched."""
     optimizers = case.results.study.optimizers
     fixed = [f"{name} (lr {rate(x.lr)})" for name, x in optimizers.items() if x.lr is not None]
-    return f"{', '.join(fixed)}: final trials only." if fixed else ""
+    if not fixed:
+        return ""
+    return f"{', '.join(fixed)}: final trials only."
 
 
 @check("searched value at the end", "note", "Add values beyond it (`sweep.extra`) for all optimizers.")
 def extra_at_end(case: Analyses) -> Iterator[str]:
     """The selected value of a hyperparameter that is searched with the rate is its lowest or its highest."""
     for name, values in case.suite.sweep.extra.items():
-        if len(values) > 2 and are_numbers(values):  # of two, each is an end
-            for arm in case.results.arms:
-                value = dict(arm.selected.extra).get(name) if arm.sweep and arm.selected else None
-                if value in (min(values), max(values)):
-                    yield f"{arm.arena} {arm.optimizer} ({name} {value:g})"
+        if len(values) < 3 or not are_numbers(values):  # of two, each is an end
+            continue
+        ends = (min(values), max(values))
+        for arm in case.results.arms:
+            if not arm.sweep or not arm.selected:
+                continue
+            value = dict(arm.selected.extra).get(name)
+            if value in ends:
+                yield f"{arm.arena} {arm.optimizer} ({name} {value:g})"

@@ -24,7 +24,9 @@ def incomplete(case: Analyses) -> str:
     if not parts:
         return ""
     waiting = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if not (arm.selected or arm.diverged)]
-    more = f" No learning rate is selected yet for {', '.join(waiting)}." if waiting else ""
+    more = ""
+    if waiting:
+        more = f" No learning rate is selected yet for {', '.join(waiting)}."
     return f"of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
 
 
@@ -35,18 +37,27 @@ def mixed_machines(case: Analyses) -> str:
 
 
 def _mixture(suite: Suite, mixture: Mixture) -> str:
+    """A mixture in words."""
     facts = "; ".join(f"{fact} ({some(values, ' / ')})" for fact, values in mixture.facts.items())
-    where, both = (", ".join(suite.pair_titles(x)) for x in (mixture.comparisons, mixture.confounded))
-    confounded = f" In {both} it depends on the optimizer: final trials of the two share no value." if both else ""
-    return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
+    concerned = ", ".join(suite.pair_titles(mixture.comparisons))
+    sentence = f"Trials differ in {facts}. Concerned: {concerned}."
+    if not mixture.confounded:
+        return sentence
+    confounded = ", ".join(suite.pair_titles(mixture.confounded))
+    return f"{sentence} In {confounded} it depends on the optimizer: final trials of the two share no value."
 
 
 @check("unequal conditions", "fail", "Find the code that draws random numbers or changes the data for one optimizer.")
 def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
-    differing = ", ".join(f"{x.arena} {x.stage} seed {x.seed}" for x in case.of(hash_checks) if not x.agrees)
-    differ = f"initial weights, batch order or noise differ between trials in {differing}"
-    return f"{differ}. Comparisons there are not fair." if differing else ""
+    differing = []
+    for found in case.of(hash_checks):
+        if not found.agrees:
+            differing.append(f"{found.arena} {found.stage} seed {found.seed}")
+    if not differing:
+        return ""
+    differ = f"initial weights, batch order or noise differ between trials in {', '.join(differing)}"
+    return f"{differ}. Comparisons there are not fair."
 
 
 @check("conditions not shown", "note", "Let the program show them: `trial.start(model)` and `trial.batch(x)`.")
@@ -68,13 +79,17 @@ def unverified_data(case: Analyses) -> str:
     """The data may differ from those that their authors published."""
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
     arenas = dict.fromkeys(run.arena for run in runs)
-    return f"in {', '.join(arenas)} their hash differs from the known one, or none is known." if arenas else ""
+    if not arenas:
+        return ""
+    return f"in {', '.join(arenas)} their hash differs from the known one, or none is known."
 
 
 @check("shared examples", "note", "Compare optimizers by it; do not take the metrics for those on unseen examples.")
 def shared_examples(case: Analyses) -> Iterator[tuple[str, str]]:
     """Images or rows of one split are also in another one."""
-    return ((name, arena.shared) for name, arena in case.history.study.arenas.items() if arena.shared)
+    for name, arena in case.history.study.arenas.items():
+        if arena.shared:
+            yield name, arena.shared
 
 
 @check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
@@ -84,19 +99,23 @@ def diverged(case: Analyses) -> str:
     if not lost:
         return ""
     final = sum(run.stage == "final" and run.selected for run in lost)
-    no_rate = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged)
-    return (
+    evidence = (
         f"{plural(len(lost), 'trial')} diverged ({final} reported). A setting with a diverged trial ranks after "
         "those without one. An arm with a diverged trial at the selected setting is not tested: the mean of its "
         "finished trials would be too good."
-        + (f" At every rate of its sweep a trial diverged, so no final trial was run: {no_rate}." if no_rate else "")
     )
+    no_rate = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged]
+    if no_rate:
+        names = ", ".join(no_rate)
+        evidence += f" At every rate of its sweep a trial diverged, so no final trial was run: {names}."
+    return evidence
 
 
 @check("modified checkout", "note", "Commit the changes, so that the revision in the records is the code that ran.")
 def modified(case: Analyses) -> str:
     """Trials ran from a checkout with changes that no revision has."""
-    return some([x for x in case.results.environment.get("git", ()) if x.endswith("+changes")])
+    revisions = case.results.environment.get("git", ())
+    return some([revision for revision in revisions if revision.endswith("+changes")])
 
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
@@ -105,7 +124,9 @@ def data_bound(case: Analyses) -> Iterator[tuple[str, str]]:
     for arm in case.results.arms:
         costs = trial_costs(arm)
         whole = sum(map(step_seconds, costs))
-        share = sum(cost.seconds.data for cost in costs) / whole if whole else 0.0
+        if not whole:
+            continue
+        share = sum(cost.seconds.data for cost in costs) / whole
         if share >= DATA_BOUND:
             yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -82,80 +83,148 @@ def ladders(analyses: Analyses) -> dict[str, Ladder]:
 def judge_ladders(results: Results) -> dict[str, Ladder]:
     """Each ladder by its name; the level of the verdicts is alpha over the number of ladders."""
     suite = results.study.suite
-    return {x: _judge(results, x, arenas, suite.alpha / len(suite.ladders)) for x, arenas in suite.ladders.items()}
+    judged = {}
+    for ladder, arenas in suite.ladders.items():
+        level = suite.alpha / len(suite.ladders)
+        judged[ladder] = _judge(results, ladder, arenas, level)
+    return judged
 
 
 def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]:
     """`trend` and `trend_spread` of a `Forecast` for each arena; nothing where a ladder does not determine a law."""
-    suite, found = results.study.suite, dict[str, tuple[float | None, float]]()
+    suite = results.study.suite
+    seeds = len(suite.final.seeds)
     judged = judge_ladders(results)
+    found: dict[str, tuple[float | None, float]] = {}
     for ladder, arenas in suite.ladders.items():
-        sizes, steps, names = _design(suite, [(x, name) for x in arenas for name in suite.optimizers])
-        design = (names, len(suite.final.seeds))
+        sizes, steps, names = _design(suite, [*product(arenas, suite.optimizers)])
         level = suite.alpha / len(suite.ladders)
-        spread = _spread((sizes / center_of(sizes), steps / center_of(steps), *design), suite, level)
+        spread = _spread(sizes / center_of(sizes), steps / center_of(steps), names, suite, level)
         if spread is None:
             continue
         trend = None
-        if (law := judged[ladder].law) and law.spread:
+        law = judged[ladder].law
+        if law and law.spread:
             alike = replace(law, speed_ups=())
-            trend = max(detectable_trend(sizes, steps, *design, alike, law.spread, alpha=level).values())
-        found |= dict.fromkeys(arenas, (trend, spread))
+            trends = detectable_trend(sizes, steps, names, seeds, alike, law.spread, alpha=level)
+            trend = max(trends.values())
+        for arena in arenas:
+            found[arena] = (trend, spread)
     return found
 
 
-def _spread(design: tuple[Array, Array, list[str], int], suite: Suite, level: float) -> float | None:
-    """The spread between seeds with which a design around 1 finds `trend_margin`, over what twice the steps gain."""
-    own = suite.reference
-    typical = Law(reference=own, E=0.0, A=1.0, alpha=EXPONENT, B=1.0, beta=EXPONENT, center=1.0, largest=1.0)
+def _spread(sizes: Array, steps: Array, names: list[str], suite: Suite, level: float) -> float | None:
+    """The spread between seeds with which a design finds `trend_margin`, over what twice the steps gain.
+
+    Args:
+        sizes, steps: those of the design's cells, relative to their centers.
+        names: the optimizer of each cell.
+        suite: gives the reference, the seeds and the margin.
+        level: the level of the verdicts of the ladder.
+
+    Returns:
+        None where the design finds no trend.
+    """
+    typical = Law(
+        reference=suite.reference,
+        E=0.0,
+        A=1.0,
+        alpha=EXPONENT,
+        B=1.0,
+        beta=EXPONENT,
+        center=1.0,
+        largest=1.0,
+    )
+    seeds = len(suite.final.seeds)
+
+    def detectable(spread: float) -> dict[str, float]:
+        return detectable_trend(sizes, steps, names, seeds, typical, spread, alpha=level)
 
     def excess(spread: float) -> float:
-        return max(detectable_trend(*design, typical, spread, alpha=level).values()) - suite.trend_margin
+        return max(detectable(spread).values()) - suite.trend_margin
 
-    if not detectable_trend(*design, typical, 1.0, alpha=level):
+    if not detectable(1.0):
         return None
-    return float(optimize.brentq(excess, 1e-9, 1.0)) / (1 - 2**-EXPONENT)
+    spread = float(optimize.brentq(excess, 1e-9, 1.0))
+    return spread / (1 - 2**-EXPONENT)
 
 
 def _design(suite: Suite, cells: Sequence[tuple[str, str]]) -> tuple[Array, Array, list[str]]:
     """The size, the steps and the optimizer of each cell of a ladder, an arena with an optimizer."""
-    plans = [suite.arenas[x] for x, _ in cells]
-    sizes = np.array([float(plan.ladder_point.parameters) for plan in plans if plan.ladder_point])
-    return sizes, np.array([float(plan.steps) for plan in plans]), [name for _, name in cells]
+    sizes = []
+    steps = []
+    names = []
+    for arena, optimizer in cells:
+        plan = suite.arenas[arena]
+        if plan.ladder_point:
+            sizes.append(float(plan.ladder_point.parameters))
+        steps.append(float(plan.steps))
+        names.append(optimizer)
+    return np.array(sizes), np.array(steps), names
 
 
 def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -> Ladder:
+    """The law of a ladder and the trends of its optimizers."""
     suite = results.study.suite
-    metric, reference = suite.arenas[arenas[0]].metric, suite.reference
-    names = [name for name in suite.optimizers if all(results.arm(x, name).complete for x in arenas)]
-    law, trends, note = None, list[Trend](), f"not all trials of {reference} finished"
+    reference = suite.reference
+    metric = suite.arenas[arenas[0]].metric
+    names = []
+    for name in suite.optimizers:
+        if all(results.arm(arena, name).complete for arena in arenas):
+            names.append(name)
+    law = None
+    trends: list[Trend] = []
+    note = f"not all trials of {reference} finished"
     if reference in names:
-        cells = [(x, name) for x in arenas for name in names]
-        scores = [results.arm(*cell).scores(metric) for cell in cells]
-        shared = min(map(len, scores))  # with looks, arms have different numbers of the same seeds
-        losses = np.array([of_cell[:shared] for of_cell in scores])
-        sizes, steps, of_cells = _design(suite, cells)
-        law, trends = judge_trends(sizes, steps, losses, of_cells, reference, alpha=alpha, margin=suite.trend_margin)
+        law, trends = _law_and_trends(results, [*product(arenas, names)], metric, alpha)
         note = "not all trials finished"
-    about = {trend.optimizer: trend for trend in trends}
-    smallest = min(plan.ladder_point.parameters for x in arenas if (plan := suite.arenas[x]).ladder_point)
-    judged = [about.get(x) or Trend(x, UNKNOWN, note=note) for x in suite.optimizers if x != reference]
-    rows = [_row(ladder, reference, metric, x, law, smallest) for x in judged]
-    return Ladder(law and replace(law, arena=ladder, metric=metric), rows)
+    known = {trend.optimizer: trend for trend in trends}
+    points = [suite.arenas[arena].ladder_point for arena in arenas]
+    smallest = min(point.parameters for point in points if point)
+    rows = []
+    for name in suite.optimizers:
+        if name != reference:
+            trend = known.get(name, Trend(name, UNKNOWN, note=note))
+            rows.append(_row(ladder, reference, metric, trend, law, smallest))
+    if law:
+        law = replace(law, arena=ladder, metric=metric)
+    return Ladder(law, rows)
+
+
+def _law_and_trends(
+    results: Results, cells: Sequence[tuple[str, str]], metric: str, alpha: float
+) -> tuple[Law | None, list[Trend]]:
+    """The law in cells of a ladder, whose trials are complete, and the verdicts."""
+    suite = results.study.suite
+    scores = [results.arm(*cell).scores(metric) for cell in cells]
+    shared = min(map(len, scores))  # with looks, arms have different numbers of the same seeds
+    losses = np.array([of_cell[:shared] for of_cell in scores])
+    sizes, steps, names = _design(suite, cells)
+    return judge_trends(sizes, steps, losses, names, suite.reference, alpha=alpha, margin=suite.trend_margin)
 
 
 def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, smallest: int) -> SizeTrend:
-    row = SizeTrend(ladder, trend.optimizer, reference, metric, trend.verdict, note=trend.note)
-    known = {x.optimizer: x for x in law.speed_ups} if law else {}
-    if law is None or trend.optimizer not in known:
+    """The row of an optimizer; `smallest` is the smallest size of the ladder."""
+    row = SizeTrend(
+        arena=ladder,
+        optimizer=trend.optimizer,
+        reference=reference,
+        metric=metric,
+        verdict=trend.verdict,
+        note=trend.note,
+    )
+    if law is None:
         return row
-    log, exponent = known[trend.optimizer].log, known[trend.optimizer].trend
-    low, high = (None if end is None or end > FARTHEST else math.exp(end) for end in (log.ci_low, log.ci_high))
+    speed_ups = {speed_up.optimizer: speed_up for speed_up in law.speed_ups}
+    if trend.optimizer not in speed_ups:
+        return row
+    log = speed_ups[trend.optimizer].log
+    exponent = speed_ups[trend.optimizer].trend
     return replace(
         row,
         speedup=math.exp(log.difference),
-        ci_low=low,
-        ci_high=high,
+        ci_low=_end(log.ci_low),
+        ci_high=_end(log.ci_high),
         smallest=law.speed_up(trend.optimizer, smallest),
         largest=law.speed_up(trend.optimizer, law.largest),
         trend=exponent.difference,
@@ -164,3 +233,10 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
         p=exponent.p,
         p_holm=trend.p_holm,
     )
+
+
+def _end(log: float | None) -> float | None:
+    """The end of an interval by its logarithm; None for one that is not finite."""
+    if log is None or log > FARTHEST:
+        return None
+    return math.exp(log)
