@@ -102,4 +102,5 @@ def _cost(arm: ArmResults) -> Cost | None:
 
 def _milliseconds(taken: Sequence[TrialCost], phase: str) -> float:
     """The milliseconds of a phase of a training step, median over trials."""
-    return 1000 * median(getattr(cost.seconds, phase) / cost.steps for cost in taken)
+    seconds: list[float] = [getattr(cost.seconds, phase) / cost.steps for cost in taken]
+    return 1000 * median(seconds)

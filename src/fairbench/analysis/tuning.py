@@ -123,7 +123,7 @@ def _in_arena(results: Results, arena: str) -> list[Tuning]:
     metric = study.suite.arenas[arena].metric
     sign = -study.suite.sign(arena)  # lower is better after it
     searched = []
-    finite = []
+    finite: list[float] = []
     for arm in results.of(arena):
         scores = _scores(arm, metric, sign)
         if scores:
