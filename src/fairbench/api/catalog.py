@@ -16,6 +16,9 @@ from fairbench.suites.loader import load_suite, suite_names
 if TYPE_CHECKING:
     from fairbench.report.table import Table
 
+OWN = "path/to/file.py:Class or module:Class, in {option} or as `{key}` in a suite file"
+"""How a user gives an arena or an optimizer that fairbench does not know."""
+
 
 @dataclass(frozen=True)
 class SuiteEntry:
@@ -87,23 +90,38 @@ class Catalog:
 
     def __str__(self) -> str:
         """A paragraph for each name, in lines that fit the terminal."""
-        own = "path/to/file.py:Class or module:Class, in --{} or as `{}` in a suite file"
-        lines = ["suites"]
+        paragraphs = ["suites"]
         for suite in self.suites:
-            lists = {"arenas": ", ".join(suite.arenas), "optimizers": ", ".join(suite.optimizers)}
-            lists["data"] = "; ".join(suite.data)
-            lines += [_entry(suite.name, suite.description), *(_entry("", f"{key}: {x}") for key, x in lists.items())]
-        metrics = {x.name: f"; metrics: {', '.join(x.metrics)}" for x in self.arenas if x.metrics}
-        lines += ["arenas", *(_entry(x.name, f"{x.title}{metrics.get(x.name, '')}") for x in self.arenas)]
-        lines += [_entry("custom", own.format("arenas", "task"))]
-        lines += ["data", *(_entry(x.name, f"{x.title}; for arenas of {x.kind}") for x in self.data)]
-        lines += ["optimizers", *(_entry(x.name, f"{x.title} ({x.factory})") for x in self.optimizers)]
-        return "\n".join([*lines, _entry("custom", own.format("add-optimizer", "factory"))])
+            paragraphs.append(_paragraph(suite.name, suite.description))
+            paragraphs.append(_paragraph("", f"arenas: {', '.join(suite.arenas)}"))
+            paragraphs.append(_paragraph("", f"optimizers: {', '.join(suite.optimizers)}"))
+            paragraphs.append(_paragraph("", f"data: {'; '.join(suite.data)}"))
+        paragraphs.append("arenas")
+        for arena in self.arenas:
+            text = arena.title
+            if arena.metrics:
+                text += f"; metrics: {', '.join(arena.metrics)}"
+            paragraphs.append(_paragraph(arena.name, text))
+        paragraphs.append(_paragraph("custom", OWN.format(option="--arenas", key="task")))
+        paragraphs.append("data")
+        for dataset in self.data:
+            paragraphs.append(_paragraph(dataset.name, f"{dataset.title}; for arenas of {dataset.kind}"))
+        paragraphs.append("optimizers")
+        for optimizer in self.optimizers:
+            paragraphs.append(_paragraph(optimizer.name, f"{optimizer.title} ({optimizer.factory})"))
+        paragraphs.append(_paragraph("custom", OWN.format(option="--add-optimizer", key="factory")))
+        return "\n".join(paragraphs)
 
 
-def _entry(name: str, text: str) -> str:
-    first, later = f"  {name:13} ", " " * 16
-    return textwrap.fill(text, max(width(), 40), initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+def _paragraph(name: str, text: str) -> str:
+    """A name and a text about it, in lines that fit the terminal."""
+    return textwrap.fill(
+        text,
+        width=max(width(), 40),
+        initial_indent=f"  {name:13} ",
+        subsequent_indent=" " * 16,
+        break_on_hyphens=False,
+    )
 
 
 def catalog() -> Catalog:
@@ -147,9 +165,18 @@ def _table(kind: type, entries: Sequence[Any]) -> Table[Any]:
 
 def _suites() -> list[SuiteEntry]:
     entries = []
-    for suite in map(load_suite, suite_names()):
-        data = tuple(sorted({DATASETS[x["source"]].title for x in suite.data_tables if "source" in x}))
-        entries.append(SuiteEntry(suite.name, suite.description, tuple(suite.arenas), tuple(suite.optimizers), data))
+    for name in suite_names():
+        suite = load_suite(name)
+        sources = {table["source"] for table in suite.data_tables if "source" in table}
+        titles = {DATASETS[source].title for source in sources}
+        entry = SuiteEntry(
+            name=suite.name,
+            description=suite.description,
+            arenas=tuple(suite.arenas),
+            optimizers=tuple(suite.optimizers),
+            data=tuple(sorted(titles)),
+        )
+        entries.append(entry)
     return entries
 
 
@@ -160,4 +187,7 @@ def _optimizers() -> list[OptimizerEntry]:
 def _arenas() -> list[ArenaEntry]:
     entries = [ArenaEntry(name, facts.title, tuple(facts.metrics)) for name, facts in ARENAS.items()]
     known = known_arenas()
-    return [*entries, *(ArenaEntry(name, known[name], ()) for name in sorted(known.keys() - ARENAS.keys()))]
+    for name in sorted(known):
+        if name not in ARENAS:
+            entries.append(ArenaEntry(name, title=known[name], metrics=()))
+    return entries

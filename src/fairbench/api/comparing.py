@@ -85,14 +85,22 @@ def compare(a: Study | str | Path, b: Study | str | Path) -> Compared:
     >>> fb.compare(fb.open("results/mine"), fb.open("results/mine")).table("compare_arms")[0].optimizer
     'AdamW'
     """
-    if str(a) in publication_names() and not Path(str(a)).is_dir():
+    publications = publication_names()
+    if str(a) in publications and not Path(str(a)).is_dir():
         raise UsageError(f"{a} is a publication, and the study comes first: fairbench compare {b} {a}")
-    published = b in publication_names()
-    if not (published or isinstance(b, Study) or Path(b).is_dir()):
-        raise unknown("directory or publication", str(b), publication_names())
-    first = a if isinstance(a, Study) else Study(a)
-    if published:
-        return Compared(replicated(load_publication(str(b)), first.analyses))
-    second = b if isinstance(b, Study) else Study(b)
+    is_study = isinstance(b, Study) or Path(b).is_dir()
+    if b not in publications and not is_study:
+        raise unknown("directory or publication", str(b), publications)
+    first = _opened(a)
+    if b in publications:
+        publication = load_publication(str(b))
+        return Compared(replicated(publication, first.analyses))
+    second = _opened(b)
     names = [study.directory.resolve().name for study in (first, second)]
     return Compared(two_studies(first.analyses, second.analyses, names))
+
+
+def _opened(study: Study | str | Path) -> Study:
+    if isinstance(study, Study):
+        return study
+    return Study(study)

@@ -14,7 +14,7 @@ from fairbench.common.files import write_atomically
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.named_plans import named_optimizers
 
-Given = str | Callable[..., Any]
+OptimizerLike = str | Callable[..., Any]
 """A name, `module:Class` or `path/to/file.py:Class`, or a class or function."""
 FOLDER = "optimizers"
 
@@ -38,15 +38,16 @@ class UserOptimizer:
         """
         if not self.source:
             return self.plan
-        defined = self.plan.factory.rpartition(":")[2]
-        file = folder / FOLDER / f"{defined}-{sha256(self.source.encode()).hexdigest()[:12]}.py"
+        _, _, defined = self.plan.factory.rpartition(":")
+        content_hash = sha256(self.source.encode()).hexdigest()
+        file = folder / FOLDER / f"{defined}-{content_hash[:12]}.py"
         if not file.exists():
             write_atomically(file, self.source)
         return replace(self.plan, factory=f"{os.path.relpath(file)}:{defined}")
 
 
 def user_optimizer(
-    optimizer: Given, name: str | None = None, known: Mapping[str, OptimizerPlan] | None = None
+    optimizer: OptimizerLike, name: str | None = None, known: Mapping[str, OptimizerPlan] | None = None
 ) -> UserOptimizer:
     """The optimizer that a user gives.
 
@@ -59,15 +60,17 @@ def user_optimizer(
         UsageError: there is no such optimizer, or trials cannot load it.
     """
     if isinstance(optimizer, str):
-        ((own, plan),) = named_optimizers([optimizer], known or {}).items()
-        return UserOptimizer(name or own, plan)
+        plans = named_optimizers([optimizer], known or {})
+        own_name, plan = next(iter(plans.items()))
+        return UserOptimizer(name or own_name, plan)
     if not callable(optimizer) or not hasattr(optimizer, "__qualname__"):
         named = "or what a file names, as 'path/to/file.py:Name', which may be a partial"
         raise UsageError(f"an optimizer is a name, a class, a function, {named}; got {optimizer!r}")
-    own = optimizer.__qualname__
-    plan = OptimizerPlan(factory=f"{optimizer.__module__}:{own}")
+    own_name = optimizer.__qualname__
+    plan = OptimizerPlan(factory=f"{optimizer.__module__}:{own_name}")
     if is_in_main(optimizer):
-        return UserOptimizer(name or own, plan, source_of(optimizer))
-    if getattr(inspect.getmodule(optimizer), own, None) is not optimizer:
-        raise UsageError(f"{own} is not at the top of its module, so that trials cannot import it; move it there")
-    return UserOptimizer(name or own, plan)
+        return UserOptimizer(name or own_name, plan, source=source_of(optimizer))
+    module = inspect.getmodule(optimizer)
+    if getattr(module, own_name, None) is not optimizer:
+        raise UsageError(f"{own_name} is not at the top of its module, so that trials cannot import it; move it there")
+    return UserOptimizer(name or own_name, plan)

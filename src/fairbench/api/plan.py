@@ -57,12 +57,13 @@ class Estimate:
     @property
     def trials(self) -> int:
         """The number of trials, without those that may be added."""
-        return sum(x.sweep_trials + x.final_trials for x in self.arenas)
+        return sum(arena.sweep_trials + arena.final_trials for arena in self.arenas)
 
     @property
     def minutes(self) -> float:
         """Minutes of training and evaluation with these workers, without the trials that may be added."""
-        return sum(x.seconds for x in self.arenas) / self.workers / 60
+        seconds = sum(arena.seconds for arena in self.arenas)
+        return seconds / self.workers / 60
 
     @property
     def frozen(self) -> str:
@@ -88,9 +89,13 @@ class Estimate:
 
     def __rich__(self) -> Group:
         """The plan in sentences."""
-        notes = [whole(self.device, "dim")] if self.device else []
         plan = plan_view(self.study, self.arenas.rows, self.workers, self.history, self.directory)
-        return Group(plan, *notes, *(whole(message, "yellow") for message in self.damaged))
+        notes = []
+        if self.device:
+            notes.append(whole(self.device, "dim"))
+        for message in self.damaged:
+            notes.append(whole(message, "yellow"))
+        return Group(plan, *notes)
 
     def __repr__(self) -> str:
         text = io.StringIO()
@@ -108,7 +113,16 @@ def planned(
     """The plan of a study whose data are prepared; the arguments are those of `plan_study`."""
     slots = slots_of_trials(target.suite, slots)
     preflight, history = plan_study(target, slots[0], freeze, say)
-    workers = min(len(slots), cores()) if slots[0].kind == "cpu" else len(slots)
+    workers = len(slots)
+    if slots[0].kind == "cpu":
+        workers = min(workers, cores())
     records = Snapshot(target.directory, preflight.study.suite.metrics, Record)
     forecasts = table_of(Forecast, forecast(preflight, records))
-    return Estimate(forecasts, preflight.study, history, target.directory, workers, records.damaged)
+    return Estimate(
+        arenas=forecasts,
+        study=preflight.study,
+        history=history,
+        directory=target.directory,
+        workers=workers,
+        damaged=records.damaged,
+    )

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from fairbench.api.optimizer import Given, user_optimizer
+from fairbench.api.optimizer import OptimizerLike, user_optimizer
 from fairbench.api.suite import Suite, as_suite
 from fairbench.common.console import text_table, whole
 from fairbench.common.formatting import number
@@ -27,7 +27,7 @@ from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import preload
-from fairbench.study.plan import trial_spec
+from fairbench.study.plan import ResolvedSuite, trial_spec
 from fairbench.study.preflight_result import time_limits
 from fairbench.study.record import Record
 from fairbench.study.trial_spec import TrialSpec
@@ -79,34 +79,63 @@ class Previewed(Table[PreviewRow]):
     def __rich__(self) -> Group:
         """A row for each learning rate, a column for each optimizer, their step times, and the command of a study."""
         suite = self.suite
-        ((arena, plan),) = suite.arenas.items()
+        (arena,) = suite.arenas
+        plan = suite.arenas[arena]
         score = f"{plan.metric} ({suite.better(arena)}) on the {suite.selection_name} split"
-        score += f" after {plan.sweep_steps} steps, one seed"
-        cells = {(row.lr, row.optimizer): Text(row.status, "red") for row in self.rows}
-        for name in suite.optimizers:
-            values = {row.lr: row.value for row in self.rows if row.optimizer == name and row.value is not None}
-            best = max((suite.sign(arena) * value for value in values.values()), default=0.0)
-            for lr, value in values.items():
-                cells[lr, name] = Text(number(value), "bold" if suite.sign(arena) * value == best else "")
-        rates = sorted({row.lr for row in self.rows})
-        shown = [[f"{lr:g}", *(cells.get((lr, name), Text("")) for name in suite.optimizers)] for lr in rates]
-        one = self.seconds[next(iter(suite.optimizers))]
-        ratios = [f"about {number(x / one, 2)}x" if x and one else "" for x in self.seconds.values()]
-        shown.append([Text(text, "dim") for text in ("step time", *ratios)])
-        return Group(
-            Text.assemble(("A preview, not a result: ", "bold"), f"{arena}, {score}"),
-            text_table([("lr", False), *((name, True) for name in suite.optimizers)], shown),
-            *(Text(f"failed: {row.error}", "bold red") for row in self.rows if row.status == "failed"),
-            whole(f"for a result, with a search and new seeds:\n    {self.command}"),
-        )
+        length = f"after {plan.sweep_steps} steps, one seed"
+        columns = [("lr", False)]
+        for optimizer in suite.optimizers:
+            columns.append((optimizer, True))
+        heading = Text.assemble(("A preview, not a result: ", "bold"), f"{arena}, {score} {length}")
+        table = text_table(columns, [*self._lines(), self._step_times()])
+        failures = [Text(f"failed: {row.error}", "bold red") for row in self.rows if row.status == "failed"]
+        advice = whole(f"for a result, with a search and new seeds:\n    {self.command}")
+        return Group(heading, table, *failures, advice)
+
+    def _lines(self) -> list[list[str | Text]]:
+        """Each learning rate with the value of each optimizer, the best of an optimizer in bold."""
+        texts = {}
+        for row in self.rows:
+            if row.value is None:
+                texts[row.lr, row.optimizer] = Text(row.status, "red")
+            else:
+                style = "bold" if row.value == self._best(row.optimizer) else ""
+                texts[row.lr, row.optimizer] = Text(number(row.value), style)
+        lines = []
+        for lr in sorted({row.lr for row in self.rows}):
+            line: list[str | Text] = [f"{lr:g}"]
+            for optimizer in self.suite.optimizers:
+                line.append(texts.get((lr, optimizer), Text("")))
+            lines.append(line)
+        return lines
+
+    def _best(self, optimizer: str) -> float:
+        """The best value of an optimizer that has one."""
+        (arena,) = self.suite.arenas
+        values = [row.value for row in self.rows if row.optimizer == optimizer and row.value is not None]
+        if self.suite.direction(arena) == "max":
+            return max(values)
+        return min(values)
+
+    def _step_times(self) -> list[str | Text]:
+        """The time of a step of each optimizer, as a multiple of the first one's."""
+        first = next(iter(self.suite.optimizers))
+        unit = self.seconds[first]
+        line: list[str | Text] = [Text("step time", "dim")]
+        for seconds in self.seconds.values():
+            text = f"about {number(seconds / unit, 2)}x" if seconds and unit else ""
+            line.append(Text(text, "dim"))
+        return line
 
 
 def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -> list[float]:
     """The learning rates of an optimizer in a preview: its fixed one, the chosen ones, or three of its grid."""
     if chosen and optimizer.lr is None:
         return list(chosen)
-    known = [setting.lr for setting in search_for(sweep, optimizer.lr_scale, optimizer.lr).first()]
-    return sorted({known[0], known[(len(known) - 1) // 2], known[-1]})
+    search = search_for(sweep, optimizer.lr_scale, optimizer.lr)
+    grid = [setting.lr for setting in search.first()]
+    middle = grid[(len(grid) - 1) // 2]
+    return sorted({grid[0], middle, grid[-1]})
 
 
 def run_preview(
@@ -116,32 +145,47 @@ def run_preview(
     say: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[TrialSpec, Record]]:
     """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed."""
-    (arena,), seed = suite.arenas, suite.sweep.seeds[0]
     check_prepared(configs_of(suite.data_tables), Path(slots[0].data_root))
-    measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
+    seed = suite.sweep.seeds[0]
+    sweep = replace(suite.sweep, seeds=[seed])
+    final = replace(suite.final, seeds=[seed + 1])
     with ProcessExecutor(slots, preload=preload(suite)) as executor:
-        preflight = run_preflight(measured, slots[0], executor.call, say)
+        preflight = run_preflight(replace(suite, sweep=sweep, final=final), slots[0], executor.call, say)
+        specs = _specs(preflight.study, chosen, seed)
+        (arena,) = suite.arenas
         limit = time_limits(preflight, suite.trial_timeout)[arena]
-        planned = [
-            trial_spec(preflight.study, arena, name, "sweep", lr, seed)
-            for name, optimizer in preflight.study.optimizers.items()
-            for lr in rates(optimizer, suite.sweep, chosen)
-        ]
-        specs, records = {spec.id: spec for spec in planned}, dict[str, Record]()
-        waiting = list(reversed(planned))
-        while len(records) < len(specs):
-            while waiting and executor.has_free_slot():
-                executor.submit(waiting.pop(), limit)
-            for ended in executor.collect():
-                if isinstance(ended, PausedTrial):  # something else stopped it, such as a batch system
-                    waiting.append(specs[ended.id])
-                else:
-                    records[ended.id] = ended
-    return [(spec, records[spec.id]) for spec in planned]
+        records = _records(executor, specs, limit)
+    return [(spec, records[spec.id]) for spec in specs]
+
+
+def _specs(study: ResolvedSuite, chosen: Sequence[float], seed: int) -> list[TrialSpec]:
+    """The trials of a preview: every optimizer at each of its rates."""
+    (arena,) = study.suite.arenas
+    specs = []
+    for name, optimizer in study.optimizers.items():
+        for lr in rates(optimizer, study.suite.sweep, chosen):
+            specs.append(trial_spec(study, arena, name, "sweep", lr, seed))
+    return specs
+
+
+def _records(executor: ProcessExecutor, specs: Sequence[TrialSpec], limit: float) -> dict[str, Record]:
+    """Run trials, each for a limited time; returns the record of each by its id."""
+    by_id = {spec.id: spec for spec in specs}
+    waiting = list(reversed(specs))
+    records: dict[str, Record] = {}
+    while len(records) < len(by_id):
+        while waiting and executor.has_free_slot():
+            executor.submit(waiting.pop(), limit)
+        for ended in executor.collect():
+            if isinstance(ended, PausedTrial):  # something else stopped it, such as a batch system
+                waiting.append(by_id[ended.id])
+            else:
+                records[ended.id] = ended
+    return records
 
 
 def preview(
-    optimizer: Given,
+    optimizer: OptimizerLike,
     against: Sequence[str] = ("AdamW",),
     suite: Suite | str = "mini",
     arena: str | None = None,
@@ -174,22 +218,54 @@ def preview(
     """
     chosen = as_suite(suite)
     own = user_optimizer(optimizer, known=chosen.content.optimizers)
+    compared = [name for name in against if name != own.name]
+    compared.append(own.name)
+    overrides = Overrides(
+        arenas=[arena] if arena else None,
+        optimizers=compared,
+        settings=settings or {},
+        preview=True,
+    )
     with TemporaryDirectory() as folder:
         content = chosen.placed(Path(folder))
-        content = replace(content, optimizers={**content.optimizers, own.name: own.placed(Path(folder))})
-        compared = [*(name for name in against if name != own.name), own.name]
-        arenas = [arena] if arena else None
-        made = changed(content, Overrides(arenas=arenas, optimizers=compared, settings=settings or {}, preview=True))
-        tell = partial(say, is_error=True) if progress else lambda text: None
-        trials = run_preview(made, lr, device_slots("cpu", workers, "data"), tell)
-    rows = []
+        optimizers = {**content.optimizers, own.name: own.placed(Path(folder))}
+        previewed = changed(replace(content, optimizers=optimizers), overrides)
+        tell = partial(say, is_error=True) if progress else _say_nothing
+        trials = run_preview(previewed, lr, device_slots("cpu", workers, "data"), tell)
+    (plan,) = previewed.arenas.values()
+    return Previewed(
+        rows=[_row(spec, record, plan.metric) for spec, record in trials],
+        columns=names_of(PreviewRow),
+        suite=previewed,
+        seconds={name: _seconds_of_step(name, trials) for name in previewed.optimizers},
+    )
+
+
+def _say_nothing(text: str) -> None:
+    pass
+
+
+def _row(spec: TrialSpec, record: Record, metric: str) -> PreviewRow:
+    value = None
+    if record.status == "finished":
+        value = record.final("val")[metric]
+    return PreviewRow(
+        optimizer=spec.optimizer.name,
+        lr=spec.lr,
+        metric=metric,
+        value=value,
+        status=record.status,
+        error=str(record.error or ""),
+    )
+
+
+def _seconds_of_step(optimizer: str, trials: Sequence[tuple[TrialSpec, Record]]) -> float | None:
+    """The seconds of a training step of an optimizer, the median over its finished trials; None without one."""
+    times = []
     for spec, record in trials:
-        metric, error = made.arenas[spec.arena.name].metric, str(record.error or "")
-        value = record.final("val")[metric] if record.status == "finished" else None
-        rows.append(PreviewRow(spec.optimizer.name, spec.lr, metric, value, record.status, error))
-    seconds = dict[str, float | None]()
-    for name in made.optimizers:
-        costs = [x.cost for spec, x in trials if spec.optimizer.name == name and x.status == "finished" and x.cost]
-        steps = [(x.seconds.forward + x.seconds.backward + x.seconds.step) / x.steps for x in costs]
-        seconds[name] = median(steps) if steps else None
-    return Previewed(rows, names_of(PreviewRow), suite=made, seconds=seconds)
+        if spec.optimizer.name == optimizer and record.status == "finished" and record.cost:
+            seconds = record.cost.seconds
+            times.append((seconds.forward + seconds.backward + seconds.step) / record.cost.steps)
+    if not times:
+        return None
+    return median(times)

@@ -33,7 +33,8 @@ class Verdicts(Table[Comparison]):
 
     def to_json(self) -> dict[str, Any]:
         """The comparisons, their error rate, and what was skipped, merged or assumed."""
-        return {"alpha": self.alpha, "notes": [*self.notes], "comparisons": [*map(asdict, self.rows)]}
+        comparisons = [asdict(row) for row in self.rows]
+        return {"alpha": self.alpha, "notes": list(self.notes), "comparisons": comparisons}
 
     def __rich__(self) -> Group:
         from fairbench.report.console import publication_view, verdicts_view
@@ -84,14 +85,33 @@ def verdicts(
     >>> fb.verdicts("table.csv", better="higher")[0].verdict
     'better'
     """
-    baselines = [baselines] if isinstance(baselines, str) else baselines
+    if isinstance(baselines, str):
+        baselines = [baselines]
+    asked = Question(
+        optimizer=optimizer,
+        better=better,
+        baselines=baselines,
+        alpha=alpha,
+        columns=columns or {},
+        metric=metric,
+        at=str(at),
+        margin=margin,
+        against=against,
+    )
     names = names_of(Comparison)
-    asked = Question(optimizer, better, baselines, alpha, columns or {}, metric, str(at), margin, against)
-    is_name = isinstance(source, str) and source != "-" and not Path(source).suffix and not Path(source).exists()
-    if not is_name:
-        found, notes = table_comparisons(source, asked)
-        return Verdicts(found, names, alpha=alpha, notes=notes)
+    if not _is_name(source):
+        comparisons, notes = table_comparisons(source, asked)
+        return Verdicts(comparisons, names, alpha=alpha, notes=notes)
     if asked != Question(baselines=baselines, alpha=alpha):
         raise UsageError(f"{source} is a publication, which takes only --baselines and --alpha; leave the others out")
     published = published_comparisons(load_publication(source), alpha, baselines)
-    return Verdicts([x.comparison for x in published], names, alpha=alpha, published=published)
+    comparisons = [pair.comparison for pair in published]
+    return Verdicts(comparisons, names, alpha=alpha, published=published)
+
+
+def _is_name(source: Any) -> bool:
+    """Whether a source of verdicts is the name of a publication, and no table."""
+    if not isinstance(source, str) or source == "-":
+        return False
+    path = Path(source)
+    return not path.suffix and not path.exists()

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Group
 
-from fairbench.api.optimizer import Given, user_optimizer
+from fairbench.api.optimizer import OptimizerLike, user_optimizer
 from fairbench.api.study import Study
 from fairbench.api.suite import Suite, as_suite
 from fairbench.common.console import Terminal
@@ -71,7 +71,9 @@ def run(
     return Study(folder)
 
 
-def check(optimizer: Given, suite: Suite | str | None = None, settings: Mapping[str, Any] | None = None) -> Audit:
+def check(
+    optimizer: OptimizerLike, suite: Suite | str | None = None, settings: Mapping[str, Any] | None = None
+) -> Audit:
     """Check whether an optimizer keeps the contract that a training relies on.
 
     Args:
@@ -88,14 +90,17 @@ def check(optimizer: Given, suite: Suite | str | None = None, settings: Mapping[
     >>> fb.check("AdamW").ok
     True
     """
-    own = user_optimizer(optimizer, known=as_suite(suite).content.optimizers if suite else None)
+    known = as_suite(suite).content.optimizers if suite else None
+    own = user_optimizer(optimizer, known=known)
     with TemporaryDirectory() as folder:
-        tables = {"optimizers": {own.name: asdict(own.placed(Path(folder)))}}
+        plan = own.placed(Path(folder))
+        tables = {"optimizers": {own.name: asdict(plan)}}
         for key, value in (settings or {}).items():
             change(tables, key, value)
-        flags = check_all(own.name, OptimizerPlan(**tables["optimizers"][own.name]), call_each)
-    found = flag_table(flags)
-    return Checks(found.rows, found.columns, found.report_view)
+        changed_plan = OptimizerPlan(**tables["optimizers"][own.name])
+        flags = check_all(own.name, changed_plan, call_each)
+    audit = flag_table(flags)
+    return Checks(audit.rows, audit.columns, audit.report_view)
 
 
 class Checks(Audit):

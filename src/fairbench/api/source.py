@@ -1,7 +1,6 @@
 """The source of a class or function that is defined in a notebook or a script, as a module of its own."""
 
 import ast
-import builtins
 import inspect
 import linecache
 import symtable
@@ -31,8 +30,10 @@ def source_of(defined: Any) -> str:
     """
     module = _Module(defined.__name__)
     module.define(defined.__name__, defined)
-    parts = ["\n".join(sorted(module.imports)), "\n".join(module.constants), *module.definitions]
-    return "\n\n\n".join(part for part in parts if part) + "\n"
+    imports = "\n".join(sorted(module.imports))
+    constants = "\n".join(module.constants)
+    parts = [part for part in (imports, constants, *module.definitions) if part]
+    return "\n\n\n".join(parts) + "\n"
 
 
 class _Module:
@@ -56,21 +57,16 @@ class _Module:
         self._known.add(name)
         scope = sys.modules[MAIN].__dict__
         for used in sorted(_globals(text)):
-            if used not in self._known and (used in scope or not hasattr(builtins, used)):
+            if used in scope and used not in self._known:  # a name that is not there is missing in the notebook as well
                 self._known.add(used)
-                if used in scope:  # otherwise it would be missing in the notebook as well
-                    self._use(used, scope[used], text)
+                self._use(used, scope[used], text)
         self.definitions.append(text)
         if name != defined.__name__:
             self.definitions.append(f"{name} = {defined.__name__}")
 
     def _use(self, name: str, value: Any, text: str) -> None:
         if isinstance(value, ModuleType):
-            self.imports.add(f"import {value.__name__} as {name}" if name != value.__name__ else f"import {name}")
-            for node in ast.walk(ast.parse(text)):  # its submodules, which another import may have loaded
-                path = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
-                if path.startswith(f"{name}.") and (full := value.__name__ + path.removeprefix(name)) in sys.modules:
-                    self.imports.add(f"import {full}")
+            self._import(name, value.__name__, text)
         elif is_in_main(value):
             self.define(name, value)
         elif _is_importable(value):
@@ -79,6 +75,20 @@ class _Module:
             self.constants.append(f"{name} = {value!r}")
         else:
             raise self._refusal(f"it uses {name}, of type {type(value).__name__}, which cannot be written to a file")
+
+    def _import(self, name: str, module: str, text: str) -> None:
+        """Import a module by the name that a definition uses, and its submodules that the definition uses."""
+        if name == module:
+            self.imports.add(f"import {name}")
+        else:
+            self.imports.add(f"import {module} as {name}")
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.Attribute):
+                continue
+            path = ast.unparse(node)
+            submodule = module + path.removeprefix(name)
+            if path.startswith(f"{name}.") and submodule in sys.modules:  # another import may have loaded it
+                self.imports.add(f"import {submodule}")
 
     def _refusal(self, reason: str) -> UsageError:
         return UsageError(f"{self._subject} cannot be used in trials, which run in other processes: {reason}; {REMEDY}")
@@ -93,11 +103,12 @@ def _text(defined: Any) -> str | None:
         except SyntaxError:
             continue
         for statement in statements:
-            if not (isinstance(statement, ast.ClassDef | ast.FunctionDef) and statement.name == defined.__name__):
+            if not isinstance(statement, ast.ClassDef | ast.FunctionDef) or statement.name != defined.__name__:
                 continue
-            first = min([statement.lineno, *(x.lineno for x in statement.decorator_list)])
-            if first <= function.__code__.co_firstlineno <= (statement.end_lineno or 0):
-                return "".join(lines[first - 1 : statement.end_lineno]).rstrip("\n")
+            first = min([statement.lineno, *(decorator.lineno for decorator in statement.decorator_list)])
+            last = statement.end_lineno or 0
+            if first <= function.__code__.co_firstlineno <= last:
+                return "".join(lines[first - 1 : last]).rstrip("\n")
     return None
 
 
@@ -107,26 +118,36 @@ def _functions(defined: Any) -> Iterator[FunctionType]:
         yield defined
         return
     for member in vars(defined).values():
-        function = inspect.unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
-        if isinstance(function, FunctionType) and function.__qualname__.startswith(f"{defined.__qualname__}."):
+        getter = getattr(member, "fget", member)  # of a property
+        function = inspect.unwrap(getattr(member, "__func__", getter))  # of a class or static method
+        if not isinstance(function, FunctionType):
+            continue
+        if function.__qualname__.startswith(f"{defined.__qualname__}."):
             yield function
 
 
 def _globals(text: str) -> set[str]:
     """The names that a definition takes from its module, or from the builtins."""
-    top, names = symtable.symtable(text, "source", "exec"), set[str]()
+    top = symtable.symtable(text, "source", "exec")
+    assigned = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned()}
+    used: set[str] = set()
     waiting = [top]
     while waiting:
         table = waiting.pop()
         waiting += table.get_children()
-        names |= {x.get_name() for x in table.get_symbols() if x.is_global() and x.is_referenced()}
-    return names - {x.get_name() for x in top.get_symbols() if x.is_assigned()}
+        for symbol in table.get_symbols():
+            if symbol.is_global() and symbol.is_referenced():
+                used.add(symbol.get_name())
+    return used - assigned
 
 
 def _is_importable(value: Any) -> bool:
     """Whether a class, a function or the like can be imported from its module by its name."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    return isinstance(module, str) and getattr(sys.modules.get(module), name, None) is value
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", "")
+    if not isinstance(module, str):
+        return False
+    return getattr(sys.modules.get(module), name, None) is value
 
 
 def _is_constant(value: Any) -> bool:

@@ -54,8 +54,10 @@ class Figure:
         True
         """
         file = Path(path)
-        if (form := file.suffix[1:]) not in get_args(Form):
-            raise UsageError(f"a figure is saved as {', '.join(get_args(Form))}; got {str(path)!r}")
+        form = file.suffix[1:]
+        forms = get_args(Form)
+        if form not in forms:
+            raise UsageError(f"a figure is saved as {', '.join(forms)}; got {str(path)!r}")
         write_atomically(file, self.drawing.save(cast(Form, form)))
         return file
 
@@ -94,7 +96,8 @@ class Page:
 
     def _repr_html_(self) -> str:
         link = Markup('<a href="{}" target="_blank">{}</a>')
-        return str(link.format(Path(os.path.relpath(self.path)).as_posix(), self.path))
+        relative = Path(os.path.relpath(self.path))
+        return str(link.format(relative.as_posix(), self.path))
 
 
 class Study:
@@ -202,8 +205,9 @@ class Study:
         Traceback (most recent call last):
         fairbench.common.errors.UsageError: unknown ladder with a law 'gpt' (known: none)
         """
-        laws = {name: x.law for name, x in self.analyses.of(ladders).items() if x.law}
-        return pick("ladder with a law", ladder, laws).predict(parameters, steps, optimizer)
+        laws = {name: fitted.law for name, fitted in self.analyses.of(ladders).items() if fitted.law}
+        law = pick("ladder with a law", ladder, laws)
+        return law.predict(parameters, steps, optimizer)
 
     def audit(self) -> Audit:
         """The flags that the audit raises; `ok` if none is a fail.
@@ -246,7 +250,8 @@ class Study:
         >>> fb.open("results/mine").report("elsewhere").path.name
         'report.html'
         """
-        report = write_report(self._history, self._records, Path(directory or self.directory), for_paper)
+        folder = Path(directory or self.directory)
+        report = write_report(self._history, self._records, folder, for_paper)
         return Page(report.page, report)
 
     def __repr__(self) -> str:

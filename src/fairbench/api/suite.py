@@ -11,7 +11,7 @@ from typing import Any
 import tomli_w
 from markupsafe import Markup
 
-from fairbench.api.optimizer import Given, UserOptimizer, user_optimizer
+from fairbench.api.optimizer import OptimizerLike, UserOptimizer, user_optimizer
 from fairbench.api.plan import Estimate, planned
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
@@ -87,18 +87,20 @@ class Suite:
         >>> suite.content.final.seeds, suite.content.optimizers["AdamW"].options["eps"]
         ([3, 4, 5, 6, 7], 1e-06)
         """
+        if seeds is not None and not isinstance(seeds, int):
+            seeds = list(seeds)
         overrides = Overrides(
             arenas=arenas,
             optimizers=optimizers,
             reference=reference,
-            seeds=seeds if seeds is None or isinstance(seeds, int) else [*seeds],
+            seeds=seeds,
             steps=steps,
             lr_grid=lr_grid,
             settings=settings or {},
         )
         return replace(self, content=changed(self.content, overrides))
 
-    def with_optimizer(self, optimizer: Given, name: str | None = None) -> Suite:
+    def with_optimizer(self, optimizer: OptimizerLike, name: str | None = None) -> Suite:
         """The suite with a further optimizer, which is compared as those that the suite compares.
 
         Args:
@@ -127,10 +129,11 @@ class Suite:
         >>> fb.Suite.load("mini").placed(Path("results/mine")) == fb.Suite.load("mini").content
         True
         """
-        plans = {
-            name: replace(plan, factory=self.added[name].placed(folder).factory) if name in self.added else plan
-            for name, plan in self.content.optimizers.items()
-        }
+        plans = dict(self.content.optimizers)
+        for name, plan in plans.items():
+            if name in self.added:
+                loadable = self.added[name].placed(folder)
+                plans[name] = replace(plan, factory=loadable.factory)
         return replace(self.content, optimizers=plans)
 
     def save(self, path: str | Path) -> Path:
@@ -150,11 +153,13 @@ class Suite:
         3
         """
         file = Path(path)
-        if file.suffix != ".toml" or file.stem in suite_names():
-            raise UsageError(f"{file}: a suite file ends in .toml and has none of the names {', '.join(suite_names())}")
-        content = replace(self.placed(file.parent), name=file.stem)
-        arenas = {name: replace(arena, facts=None) for name, arena in content.arenas.items()}  # its class has them
-        write_atomically(file, tomli_w.dumps(_without_none(without_defaults(replace(content, arenas=arenas)))))
+        included = suite_names()
+        if file.suffix != ".toml" or file.stem in included:
+            raise UsageError(f"{file}: a suite file ends in .toml and has none of the names {', '.join(included)}")
+        arenas = {name: replace(arena, facts=None) for name, arena in self.content.arenas.items()}  # its class has them
+        content = replace(self.placed(file.parent), name=file.stem, arenas=arenas)
+        tables = _without_none(without_defaults(content))
+        write_atomically(file, tomli_w.dumps(tables))
         return file
 
     def plan(
@@ -192,22 +197,33 @@ class Suite:
 
     def _repr_html_(self) -> str:
         """The suite for a notebook, with a row for each arena."""
-        shown = ("metric", "margin", "sweep_steps", "steps", "batch_size")
-        rows = [{"arena": name} | {key: getattr(x, key) for key in shown} for name, x in self.content.arenas.items()]
-        return str(Markup("<p>{}</p>").format(repr(self)[1:-1])) + Table(rows, ("arena", *shown))._repr_html_()
+        keys = ("metric", "margin", "sweep_steps", "steps", "batch_size")
+        rows = []
+        for name, arena in self.content.arenas.items():
+            row = {"arena": name}
+            for key in keys:
+                row[key] = getattr(arena, key)
+            rows.append(row)
+        title = Markup("<p>{}</p>").format(repr(self)[1:-1])
+        table = Table(rows, ("arena", *keys))
+        return str(title) + table._repr_html_()
 
     def __repr__(self) -> str:
         suite = self.content
-        optimizers = f"{plural(len(suite.optimizers), 'optimizer')} ({some([*suite.optimizers])})"
-        arenas = f"{plural(len(suite.arenas), 'arena')} ({some([*suite.arenas])})"
+        optimizers = f"{plural(len(suite.optimizers), 'optimizer')} ({some(list(suite.optimizers))})"
+        arenas = f"{plural(len(suite.arenas), 'arena')} ({some(list(suite.arenas))})"
         return f"<Suite {self.name}: {optimizers} in {arenas}, {suite.final.in_words}>"
 
 
 def as_suite(suite: Suite | str) -> Suite:
     """A suite that is given itself, or by its name or file."""
-    return suite if isinstance(suite, Suite) else Suite.load(suite)
+    if isinstance(suite, Suite):
+        return suite
+    return Suite.load(suite)
 
 
 def _without_none(value: Any) -> Any:
     """Tables without None, which TOML does not have."""
-    return {key: _without_none(x) for key, x in value.items() if x is not None} if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_none(part) for key, part in value.items() if part is not None}

@@ -45,7 +45,7 @@ class Compare:
     def pairs(self, names: Sequence[str], reference: str) -> list[tuple[str, str]]:
         """The optimizer and the baseline of each pair, those with the reference as baseline first."""
         optimizers = self.optimizers or names
-        baselines = self.baselines or [reference]
+        baselines: Sequence[str] = self.baselines or [reference]
         if ALL in self.baselines:
             baselines = names
         pairs: dict[frozenset[str], tuple[str, str]] = {}
