@@ -13,9 +13,10 @@ from fairbench.common.coercion import build
 from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
 from fairbench.study.record import Record
 from fairbench.study.trial_spec import ArenaSpec, TrainingSpec, TrialSpec
+from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
-from fairbench.suites.schema import ArenaPlan, Suite
+from fairbench.suites.schema import Suite
 from fairbench.suites.search import KEPT, Extra, Score, Scores, Search, Setting, ranked, search_for
 
 T = TypeVar("T")
