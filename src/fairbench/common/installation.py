@@ -13,6 +13,7 @@ EXTRAS = {
         "matplotlib",
         "msgspec",
         "numpy",
+        "psutil",
         "pyarrow",
         "pytorch_optimizer",
         "rich",

@@ -23,7 +23,7 @@ from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, com
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
-from fairbench.common.processes import ending
+from fairbench.common.leftover_processes import ending
 from fairbench.common.terminal import say
 from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec

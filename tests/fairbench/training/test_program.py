@@ -16,7 +16,7 @@ from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 
 from fairbench.arenas.program import FOLDER, ProgramOptions, code_of
 from fairbench.common.errors import Paused, UsageError
-from fairbench.common.processes import end_marked
+from fairbench.common.leftover_processes import end_marked
 from fairbench.runner.devices import slots_of_trials
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot

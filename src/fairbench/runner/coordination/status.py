@@ -59,21 +59,29 @@ class DriverStatus:
     @property
     def alive(self) -> bool | None:
         """Whether the driver's process exists; None if that is not visible from here."""
-        started = start_of(self.pid) if self.machine == this_machine() else UNKNOWN
-        return None if started == UNKNOWN else started == self.started
+        if self.machine != this_machine():
+            return None
+        started = start_of(self.pid)
+        if started == UNKNOWN:
+            return None
+        return started == self.started
 
     def shifted(self, seconds: float) -> "DriverStatus":
-        trials = {
-            trial: replace(x, started=x.started + seconds, updated=x.updated + seconds)
-            for trial, x in self.trials.items()
-        }
+        """The status with all its times later by some seconds."""
+        trials = {}
+        for name, trial in self.trials.items():
+            trials[name] = replace(trial, started=trial.started + seconds, updated=trial.updated + seconds)
         return replace(self, written=self.written + seconds, trials=trials)
 
 
 def names(statuses: Sequence[DriverStatus]) -> str:
     """Drivers as messages name them: the first one and how many more there are; empty for none."""
-    more = f" and {len(statuses) - 1} more" if len(statuses) > 1 else ""
-    return f"the driver {statuses[0].name}{more}" if statuses else ""
+    if not statuses:
+        return ""
+    first = f"the driver {statuses[0].name}"
+    if len(statuses) == 1:
+        return first
+    return f"{first} and {len(statuses) - 1} more"
 
 
 def status_path(directory: Path, token: str) -> Path:
@@ -86,23 +94,31 @@ def read_status(directory: Path, token: str) -> DriverStatus | None:
 
     Instead of a damaged status one of an unknown driver is returned, whose beat changes with the file.
     """
-    status = _read(path := status_path(directory, token))
+    path = status_path(directory, token)
+    status = _read(path)
     if not isinstance(status, Damaged):
         return status
+    changed = 0
     with suppress(OSError):
-        return DriverStatus(token, "?", 0, "", "", path.lstat().st_mtime_ns)
-    return DriverStatus(token, "?", 0, "", "")
+        changed = path.lstat().st_mtime_ns
+    return DriverStatus(token, host="?", pid=0, machine="", started="", beat=changed)
 
 
 def read_statuses(directory: Path) -> list[DriverStatus]:
     """The last statuses of all drivers of a directory, including killed ones."""
-    return [status for x in _paths(directory) if (status := read_status(directory, x.stem)) is not None]
+    statuses = [read_status(directory, path.stem) for path in _paths(directory)]
+    return [status for status in statuses if status is not None]
 
 
 def damaged_statuses(directory: Path) -> list[str]:
     """Messages on the damaged statuses in a directory."""
     remedy = "it counts as that of a driver that may run, for minutes; you may delete it"
-    return [x.text("status of a driver", remedy) for x in map(_read, _paths(directory)) if isinstance(x, Damaged)]
+    messages = []
+    for path in _paths(directory):
+        status = _read(path)
+        if isinstance(status, Damaged):
+            messages.append(status.text("status of a driver", remedy))
+    return messages
 
 
 def _paths(directory: Path) -> list[Path]:
@@ -112,10 +128,15 @@ def _paths(directory: Path) -> list[Path]:
 def _read(path: Path) -> DriverStatus | Damaged | None:
     def interpret(value: Any) -> DriverStatus:
         status: DriverStatus = build(DriverStatus, value, ())
-        times = [status.written, *(x for trial in status.trials.values() for x in (trial.started, trial.updated))]
-        if not (status.token == path.stem and 0 <= status.pid < 2**31 and max(map(abs, times)) < LAST_TIME):
+        times = [status.written]
+        trials = {}
+        for name, trial in status.trials.items():
+            times += [trial.started, trial.updated]
+            trials[name] = replace(trial, driver=status.name)
+        is_possible = 0 <= status.pid < 2**31 and max(map(abs, times)) < LAST_TIME
+        if status.token != path.stem or not is_possible:
             raise ValueError("no driver wrote it")
-        return replace(status, trials={k: replace(x, driver=status.name) for k, x in status.trials.items()})
+        return replace(status, trials=trials)
 
     return read_json(path, interpret)
 
@@ -130,15 +151,25 @@ def this_machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """The start time of a process of this machine, as the kernel counts it; empty if there is no such process."""
+    """When a process of this machine started, in ticks since the machine did; empty if there is no such process.
+
+    The clock may be set while a driver runs, and moves the two times that psutil gives, but not their difference.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return ""
     except PermissionError:  # it belongs to another user
         pass
+
+    import psutil  # slow to import, and not needed to view a study that no driver runs
+
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
+        process = psutil.Process(pid)
+        has_ended = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        seconds = process.create_time() - psutil.boot_time()
+    except (psutil.Error, OSError, RuntimeError):  # this user may not see it
         return UNKNOWN
-    return "" if fields[0] in "ZX" else fields[19]
+    if has_ended:
+        return ""
+    return str(round(seconds * os.sysconf("SC_CLK_TCK")))

@@ -3,6 +3,7 @@
 import atexit
 import gc
 
+import fairbench.runner.executors.local  # noqa: F401 - each process needs it to read its job
 from fairbench.runner.code_identity import distributions_of
 
 distributions_of()

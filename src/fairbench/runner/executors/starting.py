@@ -1,4 +1,10 @@
-"""Processes that are forked from a server, and their start."""
+"""Processes that are forked from a server, and their start.
+
+This uses the parts of multiprocessing behind `get_context("forkserver")`, whose public interface lacks two things. It
+has one server for a process, whose modules are set before it starts: in a session with several studies, as a notebook,
+the trials of a later one would each import what the first one did not need, which takes seconds. And it makes every
+child run the script of its parent again, see `_Popen`.
+"""
 
 import io
 import os
@@ -24,9 +30,10 @@ def server(modules: Sequence[str]) -> forkserver.ForkServer:
     for loaded, known in SERVERS.items():
         if loaded.issuperset(modules):
             return known
-    made = SERVERS[frozenset(modules)] = forkserver.ForkServer()
-    made.set_forkserver_preload([*modules, LOADED])
-    return made
+    new = forkserver.ForkServer()
+    new.set_forkserver_preload([*modules, LOADED])
+    SERVERS[frozenset(modules)] = new
+    return new
 
 
 class ServedProcess(ForkServerProcess):
@@ -50,7 +57,8 @@ class _Popen(popen_forkserver.Popen):
         A script without a main guard would run its study again; a notebook and standard input cannot be run again.
         """
         about = spawn.get_preparation_data(process_obj.name)
-        about = {key: value for key, value in about.items() if not key.startswith("init_main_from_")}
+        about.pop("init_main_from_name", None)
+        about.pop("init_main_from_path", None)
         message = io.BytesIO()
         set_spawning_popen(self)
         try:
@@ -59,11 +67,8 @@ class _Popen(popen_forkserver.Popen):
         finally:
             set_spawning_popen(None)
         self.sentinel, written = server(process_obj.modules).connect_to_new_process(self._fds)
-        self.finalizer = util.Finalize(
-            self,
-            util.close_fds,  # type: ignore[attr-defined]
-            (os.dup(written), self.sentinel),
-        )
+        descriptors = (os.dup(written), self.sentinel)
+        self.finalizer = util.Finalize(self, util.close_fds, descriptors)  # type: ignore[attr-defined]
         with open(written, "wb") as pipe:  # noqa: PTH123 - a descriptor
             pipe.write(message.getbuffer())
         self.pid = forkserver.read_signed(self.sentinel)
@@ -76,14 +81,17 @@ def start_with_server(process: ServedProcess) -> None:
     its handlers.
     """
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ |= ONE_THREAD
+    os.environ.update(ONE_THREAD)
     try:
-        for start in (resource_tracker.ensure_running, server(process.modules).ensure_running):
+        for ensure_running in (resource_tracker.ensure_running, server(process.modules).ensure_running):
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # again, since the start of the tracker unblocks them
-            start()
+            ensure_running()
     finally:
         for name, value in outside.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
     process.start()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import Paused, raised_at
-from fairbench.common.processes import end_marked
+from fairbench.common.leftover_processes import end_marked
 from fairbench.study.record import plain_values
 
 STUCK = signal.SIGUSR1
@@ -42,13 +42,16 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
         os._exit(0)
     for stream in (1, 2):
         os.dup2(printed.fileno(), stream)
-    sys.stdout = sys.stderr = printed  # they may be redirected in the parent
+    sys.stdout = printed  # both may be redirected in the parent
+    sys.stderr = printed
     faulthandler.register(STUCK, file=printed, all_threads=False)
     signal.signal(PAUSE, _stop)
 
     def send(*message: Any) -> None:
-        if os.getpid() == me:  # not in a child that the job has forked
-            pipe.send_bytes(json.dumps(message, allow_nan=False, default=plain_values).encode())
+        if os.getpid() != me:  # a child that the job has forked
+            return
+        text = json.dumps(message, allow_nan=False, default=plain_values)
+        pipe.send_bytes(text.encode())
 
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {STUCK, PAUSE})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.common.processes import end_marked
+from fairbench.common.leftover_processes import end_marked
 from fairbench.runner.executors.starting import ServedProcess, start_with_server, why_no_start
 from fairbench.runner.executors.worker import PAUSE, PROCESS, STUCK, do
 
@@ -32,9 +32,11 @@ class Process:
         self, modules: Sequence[str], output: Path, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float
     ) -> None:
         self.pipe, self._far_end = multiprocessing.Pipe(duplex=False)
-        self.output, self.limit = output, limit
+        self.output = output
+        self.limit = limit
         output.touch()
-        self._process: Any = ServedProcess(modules, do, (self._far_end, str(output), job, arguments))
+        job_in_process = (self._far_end, str(output), job, arguments)
+        self._process: Any = ServedProcess(modules, do, job_in_process)
         self._started: Future[None] = Future()
 
     def start(self) -> None:
@@ -77,13 +79,16 @@ class Process:
         wait([self._started], START)
         if self._process.pid is not None:
             self._process.join(patience)
-            for kill in (lambda: os.killpg(self._process.pid, signal.SIGKILL), self._process.kill):
-                with suppress(ProcessLookupError):  # it has ended, or does not lead a process group yet
-                    kill()
+            with suppress(ProcessLookupError):  # it has ended, or does not lead a process group yet
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                self._process.kill()
             self._process.join()
         end_marked(PROCESS, str(self.output))
         self.pipe.close()
-        return self.output.read_text(errors="replace")[-KEPT_OUTPUT:] if self.output.exists() else ""
+        if not self.output.exists():
+            return ""
+        return self.output.read_text(errors="replace")[-KEPT_OUTPUT:]
 
     def pause(self) -> None:
         """Make it write a checkpoint and stop."""
@@ -110,4 +115,5 @@ class Process:
             return "the process was killed (out of memory?)"
         if code is None:
             return "the process closed its connection without a result"
-        return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'} and no result"
+        how = f"signal {-code}" if code < 0 else f"code {code}"
+        return f"the process ended with {how} and no result"
