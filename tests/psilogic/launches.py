@@ -5,7 +5,6 @@ gaps; otherwise it needs one launch for each. One launch takes as many as fit in
 when torch is built: `MultiTensorApply.cuh`, which is part of torch.
 """
 
-from collections import Counter
 from typing import NamedTuple
 
 import torch
@@ -30,64 +29,87 @@ OLDER = Capacity((110, 64, 48, 36, 30), 320)  # CUDA 12, and ROCm
 
 def launches_together(sizes, depth, capacity):
     """How many launches tensors of these sizes are, for an operation on as many lists of them as `depth`."""
-    launches = tensors = blocks = 0
-    for size in filter(None, sizes):
+    most_tensors = capacity.tensors[depth - 1]
+    launches = 0
+    tensors = 0  # in the launch that is being filled
+    blocks = 0
+    for size in sizes:
+        if size == 0:
+            continue
         tensors += 1
         chunks = -(-size // CHUNK)
         while chunks:
             taken = min(chunks, capacity.blocks - blocks)
-            chunks, blocks = chunks - taken, blocks + taken
-            if blocks == capacity.blocks or (not chunks and tensors == capacity.tensors[depth - 1]):
-                launches, blocks, tensors = launches + 1, 0, min(chunks, 1)
-    return launches + (blocks > 0)
+            chunks -= taken
+            blocks += taken
+            if blocks == capacity.blocks or (chunks == 0 and tensors == most_tensors):
+                launches += 1
+                blocks = 0
+                tensors = 1 if chunks else 0  # the rest of a tensor goes into the next launch
+    if blocks:
+        launches += 1
+    return launches
 
 
 class Launches(TorchDispatchMode):
-    """Counts launches by kind and by name of the operation.
+    """Counts the launches of all operations, in `total`."""
 
-    The kinds are those over tensors ("lists"), and those over vectors of one number for each tensor ("vectors").
-    """
-
-    def __init__(self, params, capacity=CUDA_13):
+    def __init__(self, capacity=CUDA_13):
         super().__init__()
-        self.params, self.capacity, self.elements = params, capacity, sum(map(torch.numel, params))
-        self.counts, self.names = Counter(), Counter()
+        self.capacity = capacity
+        self.total = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
         operands = [x for x in tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor)]
-        if name in FREE or func.is_view or not any(x.is_meta for x in operands):
-            return result
-        lists = [x for x in args if isinstance(x, list | tuple) and x and isinstance(x[0], torch.Tensor)]
-        launches = 1
-        if name in ("cat", "stack"):
-            dense = all(x.is_contiguous() for x in lists[0])
-            launches = -(-len(lists[0]) // (TOGETHER if dense else TOGETHER // 2))
-        elif lists:
-            depth = len(lists) + (not name.endswith("_") and name != "_foreach_norm")
-            together = launches_together(map(torch.numel, lists[0]), depth, self.capacity)
-            launches = together if _at_once(lists, name == "_foreach_copy_") else len(lists[0])
-        if name == "_foreach_norm":  # it clears the sums of its blocks, and adds them
-            self.counts["vectors"] += 1
-            launches += 1
-        whole = max(x.numel() for x in operands) >= self.elements
-        self.counts["lists" if whole or any(len(xs) == len(self.params) for xs in lists) else "vectors"] += launches
-        self.names[name] += launches
+        if name not in FREE and not func.is_view and any(x.is_meta for x in operands):
+            lists = [x for x in args if _is_list_of_tensors(x)]
+            self.total += self.launches_of(name, lists)
         return result
+
+    def launches_of(self, name, lists):
+        """The launches of an operation with these lists of tensors as arguments."""
+        if not lists:
+            return 1
+        first = lists[0]
+        if name in ("cat", "stack"):
+            dense = all(x.is_contiguous() for x in first)
+            most = TOGETHER if dense else TOGETHER // 2
+            return -(-len(first) // most)
+        launches = len(first)
+        if _at_once(lists, is_copy=name == "_foreach_copy_"):
+            has_result_list = not name.endswith("_") and name != "_foreach_norm"
+            depth = len(lists) + has_result_list
+            launches = launches_together([x.numel() for x in first], depth, self.capacity)
+        if name == "_foreach_norm":  # it clears the sums of its blocks, and adds them
+            launches += 2
+        return launches
+
+
+def _is_list_of_tensors(argument):
+    return isinstance(argument, list | tuple) and len(argument) > 0 and isinstance(argument[0], torch.Tensor)
 
 
 def _at_once(lists, is_copy):
-    alike = all(len({(x.shape, x.stride()) for x in row}) == 1 for row in zip(*lists, strict=True))
-    dense = all(torch.ops.aten.is_non_overlapping_and_dense(x) for xs in lists for x in xs)
-    dtypes = {tuple({x.dtype for x in xs}) for xs in lists}
-    return alike and dense and all(len(of_list) == 1 for of_list in dtypes) and (is_copy or len(dtypes) == 1)
+    """Whether a foreach operation takes these tensors together."""
+    for at_one_position in zip(*lists, strict=True):
+        if len({(x.shape, x.stride()) for x in at_one_position}) > 1:
+            return False
+    all_dtypes = set()
+    for tensors in lists:
+        dtypes = {x.dtype for x in tensors}
+        if len(dtypes) > 1 or not all(map(torch.ops.aten.is_non_overlapping_and_dense, tensors)):
+            return False
+        all_dtypes |= dtypes
+    return is_copy or len(all_dtypes) == 1
 
 
 def count(optimizer, params, capacity=CUDA_13):
-    """The launches of a step that is not the first."""
+    """The number of launches of a step that is not the first."""
     for p in params:
         p.grad = torch.empty_like(p)
     optimizer.step()
-    with Launches(params, capacity) as launches:
+    with Launches(capacity) as launches:
         optimizer.step()
-    return launches
+    return launches.total

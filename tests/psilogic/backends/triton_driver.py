@@ -13,9 +13,13 @@ from psilogic.backends.triton import update_kernels as kernels
 from psilogic.backends.triton.decision_kernels import decide_kernel, processing_kernel
 
 KERNELS = (
-    kernels.update_kernel, kernels.statistics_kernel, kernels.complete_kernel, processing_kernel, decide_kernel,
+    kernels.update_kernel,
+    kernels.statistics_kernel,
+    kernels.complete_kernel,
+    processing_kernel,
+    decide_kernel,
     kernels.trial_kernel,
-)  # fmt: skip
+)
 
 
 class Driver:
@@ -42,12 +46,18 @@ class Driver:
         return None, 1, 32, 0, 1024
 
     def launcher_cls(self, source, metadata):
-        return lambda *args: self.launches.append((metadata.name, args[:2]))
+        def launch(*args):
+            self.launches.append((metadata.name, args[:2]))
+
+        return launch
 
     def compiled(self):
         """Everything that was compiled."""
-        caches = [x for kernel in KERNELS for x in kernel.device_caches.values()]
-        return [compiled for x in caches for compiled in x[0].values()]
+        found = []
+        for kernel in KERNELS:
+            for cache, *_ in kernel.device_caches.values():
+                found += cache.values()
+        return found
 
 
 def install(monkeypatch, arch=90):
