@@ -184,7 +184,7 @@ def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
     for arena, plan in case.suite.arenas.items():
         sign = case.suite.sign(arena)
         arms: dict[str, SeedCurves] = {}
-        every = []
+        every: list[dict[int, float]] = []
         for arm in case.results.of(arena):
             finished = [run for run in arm.final if run.status == "finished"]
             arms[arm.optimizer] = {run.seed: run.curve(plan.metric) for run in finished}
