@@ -16,11 +16,12 @@ SEEDS = 4
 
 
 def recorded(arenas=("vit",), controls=LADDER, **scores):
-    return analysed(study(arenas, LADDER, seeds=range(1, SEEDS + 1), controls=controls), **scores)
+    seeds = range(1, SEEDS + 1)
+    return analysed(study(arenas, LADDER, seeds=seeds, controls=controls), **scores)
 
 
-def rows_of(*arenas, **scores):
-    return contributions(recorded(arenas or ("vit",), **scores))
+def rows_of(arenas=("vit",), **scores):
+    return contributions(recorded(arenas, **scores))
 
 
 def in_words(**scores):
@@ -28,32 +29,39 @@ def in_words(**scores):
 
 
 RUNGS = {
-    "AdamW": [0.50, 0.52, 0.55, 0.51], "+GC": [0.53, 0.54, 0.57, 0.55], "+AGC": [0.52, 0.54, 0.58, 0.53],
+    "AdamW": [0.50, 0.52, 0.55, 0.51],
+    "+GC": [0.53, 0.54, 0.57, 0.55],
+    "+AGC": [0.52, 0.54, 0.58, 0.53],
     "PsiLogic": [0.60, 0.61, 0.66, 0.63],
-}  # fmt: skip
+}
 
 
 def test_contributions_by_hand():
     rows = rows_of(**RUNGS)
-    assert [(row.part, row.before, row.optimizer) for row in rows] == [
-        ("rung", "AdamW", "+GC"), ("rung", "+GC", "+AGC"), ("rung", "+AGC", "PsiLogic"),
-        ("whole", "AdamW", "PsiLogic"),
-    ]  # fmt: skip
+    assert [row.part for row in rows] == ["rung", "rung", "rung", "whole"]
+    assert [row.before for row in rows] == ["AdamW", "+GC", "+AGC", "AdamW"]
+    assert [row.optimizer for row in rows] == ["+GC", "+AGC", "PsiLogic", "PsiLogic"]
     assert [row.contribution for row in rows] == pytest.approx([0.0275, -0.005, 0.0825, 0.105])
     interval = stats.ttest_rel(RUNGS["+GC"], RUNGS["AdamW"]).confidence_interval(0.95)
     assert (rows[0].ci_low, rows[0].ci_high) == pytest.approx(tuple(interval))
 
 
 def test_a_loss_that_falls_is_a_gain():
-    rows = rows_of("vit", "gpt", **RUNGS)
-    vit, gpt = ([row for row in rows if row.arena == arena] for arena in ("vit", "gpt"))
+    rows = rows_of(("vit", "gpt"), **RUNGS)
+    vit = [row for row in rows if row.arena == "vit"]
+    gpt = [row for row in rows if row.arena == "gpt"]
     assert [row.contribution for row in gpt] == pytest.approx([-row.contribution for row in vit])
     assert (gpt[0].ci_low, gpt[0].ci_high) == pytest.approx((-vit[0].ci_high, -vit[0].ci_low))
 
 
-@given(strategies.lists(strategies.lists(SCORES, min_size=SEEDS, max_size=SEEDS), min_size=4, max_size=4))
+ARM = strategies.lists(SCORES, min_size=SEEDS, max_size=SEEDS)
+FOUR_ARMS = strategies.lists(ARM, min_size=4, max_size=4)
+
+
+@given(FOUR_ARMS)
 def test_the_contributions_sum_to_the_whole(scores):
-    *rungs, whole = rows_of(**dict(zip(LADDER, scores, strict=True)))
+    by_optimizer = dict(zip(LADDER, scores, strict=True))
+    *rungs, whole = rows_of(**by_optimizer)
     assert sum(row.contribution for row in rungs) == pytest.approx(whole.contribution, abs=1e-12)
     assert whole.contribution == pytest.approx(fmean(scores[-1]) - fmean(scores[0]), abs=1e-12)
 
@@ -67,7 +75,8 @@ def test_a_rung_that_did_not_finish_contributes_nothing_that_is_known():
 
 
 def test_the_same_difference_in_every_seed_has_no_interval():
-    rows = rows_of(**{**RUNGS, "+GC": [x + 0.01 for x in RUNGS["AdamW"]]})
+    shifted = [score + 0.01 for score in RUNGS["AdamW"]]
+    rows = rows_of(**{**RUNGS, "+GC": shifted})
     assert (rows[0].contribution, rows[0].ci_low) == (pytest.approx(0.01), None)
     assert rows[0].note == "the same difference in every seed, no test"
 
