@@ -109,7 +109,7 @@ class _Seen:
 
 
 class _Firing(NamedTuple):
-    """Which tensors of a bucket spiked in one step; the tensors stay on the device until somebody asks."""
+    """Which tensors of a bucket spiked in one step; the tensors stay on the device until a result is requested."""
 
     step: int
     params: list[Tensor]

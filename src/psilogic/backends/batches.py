@@ -1,4 +1,4 @@
-"""The tensors of a bucket in batches, so that operations on a batch need little memory beside it."""
+"""The tensors of a bucket in batches, so that copies of a batch need little additional memory."""
 
 import itertools
 from collections.abc import Iterator

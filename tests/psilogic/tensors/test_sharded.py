@@ -102,9 +102,9 @@ def test_an_overflow_on_one_process_stops_the_step_on_all(processes, name) -> No
 def test_processes_may_lack_gradients(processes, missing) -> None:
     """Each the others' or all of them: the norm is that of the shares that have one, of no other tensor."""
     found_by_rank = processes.run(2, without_gradients, missing, "tensor")
-    for found, lacking in zip(found_by_rank, missing, strict=True):
+    for found, absent in zip(found_by_rank, missing, strict=True):
         expected = {0: [1.0, 1.0], 1: [10.0, 10.0], 2: [100.0, 100.0]}
-        for i in lacking:
+        for i in absent:
             del expected[i]
         assert found == expected
 

@@ -77,7 +77,7 @@ class UpdateArguments(NamedTuple):
 
 
 class Detector(NamedTuple):
-    """What an update with a detector reads, beside the tensors' step."""
+    """What an update with a detector reads in addition to the tensors' step."""
 
     scalars: Any  # the addresses of each of the states' scalars, name after name
     relative: bool

@@ -44,7 +44,7 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
 
 
 def pointer_or_number(lr: Scalar) -> tuple[Tensor | None, Any]:
-    """A learning rate as kernels take it: a pointer if it is a tensor, or a number, which is 0 beside a pointer."""
+    """A learning rate as kernels take it: a pointer and 0 if it is a tensor, or no pointer and the number."""
     if isinstance(lr, Tensor):
         return lr, 0.0
     return None, lr
