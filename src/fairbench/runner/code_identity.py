@@ -43,7 +43,10 @@ TRIAL = (
     "fairbench.training.schedules",
     "fairbench.arenas.shocks.kinds",
     "fairbench.arenas.shocks.registry",
-    *(f"fairbench.data.{name}" for name in ("batches", "transforms", "loading", "splits")),
+    "fairbench.data.batches",
+    "fairbench.data.transforms",
+    "fairbench.data.loading",
+    "fairbench.data.splits",
 )
 """Modules on which the numbers of every trial depend."""
 
@@ -52,7 +55,8 @@ def arena_code(arena: Arena, before: Iterable[str]) -> Code:
     """The code that takes part in every trial of an arena; `before` names the modules that were loaded before it."""
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
-        code, further = _content(module), []
+        code = _content(module)
+        further = []
         for other in _referred(module):
             if is_of_user(other) or module_name(other).startswith("fairbench.arenas."):
                 further.append(other)
@@ -60,13 +64,16 @@ def arena_code(arena: Arena, before: Iterable[str]) -> Code:
                 code |= _installed(other)
         return code, further
 
-    late = [sys.modules[name] for name in sys.modules.keys() - set(before)]
-    return _walk([_modules_of(type(arena))[0], *filter(is_of_user, late), *map(importlib.import_module, TRIAL)], visit)
+    modules = [_modules_of(type(arena))[0]]
+    modules += _modules_of_user(before)
+    modules += [importlib.import_module(name) for name in TRIAL]
+    return _walk(modules, visit)
 
 
 def arena_libraries(arena: Arena) -> set[str]:
     """The modules, except the user's, that an arena's module refers to."""
-    return {module_name(module) for module in _referred(sys.modules[type(arena).__module__]) if not is_of_user(module)}
+    referred = _referred(sys.modules[type(arena).__module__])
+    return {module_name(module) for module in referred if not is_of_user(module)}
 
 
 def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
@@ -85,24 +92,33 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
         of_psilogic = [other for other in _referred(module) if top_package(other) == "psilogic"]
         if top_package(module) == "fairbench":
             # only a control arm takes part, without the modules of fairbench that it uses
-            return (_content(module), of_psilogic) if module in modules else ({}, [])
+            if module in modules:
+                return _content(module), of_psilogic
+            return {}, []
         code = _installed(module)
         if not origin_of(module) and module_file(module):
             return code | _content(module), _referred(module)
         if top_package(module) == "psilogic":  # installed, with extensions that were compiled during the installation
             is_extension = str(module_file(module)).endswith(tuple(EXTENSION_SUFFIXES))
-            return code | (_content(module) if is_extension else {}), of_psilogic
+            if is_extension:
+                code |= _content(module)
+            return code, of_psilogic
         return code, []
 
+    return _walk([*modules, *_modules_of_user(before)], visit)
+
+
+def _modules_of_user(before: Iterable[str]) -> list[ModuleType]:
+    """The user's modules that were loaded later than those named."""
     late = sys.modules.keys() - set(before)
-    users = [module for name, module in list(sys.modules.items()) if name in late and is_of_user(module)]
-    return _walk([*modules, *users], visit)
+    return [module for name, module in list(sys.modules.items()) if name in late and is_of_user(module)]
 
 
 def _modules_of(factory: Any) -> list[ModuleType]:
     """The modules of a class and of those that it inherits from, or of a function; each must have a source file."""
     modules = []
-    for each in inspect.getmro(factory) if inspect.isclass(factory) else [factory]:
+    definitions = inspect.getmro(factory) if inspect.isclass(factory) else [factory]
+    for each in definitions:
         module = inspect.getmodule(each)
         is_python = module and top_package(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
         if module is None or not (is_python or module_file(module)):
@@ -128,13 +144,18 @@ def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, l
 
 
 def _referred(module: ModuleType) -> list[ModuleType]:
+    """The modules that a module's global names come from, by name."""
+    own = module_name(module)
     names = set()
     for bound, value in list(vars(module).items()):
         name = module_name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if not isinstance(name, str) or name == own:
+            continue
         # Importing a submodule binds it in its package, even if another module imports it.
-        if isinstance(name, str) and (name != f"{module_name(module)}.{bound}" or bound in _imported(module)):
-            names.add(name)
-    return [sys.modules[name] for name in sorted(names - {module_name(module)}) if name in sys.modules]
+        if name == f"{own}.{bound}" and bound not in _imported(module):
+            continue
+        names.add(name)
+    return [sys.modules[name] for name in sorted(names) if name in sys.modules]
 
 
 @cache
@@ -144,8 +165,11 @@ def _imported(module: ModuleType) -> set[str]:
         body = ast.parse(inspect.getsource(module)).body
     except (OSError, TypeError):  # it has no source
         return set()
-    aliases = [alias for x in body if isinstance(x, ast.Import | ast.ImportFrom) for alias in x.names]
-    return {alias.asname or alias.name for alias in aliases}
+    bound = set()
+    for statement in body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            bound |= {alias.asname or alias.name for alias in statement.names}
+    return bound
 
 
 @cache
@@ -159,9 +183,13 @@ def _installed(module: ModuleType) -> Code:
     if origin_of(module) != "installed":
         return {}
     names = distributions_of().get(top_package(module), [])
-    return {name: metadata.version(name) for name in names} or _content(module)
+    if not names:
+        return _content(module)
+    return {name: metadata.version(name) for name in names}
 
 
 def _content(module: ModuleType) -> Code:
     digest = content_hash(module)
-    return {} if digest is None else {module_name(module): digest}
+    if digest is None:
+        return {}
+    return {module_name(module): digest}

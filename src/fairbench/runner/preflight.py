@@ -5,7 +5,7 @@ Each part runs in a separate process, so that no optimizer sees the state of an 
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from types import ModuleType
 from typing import Any
@@ -36,69 +36,110 @@ def run_preflight(
     """
     say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
     said = time.monotonic()
-    resolved = call(arenas_and_environment, suite, slot)
-    arenas = {name: ResolvedArena(**x["resolved"]) for name, x in resolved["arenas"].items()}
-    study = ResolvedSuite(suite, slot.kind, arenas, {}, resolved["environment"])
-    if shared := merged((name, arena.shared) for name, arena in arenas.items() if arena.shared):
-        say(shared)
-    whole = {name: arena.batch_size for name, arena in suite.arenas.items()}
-    probed = {name: x["probed"] for name, x in resolved["arenas"].items()}
-    if parts := [f"{name} {probed[name]} of {whole[name]}" for name in whole if probed[name] < whole[name]]:
-        say(f"slow here: a step is measured with fewer examples and scaled to the batch: {', '.join(parts)}")
-    measured = {}
-    for i, (name, plan) in enumerate(suite.optimizers.items(), 1):
+    found = call(arenas_and_environment, suite, slot)
+    arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in found["arenas"].items()}
+    probed = {name: measured["probed"] for name, measured in found["arenas"].items()}
+    evaluation_seconds = {name: measured["evaluation_seconds"] for name, measured in found["arenas"].items()}
+    study = ResolvedSuite(suite=suite, device=slot.kind, arenas=arenas, optimizers={}, environment=found["environment"])
+    _say_about_arenas(study, probed, say)
+    optimizers: dict[str, ResolvedOptimizer] = {}
+    costs: dict[str, dict[str, Any]] = {}
+    for number, (name, plan) in enumerate(suite.optimizers.items(), 1):
         if time.monotonic() - said > QUIET_SECONDS:
-            say(f"measuring {name}, optimizer {i} of {len(suite.optimizers)}")
+            say(f"measuring {name}, optimizer {number} of {len(suite.optimizers)}")
             said = time.monotonic()
-        measured[name] = call(optimizer_and_seconds, study, name, plan, slot, probed)
-    optimizers = {name: ResolvedOptimizer(**x["optimizer"]) for name, x in measured.items()}
-    costs: dict[str, dict[str, Any]] = {name: x["arenas"] for name, x in measured.items()}
+        measured = call(optimizer_and_seconds, study, name, plan, slot, probed)
+        optimizers[name] = ResolvedOptimizer(**measured["optimizer"])
+        costs[name] = measured["arenas"]
     for name, optimizer in optimizers.items():
         if optimizer.horizon not in ("", HORIZON):
             say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
-
-    def largest(of: str) -> dict[str, Any]:
-        return {arena: max(x[arena][of] for x in costs.values() if arena in x) for arena in suite.arenas}
-
-    for key in suite.sweep.extra:
-        if all(key in optimizer.lacks for optimizer in optimizers.values() if optimizer.lr is None):
-            raise UsageError(
-                f"sweep.extra.{key}: no optimizer has an argument of that name; correct it or leave it out"
-            )
-    free = [cost["gpu_free_bytes"] for of in costs.values() for cost in of.values()]  # 0 of a program
+    _check_extra(suite, optimizers.values())
+    gpu_free_bytes = []
+    restart_reasons: dict[str, dict[str, str]] = {}
+    for name, cost_of_arena in costs.items():
+        restart_reasons[name] = {}
+        for arena, cost in cost_of_arena.items():
+            restart_reasons[name][arena] = cost["restart_reason"]
+            if cost["gpu_free_bytes"]:  # 0 of a program
+                gpu_free_bytes.append(cost["gpu_free_bytes"])
     return Preflight(
         replace(study, optimizers=optimizers),
-        step_seconds=largest("seconds"),
-        evaluation_seconds={name: x["evaluation_seconds"] for name, x in resolved["arenas"].items()},
-        gpu_bytes=largest("gpu_bytes"),
-        gpu_free_bytes=min(filter(None, free), default=0),
-        restart_reasons={name: {x: cost["restart_reason"] for x, cost in of.items()} for name, of in costs.items()},
+        step_seconds=_largest(costs, "seconds", suite),
+        evaluation_seconds=evaluation_seconds,
+        gpu_bytes=_largest(costs, "gpu_bytes", suite),
+        gpu_free_bytes=min(gpu_free_bytes, default=0),
+        restart_reasons=restart_reasons,
     )
 
 
+def _say_about_arenas(study: ResolvedSuite, probed: Mapping[str, int], say: Callable[[str], None]) -> None:
+    """Say which examples are in two splits, and which arenas are measured with a part of a batch."""
+    shared = merged((name, arena.shared) for name, arena in study.arenas.items() if arena.shared)
+    if shared:
+        say(shared)
+    parts = []
+    for name, plan in study.suite.arenas.items():
+        if probed[name] < plan.batch_size:
+            parts.append(f"{name} {probed[name]} of {plan.batch_size}")
+    if parts:
+        say(f"slow here: a step is measured with fewer examples and scaled to the batch: {', '.join(parts)}")
+
+
+def _check_extra(suite: Suite, optimizers: Iterable[ResolvedOptimizer]) -> None:
+    """Raise `UsageError` for a searched hyperparameter that no tuned optimizer has."""
+    tuned = [optimizer for optimizer in optimizers if optimizer.lr is None]
+    for key in suite.sweep.extra:
+        if all(key in optimizer.lacks for optimizer in tuned):
+            raise UsageError(
+                f"sweep.extra.{key}: no optimizer has an argument of that name; correct it or leave it out"
+            )
+
+
+def _largest(costs: Mapping[str, Mapping[str, Any]], what: str, suite: Suite) -> dict[str, Any]:
+    """The largest cost of that kind in each arena, over the optimizers that are trained there."""
+    largest = {}
+    for arena in suite.arenas:
+        largest[arena] = max(of_optimizer[arena][what] for of_optimizer in costs.values() if arena in of_optimizer)
+    return largest
+
+
 def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
-    """What is measured of each arena of a suite, see `trainings.builtin_loop`, and the environment; loads no optimizer."""
+    """The measurements of each arena of a suite, see `trainings.builtin_loop`, and the environment.
+
+    It loads no optimizer.
+    """
     from fairbench.training.environment import check_device, environment
 
     check_device(slot.device)
-    own = dict.fromkeys(suite.arenas)
-    arenas = _measured(suite, own, lambda training, name: training.measured_arena(suite, name, slot))
+
+    def measure(training: ModuleType, arena: str) -> dict[str, Any]:
+        return dict(training.measured_arena(suite, arena, slot))
+
+    arenas = _measured(suite, dict.fromkeys(suite.arenas), measure)
     return {"arenas": arenas, "environment": environment(slot.device)}
 
 
 def _measured(
     suite: Suite, arenas: Mapping[str, Any], measure: Callable[[ModuleType, str], dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """What is measured of each arena with the module of its training; alike arenas are measured once.
+    """The measurements of each arena with the module of its training; alike arenas are measured once.
 
     Their steps are the same but for their number and their learning rates. The values of `arenas` are what an optimizer
     gets for an arena alone.
     """
-    plans = {name: (suite.arenas[name], own) for name, own in arenas.items()}
-    keys = {name: (suite.task(name), x.data, x.model, x.batch_size, x.shock, own) for name, (x, own) in plans.items()}
-    first_alike = {name: next(other for other in keys if keys[other] == key) for name, key in keys.items()}
-    found = {name: measure(training_of(suite.task(name)), name) for name in dict.fromkeys(first_alike.values())}
-    return {name: found[first] for name, first in first_alike.items()}
+    kinds: list[tuple[Any, dict[str, Any]]] = []  # what the steps of alike arenas share, and their measurements
+    measurements = {}
+    for name, own in arenas.items():
+        plan = suite.arenas[name]
+        kind = (suite.task(name), plan.data, plan.model, plan.batch_size, plan.shock, own)
+        known = [measured for other, measured in kinds if other == kind]
+        if known:
+            measurements[name] = known[0]
+        else:
+            measurements[name] = measure(training_of(suite.task(name)), name)
+            kinds.append((kind, measurements[name]))
+    return measurements
 
 
 def optimizer_and_seconds(
@@ -107,15 +148,22 @@ def optimizer_and_seconds(
     """An optimizer, resolved, with the code and the cost of its first steps, scaled from the `probed` examples."""
     from fairbench.runner.code_identity import optimizer_code
 
-    # The first training loads the arena's modules, which are not the optimizer's.
-    before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
+    before = {*sys.modules}
+    for arena in study.arenas.values():  # the first training loads its modules, which are not the optimizer's
+        before |= arena.code.keys()
     with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
+    own = {}
+    for arena_name, optimizer in study.suite.arms:
+        if optimizer == name:
+            horizon = study.suite.arenas[arena_name].steps if resolved.horizon else 0
+            own[arena_name] = (resolved.arenas.get(arena_name), horizon)
     alone = replace(study, optimizers={name: resolved})
-    trained = {arena: study.suite.arenas[arena] for arena, optimizer in study.suite.arms if optimizer == name}
-    own = {x: (resolved.arenas.get(x), plan.steps if resolved.horizon else 0) for x, plan in trained.items()}
-    arenas = _measured(
-        study.suite, own, lambda training, arena: training.first_steps(alone, arena, slot, probed[arena])
-    )
-    code = optimizer_code([x for x in (resolved.factory, resolved.groups) if x not in ("", BY_PROGRAM)], before)
+
+    def measure(training: ModuleType, arena: str) -> dict[str, Any]:
+        return dict(training.first_steps(alone, arena, slot, probed[arena]))
+
+    arenas = _measured(study.suite, own, measure)
+    references = [reference for reference in (resolved.factory, resolved.groups) if reference not in ("", BY_PROGRAM)]
+    code = optimizer_code(references, before)
     return {"arenas": arenas, "optimizer": asdict(replace(resolved, code=code))}

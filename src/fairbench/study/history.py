@@ -73,32 +73,37 @@ class History:
     @property
     def declared(self) -> DeclaredPlan | None:
         """The last plan declared before any final trial had a record; None if there is none."""
-        return next((plan for plan in reversed(self.plans) if plan.final_trials == 0), None)
+        for plan in reversed(self.plans):
+            if plan.final_trials == 0:
+                return plan
+        return None
 
     @property
     def late(self) -> list[tuple[DeclaredPlan, list[Change]]]:
         """The plans declared after the first final trial, each with its changes."""
-        pairs = pairwise(self.plans)
-        return [
-            (new, changes(locked_settings(old.study), locked_settings(new.study)))
-            for old, new in pairs
-            if new.final_trials
-        ]
+        late = []
+        for old, new in pairwise(self.plans):
+            if new.final_trials:
+                late.append((new, _changes_of_study(old.study, new.study)))
+        return late
 
     def declare(self, study: ResolvedSuite, now: str, final_trials: int) -> "History":
         """The history with this study in force: a new plan, or the old one if no verdict depends on the changes.
 
         The old plan keeps its environment when a different machine declares it again; each record has its environment.
         """
-        if self.plans and not (differing := changes(locked_settings(self.study), locked_settings(study))):
+        differing = _changes_of_study(self.study, study) if self.plans else []
+        if self.plans and not differing:
             same = replace(study, environment=self.study.environment)
-            return replace(self, plans=(*self.plans[:-1], replace(self.plans[-1], study=same)))
+            *earlier, last = self.plans
+            return replace(self, plans=(*earlier, replace(last, study=same)))
         if self.frozen:
             raise UsageError(
                 f"the plan of this directory is frozen, but this run would change{_listed(differing)}\n"
                 "run it as it was frozen, or choose another --output-dir"
             )
-        return replace(self, plans=(*self.plans, DeclaredPlan(study, now, final_trials)))
+        new = DeclaredPlan(study, declared=now, final_trials=final_trials)
+        return replace(self, plans=(*self.plans, new))
 
     def freeze(self, final_trials: int) -> "History":
         """The history with the current plan frozen, which must not be frozen after the first final trial."""
@@ -114,15 +119,19 @@ class History:
     def from_json(cls, value: Mapping[str, Any], where: str) -> "History":
         """The history that `to_json` wrote; error messages name it `where`. Raises ValueError for anything else."""
         stored = build(_StoredHistory, value, ())
-        plans = [
-            DeclaredPlan(**{**plan, "study": ResolvedSuite.from_json(plan["study"], where)}) for plan in stored["plans"]
-        ]
-        for plan in plans:
-            if datetime.fromisoformat(plan.declared).year < 2000:
-                raise ValueError(f"a plan was declared in {plan.declared}")
+        plans = []
+        for plan in stored["plans"]:
+            study = ResolvedSuite.from_json(plan["study"], where)
+            parts: dict[str, Any] = {**plan, "study": study}
+            plans.append(DeclaredPlan(**parts))
+        for declared_plan in plans:
+            if datetime.fromisoformat(declared_plan.declared).year < 2000:
+                raise ValueError(f"a plan was declared in {declared_plan.declared}")
+        if not plans:
+            raise ValueError("it has no plan")
         history = cls(tuple(plans), stored["frozen"])
-        if not plans or (history.frozen and history.frozen != plan_digest(history.study)):
-            raise ValueError("its plan is not the one that was frozen" if plans else "it has no plan")
+        if history.frozen and history.frozen != plan_digest(history.study):
+            raise ValueError("its plan is not the one that was frozen")
         return history
 
 
@@ -132,27 +141,41 @@ def locked_settings(study: ResolvedSuite) -> dict[str, Any]:
 
 
 def plan_digest(study: ResolvedSuite) -> str:
-    """What names a plan in records: sha256 of its locked settings without defaults, so that a new key leaves it valid."""
+    """The name of a plan in records: sha256 of its locked settings without defaults, so that it survives a new key."""
     return digest(_locked(without_defaults(study)))
 
 
 def _locked(plain: Mapping[str, Any]) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(json.dumps(plain))
     suite = {key: item for key, item in value["suite"].items() if key not in TOUCHES_NO_VERDICT}
-    arenas = {name: {**arena, "starts": None} for name, arena in value["arenas"].items()}
+    arenas = value["arenas"]
     for arena in arenas.values():
-        arena.pop("shared", None)  # as `starts` it follows from the rest
+        arena["starts"] = None  # this and the next follow from the rest
+        arena.pop("shared", None)
     return {"suite": suite, "device": value["device"], "arenas": arenas, "optimizers": value["optimizers"]}
+
+
+def _changes_of_study(old: ResolvedSuite, new: ResolvedSuite) -> list[Change]:
+    """What differs between two studies of what their verdicts depend on."""
+    return changes(locked_settings(old), locked_settings(new))
 
 
 def changes(old: Any, new: Any, path: str = "") -> list[Change]:
     """The entries that differ between two trees of plain JSON values."""
     if isinstance(old, dict) and isinstance(new, dict):
-        keys = dict.fromkeys([*old, *new])
-        deeper = (changes(old.get(key, ABSENT), new.get(key, ABSENT), f"{path}.{key}".lstrip(".")) for key in keys)
-        return [change for each in deeper for change in each]
-    before, after = ("a table" if isinstance(x, dict) else x for x in (old, new))  # a whole table is too long
-    return [] if old == new else [Change(path, before, after)]
+        found = []
+        for key in dict.fromkeys([*old, *new]):
+            deeper = f"{path}.{key}".lstrip(".")
+            found += changes(old.get(key, ABSENT), new.get(key, ABSENT), deeper)
+        return found
+    if old == new:
+        return []
+    return [Change(path, _shown(old), _shown(new))]
+
+
+def _shown(value: Any) -> Any:
+    """A value as messages show it; a whole table is too long."""
+    return "a table" if isinstance(value, dict) else value
 
 
 def _listed(differing: list[Change]) -> str:
@@ -183,7 +206,8 @@ def _parsed(path: Path, state: tuple[int, ...]) -> History | Damaged | None:
 
 def write_history(directory: Path, history: History) -> None:
     """Write the history of an output directory, unless its file has that content already."""
-    path, text = directory / CONFIG, json.dumps(history.to_json(), indent=1) + "\n"
+    path = directory / CONFIG
+    text = json.dumps(history.to_json(), indent=1) + "\n"
     if read_text(path) != text:
         write_atomically(path, text)
 
@@ -201,14 +225,19 @@ def declare(
     `running` names the drivers that run trials there; a lost one is known to be dead after `expiry` seconds.
     """
     history = check_directory(study.suite, directory)
-    if history.plans and running and (differing := changes(locked_settings(history.study), locked_settings(study))):
-        raise UsageError(
-            f"{running} runs the plan of {directory}, which this run would change{_listed(differing)}\n"
-            "wait until it has ended, or choose another --output-dir; "
-            f"if it was lost with its machine, that is known after {expiry:.0f} s"
-        )
-    history = history.declare(study, datetime.now(timezone.utc).isoformat(timespec="seconds"), final_trials)
-    return history.freeze(final_trials) if freeze else history
+    if history.plans and running:
+        differing = _changes_of_study(history.study, study)
+        if differing:
+            raise UsageError(
+                f"{running} runs the plan of {directory}, which this run would change{_listed(differing)}\n"
+                "wait until it has ended, or choose another --output-dir; "
+                f"if it was lost with its machine, that is known after {expiry:.0f} s"
+            )
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    history = history.declare(study, now, final_trials)
+    if freeze:
+        history = history.freeze(final_trials)
+    return history
 
 
 def check_directory(suite: Suite, directory: Path) -> History:

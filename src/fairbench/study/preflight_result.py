@@ -8,8 +8,10 @@ from fairbench.common.grouping import grouped
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
-LEAST_LIMIT, LIMIT_RATIO = 300.0, 50
-"""Limit of a trial: these seconds, for loading, which is not measured, and this multiple of its expected duration."""
+LEAST_LIMIT = 300.0
+"""Seconds of a trial's limit for loading, which is not measured."""
+LIMIT_RATIO = 50
+"""The rest of a trial's limit, as a multiple of its expected duration."""
 CONTEXT_BYTES = 600_000_000
 """GPU memory that CUDA itself takes in each process, approximately; torch does not report it."""
 
@@ -23,7 +25,7 @@ class Preflight:
         evaluation_seconds: of the larger split, scaled from one batch.
         gpu_bytes: the largest GPU memory that torch allocated in the first steps; 0 without a GPU.
         gpu_free_bytes: GPU memory that a process can have; 0 without a GPU.
-        restart_reasons: of each optimizer and arena, why its trials cannot resume from a checkpoint; empty if they can.
+        restart_reasons: why the trials of an optimizer in an arena cannot resume from a checkpoint; empty if they can.
     """
 
     study: ResolvedSuite
@@ -39,16 +41,22 @@ class Preflight:
 
     def restart_notice(self) -> str:
         """Which trials restart when they are interrupted, and why; empty if none does."""
-        each = ((optimizer, *x) for optimizer, reasons in self.restart_reasons.items() for x in reasons.items())
-        arenas_of = grouped(((optimizer, reason), arena) for optimizer, arena, reason in each if reason)
-        lines = [f"  {optimizer} ({', '.join(arenas)}): {reason}" for (optimizer, reason), arenas in arenas_of.items()]
-        return "\n".join(["these trials restart when they are interrupted:", *lines]) if lines else ""
+        lines = []
+        for optimizer, reasons in self.restart_reasons.items():
+            arenas_of = grouped((reason, arena) for arena, reason in reasons.items() if reason)
+            for reason, arenas in arenas_of.items():
+                lines.append(f"  {optimizer} ({', '.join(arenas)}): {reason}")
+        if not lines:
+            return ""
+        return "\n".join(["these trials restart when they are interrupted:", *lines])
 
 
 def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
     """The expected duration of a trial of each stage; a final trial is also evaluated on the test split."""
-    suite, step = preflight.study.suite, preflight.step_seconds[arena]
-    plan, evaluation = suite.arenas[arena], preflight.evaluation_seconds[arena]
+    suite = preflight.study.suite
+    plan = suite.arenas[arena]
+    step = preflight.step_seconds[arena]
+    evaluation = preflight.evaluation_seconds[arena]
     return {
         "sweep": plan.sweep_steps * step + suite.sweep.evaluations * evaluation,
         "final": plan.steps * step + (suite.final.evaluations + 1) * evaluation,
@@ -57,14 +65,18 @@ def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
 
 def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
     """Seconds that a trial of each arena may take: the given limit, or if that is 0 a generous one."""
-    longest = {name: max(trial_seconds(preflight, name).values()) for name in preflight.study.suite.arenas}
-    return {name: trial_timeout or LEAST_LIMIT + LIMIT_RATIO * seconds for name, seconds in longest.items()}
+    limits = {}
+    for arena in preflight.study.suite.arenas:
+        longest = max(trial_seconds(preflight, arena).values())
+        limits[arena] = trial_timeout or LEAST_LIMIT + LIMIT_RATIO * longest
+    return limits
 
 
 def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
     """Raise `UsageError` unless `sharing` concurrent trials fit on one GPU, by the memory of their first steps."""
     largest = max(preflight.gpu_bytes, key=lambda arena: preflight.gpu_bytes[arena])
-    taken, free = preflight.gpu_bytes[largest] + CONTEXT_BYTES, preflight.gpu_free_bytes + CONTEXT_BYTES
+    taken = preflight.gpu_bytes[largest] + CONTEXT_BYTES
+    free = preflight.gpu_free_bytes + CONTEXT_BYTES
     if preflight.gpu_free_bytes and free < sharing * taken and sharing > 1:
         raise UsageError(
             f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / 1e9:.1f} GB of a GPU with "

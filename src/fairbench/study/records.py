@@ -26,7 +26,9 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.trials, self.checkpoints, self.claims = (directory / name for name in (TRIALS, CHECKPOINTS, CLAIMS))
+        self.trials = directory / TRIALS
+        self.checkpoints = directory / CHECKPOINTS
+        self.claims = directory / CLAIMS
         self._folder = str(self.trials)
 
     def prepare(self) -> None:
@@ -61,8 +63,13 @@ class Store:
 
     def final_trials(self) -> int:
         """How many final trials have a record, of any plan; a damaged record counts."""
-        records = (self._read(path.stem, Record) for path in self.trials.glob(f"*{SUFFIX}"))
-        return sum(isinstance(x, Damaged) or (x is not None and x.stage == "final") for x in records)
+        count = 0
+        for path in self.trials.glob(f"*{SUFFIX}"):
+            record = self._read(path.stem, Record)
+            is_final = isinstance(record, Record) and record.stage == "final"
+            if is_final or isinstance(record, Damaged):
+                count += 1
+        return count
 
     def read(self, spec: TrialSpec, kind: type[RecordT], metrics: Collection[str] | None = None) -> RecordT | None:
         """The record of a trial, or that of a failed trial in place of a damaged one; None without one.
@@ -92,17 +99,24 @@ class Store:
         Two drivers may complete the same trial (see `runner/coordination/claims.py`), and the first record counts. One
         that cannot be read may be final. A trial that was marked as sharing its machine gets `alone` false.
         """
-        earlier = self._read(spec.id, Record)
-        is_first = not (earlier.locked if isinstance(earlier, Damaged) else earlier and earlier.status != "failed")
+        is_first = self._may_write(spec.id)
         if is_first:
             if record.cost and self.shared(spec.id).exists():
                 record = replace(record, cost=replace(record.cost, alone=False))
             write_atomically(self.path(spec.id), encode(spec, record))
         if record.status != "failed":
-            checkpoint, partly_written = self.checkpoint(spec.id), self.checkpoints.glob(f".{spec.id}.*.tmp")
-            for path in (checkpoint, self.program_folder(spec.id), self.shared(spec.id), *partly_written):
+            partly_written = self.checkpoints.glob(f".{spec.id}.*.tmp")
+            kept = (self.checkpoint(spec.id), self.program_folder(spec.id), self.shared(spec.id))
+            for path in (*kept, *partly_written):
                 remove(path)
         return is_first
+
+    def _may_write(self, trial: str) -> bool:
+        """Whether a trial has no final record yet, nor one that cannot be read."""
+        earlier = self._read(trial, Record)
+        if isinstance(earlier, Damaged):
+            return not earlier.locked
+        return earlier is None or earlier.status == "failed"
 
     def checkpoint(self, trial: str) -> Path:
         """The checkpoint file of the trial with that id, until the trial has a record."""

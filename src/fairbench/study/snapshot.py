@@ -23,23 +23,28 @@ class Snapshot(Generic[RecordT]):
     """
 
     def __init__(self, directory: Path, metrics: Mapping[str, Collection[str]], kind: type[RecordT]) -> None:
-        self._store, self._metrics, self._kind = Store(directory), metrics, kind
+        self._store = Store(directory)
+        self._metrics = metrics
+        self._kind = kind
         self._present: set[str] = set()  # ids of the trials with a record
         with suppress(FileNotFoundError), os.scandir(self._store.trials) as files:
-            self._present = {x.name.removesuffix(SUFFIX) for x in files if x.name.endswith(SUFFIX)}
+            names = [file.name for file in files]
+            self._present = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
         self._read: dict[str, RecordT] = {}
         self._environments: dict[Any, dict[str, str]] = {}
 
     def __call__(self, spec: TrialSpec) -> RecordT | None:
         """The record of a trial, or that of a failed trial in place of a damaged one; None without one."""
         record = self._read.get(spec.id)
-        if record is None and spec.id in self._present:
-            record = self._store.read(spec, self._kind, self._metrics[spec.arena.name])
-            if record:
-                self._read[spec.id] = record
-                if record.environment:  # one for many records
-                    shared = self._environments.setdefault(tuple(record.environment.items()), record.environment)
-                    force_setattr(record, "environment", shared)
+        if record is not None or spec.id not in self._present:
+            return record
+        record = self._store.read(spec, self._kind, self._metrics[spec.arena.name])
+        if record:
+            self._read[spec.id] = record
+            if record.environment:  # one for many records
+                facts = tuple(record.environment.items())
+                shared = self._environments.setdefault(facts, record.environment)
+                force_setattr(record, "environment", shared)
         return record
 
     def has_ended(self, trial: str) -> bool:
@@ -53,8 +58,9 @@ class Snapshot(Generic[RecordT]):
     def refreshed(self) -> "Snapshot[RecordT]":
         """The records as they are now; final ones are not read again, but those of failed trials are."""
         later = Snapshot(self._store.directory, self._metrics, self._kind)
-        final = ((trial, record) for trial, record in self._read.items() if record.status != "failed")
-        later._read = {trial: record for trial, record in final if trial in later._present}
+        for trial, record in self._read.items():
+            if record.status != "failed" and trial in later._present:
+                later._read[trial] = record
         return later
 
 
@@ -69,7 +75,8 @@ def read_plans(directory: Path) -> History:
     history = read_history(directory)
     if not history.plans:
         reason = "there is no config.json" if directory.is_dir() else "there is no such directory"
-        named = f"the study of a suite is in results/{directory}" if str(directory) in suite_names() else ""
-        advice = named or "give the --output-dir of a run, as results/mini"
+        advice = "give the --output-dir of a run, as results/mini"
+        if str(directory) in suite_names():
+            advice = f"the study of a suite is in results/{directory}"
         raise UsageError(f"{directory} holds no study: {reason}; {advice}")
     return history

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -79,17 +79,29 @@ class TrialSpec:
     def weight_decay(self) -> float | None:
         """The weight decay; None if the optimizer has no such argument."""
         value = self.optimizer.options.get("weight_decay")
-        return None if value is None else float(value)
+        if value is None:
+            return None
+        return float(value)
 
     def to_json(self) -> dict[str, Any]:
         """The spec as plain JSON values; they are not copied."""
-        entries = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: entry.to_json() if isinstance(entry, SpecPart) else entry for name, entry in entries.items()}
+        return {
+            "arena": self.arena.to_json(),
+            "optimizer": self.optimizer.to_json(),
+            "training": self.training.to_json(),
+            "stage": self.stage,
+            "seed": self.seed,
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":
+        """The spec that `to_json` wrote."""
         parts = {"arena": ArenaSpec, "optimizer": OptimizerSpec, "training": TrainingSpec}
-        return cls(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
+        entries = {}
+        for key, entry in value.items():
+            part = parts.get(key)
+            entries[key] = part(**entry) if part else entry
+        return cls(**entries)
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
@@ -118,5 +130,6 @@ class TrialSpec:
     def label(self, searched: Iterable[str] = ()) -> str:
         """A short name of the trial, with its learning rate and those of the `searched` hyperparameters that it has."""
         values = self.hyperparameters
-        extras = "".join(f" {name}={values[name]}" for name in searched if name in values)
-        return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{extras} {self.stage} seed {self.seed}"
+        words = [self.arena.name, self.optimizer.name, f"lr={self.lr:.3g}"]
+        words += [f"{name}={values[name]}" for name in searched if name in values]
+        return " ".join([*words, self.stage, f"seed {self.seed}"])

@@ -24,7 +24,8 @@ class Driver:
     """A driver that repeats its operations, with the answers that it got, up to the next one, which raises Pending."""
 
     def __init__(self, token, answers):
-        self.token, self._answers = token, iter(answers)
+        self.token = token
+        self._answers = iter(answers)
 
     def ask(self, *operation):
         for answer in self._answers:
@@ -69,12 +70,31 @@ def stops(driver):
         claims.release("trial")
 
 
+class Before:
+    """The folder of claims as a driver found it, with no claim there, until it is `over`."""
+
+    def __init__(self, driver):
+        self.over = False
+        self._driver = driver
+
+    def create(self, name, content):
+        return self._driver.create(name, content) if self.over else True
+
+    def read(self, name):
+        return self._driver.read(name) if self.over else None
+
+    def remove(self, name):
+        self._driver.remove(name)
+
+
 def asleep(ends, record):
     """A driver that held the trial, was thought dead, and wakes up."""
 
     def wakes(driver):
-        claims = driver.claims()
-        claims._held["trial"] = 0
+        folder = Before(driver)
+        claims = Claims(folder, driver.token, driver)
+        assert claims.take("trial")
+        folder.over = True
         if record:
             driver.create("record", driver.token)
         ends(claims)
@@ -82,29 +102,44 @@ def asleep(ends, record):
     return wakes
 
 
+def done(files, verb, *words):
+    """The files after an operation, and what its driver gets as an answer."""
+    after = dict(files)
+    answer = None
+    if verb == "create":
+        name, content = words
+        answer = name not in after
+        after.setdefault(name, content)
+    elif verb == "read":
+        answer = after.get(words[0])
+    elif verb == "remove":
+        after.pop(words[0], None)
+    return frozenset(after.items()), answer
+
+
 def explore(files, *programs):
     """The final states of every order of the drivers' operations: files, trials begun, most trials at once."""
-    start = (frozenset(files.items()), tuple(() for _ in programs), (0, 0, 0))
-    seen, left, ends = {start}, [start], set()
+    start = (frozenset(files.items()), ((),) * len(programs), (0, 0, 0))
+    seen = {start}
+    left = [start]
+    ends = set()
     while left:
         there, histories, (begun, now, most) = left.pop()
         waiting = False
         for i, program in enumerate(programs):
             try:
-                program(Driver(f"{'dead' if program.__name__ == 'wakes' else 'driver'} {i}", histories[i]))
+                kind = "dead" if program.__name__ == "wakes" else "driver"
+                program(Driver(f"{kind} {i}", histories[i]))
                 continue
             except Pending as pending:
                 verb, *words = pending.args
             waiting = True
-            after, answer, runs_now = dict(there), None, now + (verb == "begin") - (verb == "end")
-            if verb == "create" and (answer := words[0] not in after):
-                after[words[0]] = words[1]
-            elif verb == "read":
-                answer = after.get(words[0])
-            elif verb == "remove":
-                after.pop(words[0], None)
-            answered = (*histories[:i], (*histories[i], answer), *histories[i + 1 :])
-            state = frozenset(after.items()), answered, (begun + (verb == "begin"), runs_now, max(most, runs_now))
+            begun_then = begun + (verb == "begin")
+            now_then = now + (verb == "begin") - (verb == "end")
+            files_then, answer = done(there, verb, *words)
+            answered = list(histories)
+            answered[i] = (*histories[i], answer)
+            state = (files_then, tuple(answered), (begun_then, now_then, max(most, now_then)))
             if state not in seen:
                 seen.add(state)
                 left.append(state)
@@ -135,7 +170,14 @@ def test_in_every_order_what_a_stopped_driver_releases_can_be_taken(files):
 @pytest.mark.parametrize("record", [True, False])
 def test_an_owner_that_wakes_up_loses_no_trial(record):
     """If it has written the record, no other driver runs the trial again; otherwise two may run it at once."""
-    program = asleep(lambda claims: (claims.complete if record else claims.release)("trial"), record)
+
+    def ends(claims):
+        if record:
+            claims.complete("trial")
+        else:
+            claims.release("trial")
+
+    program = asleep(ends, record)
     for there, begun, most in explore({"trial": "dead 0"}, program, runs, runs):
         assert {name for name, _ in there} == {"record"}
         assert most <= (1 if record else 2)
@@ -166,7 +208,9 @@ def test_of_several_threads_one_creates_a_file(folder, monkeypatch, links):
     made = []
 
     def make(me):
-        made.extend((name, me) for name in map(str, range(40)) if folder.create(name, me))
+        for number in range(40):
+            if folder.create(str(number), me):
+                made.append((str(number), me))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(make, [str(i) * TOKEN_DIGITS for i in range(4)]))

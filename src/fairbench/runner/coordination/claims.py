@@ -47,7 +47,8 @@ class ClaimFolder:
 
     def create(self, name: str, content: str) -> bool:
         """Make a file with all of its content at once; False if the name is taken."""
-        path, written = self.path / name, self.path / f".{name}.{secrets.token_hex(4)}.tmp"
+        path = self.path / name
+        written = self.path / f".{name}.{secrets.token_hex(4)}.tmp"
         try:
             written.write_text(content)
             try:
@@ -81,7 +82,10 @@ class Claims:
     def __init__(
         self, folder: ClaimFolder, token: str, liveness: Liveness, say: Callable[[str], None] = lambda text: None
     ) -> None:
-        self._folder, self._token, self._liveness, self._say = folder, token, liveness, say
+        self._folder = folder
+        self._token = token
+        self._liveness = liveness
+        self._say = say
         self._held: dict[str, int] = {}
         self._said: set[Damaged] = set()
 
@@ -113,7 +117,9 @@ class Claims:
                 self._said.add(owner)
                 self._say(owner.text("claim", "it is ignored, and you may delete it"))
             return not owner.locked
-        return self._liveness.is_dead(owner) if owner else self._liveness.is_expired(file, owner)
+        if owner:
+            return self._liveness.is_dead(owner)
+        return self._liveness.is_expired(file, owner)
 
     def release(self, name: str) -> None:
         """Give up a claim without a record: the claims of earlier owners remain."""

@@ -20,8 +20,10 @@ from fairbench.runner.observers import Follower, Observer
 from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
 
-SHORTEST_BEAT, BEAT = 1.0, 10.0
-"""Shortest and longest seconds between two statuses."""
+SHORTEST_BEAT = 1.0
+"""Seconds between two statuses when something has changed."""
+BEAT = 10.0
+"""Seconds between two statuses when nothing has changed."""
 
 
 class Heartbeat(Follower):
@@ -31,11 +33,19 @@ class Heartbeat(Follower):
         self, directory: Path, clock: Callable[[], float] = time.time, pace: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(clock)
-        self._directory, self._pace = directory, pace
-        host, pid = socket.gethostname(), os.getpid()
-        self.status = DriverStatus(secrets.token_hex(TOKEN_DIGITS // 2), host, pid, this_machine(), start_of(pid))
+        self._directory = directory
+        self._pace = pace
+        pid = os.getpid()
+        self.status = DriverStatus(
+            token=secrets.token_hex(TOKEN_DIGITS // 2),
+            host=socket.gethostname(),
+            pid=pid,
+            machine=this_machine(),
+            started=start_of(pid),
+        )
         self.liveness = Liveness(directory)
-        self._last_write, self._is_new = float("-inf"), True
+        self._last_write = float("-inf")
+        self._is_new = True
 
     def __enter__(self) -> "Heartbeat":
         self.liveness.remove_dead()
@@ -61,13 +71,17 @@ class Heartbeat(Follower):
         self.beat()
 
     def beat(self) -> None:
-        if self._pace() - self._last_write >= (SHORTEST_BEAT if self._is_new else BEAT):
+        pause = SHORTEST_BEAT if self._is_new else BEAT
+        if self._pace() - self._last_write >= pause:
             self._write()
 
     def _write(self) -> None:
-        self._last_write, self._is_new = self._pace(), False
-        self.status = replace(self.status, beat=self.status.beat + 1, written=self.clock(), trials=self.trials)
-        write_atomically(status_path(self._directory, self.status.token), json.dumps(asdict(self.status)))
+        self._last_write = self._pace()
+        self._is_new = False
+        beat = self.status.beat + 1
+        self.status = replace(self.status, beat=beat, written=self.clock(), trials=self.trials)
+        path = status_path(self._directory, self.status.token)
+        write_atomically(path, json.dumps(asdict(self.status)))
 
 
 class Contention(Observer):
@@ -78,8 +92,11 @@ class Contention(Observer):
     """
 
     def __init__(self, heartbeat: Heartbeat, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
-        self._heartbeat, self._store, self._clock = heartbeat, store, clock
-        self._next_look, self._is_shared = float("-inf"), False
+        self._heartbeat = heartbeat
+        self._store = store
+        self._clock = clock
+        self._next_look = float("-inf")
+        self._is_shared = False
 
     def started(self, spec: TrialSpec, label: str) -> None:
         """Remove the mark of an earlier attempt, unless the trial resumes from its checkpoint."""
@@ -91,9 +108,12 @@ class Contention(Observer):
         if self._clock() >= self._next_look:
             here = self._heartbeat.status
             alive = self._heartbeat.liveness.alive()
-            others = [x for x in alive if x.boot == here.boot and x.token != here.token]
+            others = [status for status in alive if status.boot == here.boot and status.token != here.token]
             self._is_shared = any(status.trials for status in others)
             self._next_look = self._clock() + LOOK + LOOK_EACH * len(alive)
-        for trial in self._heartbeat.trials if self._is_shared else ():
-            if not self._store.shared(trial).exists():
-                write_atomically(self._store.shared(trial), "")
+        if not self._is_shared:
+            return
+        for trial in self._heartbeat.trials:
+            mark = self._store.shared(trial)
+            if not mark.exists():
+                write_atomically(mark, "")

@@ -23,8 +23,10 @@ FRESH = 1.0
 """Seconds for which a driver that was seen alive is not checked again."""
 POLL = 0.2
 """Seconds between two attempts of a process that waits."""
-LOOK, LOOK_EACH = 1.0, 0.01
-"""Seconds between two looks at other drivers or at their trials: a constant, and a part for each of them."""
+LOOK = 1.0
+"""Least seconds between two looks at other drivers or at their trials."""
+LOOK_EACH = 0.01
+"""Further seconds for each of them."""
 
 
 class Sighting(NamedTuple):
@@ -41,7 +43,9 @@ class Liveness:
     def __init__(
         self, directory: Path, clock: Callable[[], float] = time.monotonic, calendar: Callable[[], float] = time.time
     ) -> None:
-        self._directory, self._clock, self._calendar = directory, clock, calendar
+        self._directory = directory
+        self._clock = clock
+        self._calendar = calendar
         self._seen: dict[str, Sighting] = {}
         self._checked: dict[str, float] = {}
 
@@ -53,8 +57,9 @@ class Liveness:
         if status.alive is not None:
             return status.alive
         sighting = self._sighting(status.token, status.beat)
-        plausible = sighting.changed or abs(self._calendar() - status.written) < EXPIRY
-        return plausible and self._clock() - sighting.since <= EXPIRY
+        is_plausible = sighting.changed or abs(self._calendar() - status.written) < EXPIRY
+        unchanged_for = self._clock() - sighting.since
+        return is_plausible and unchanged_for <= EXPIRY
 
     def wait_until_known(self, wait: Callable[[], None] = lambda: None) -> list[DriverStatus]:
         """The statuses of the live drivers; calls `wait` for up to BEAT_WAIT seconds while some may be alive."""
@@ -66,13 +71,15 @@ class Liveness:
         return [self._corrected(status) for status in statuses if self._is_alive(status)]
 
     def _is_unknown(self, status: DriverStatus) -> bool:
-        unseen = self._unchanged_for(status.token, status.beat) < BEAT_WAIT
-        return not self._is_alive(status) and status.alive is None and unseen
+        is_recent = self._unchanged_for(status.token, status.beat) < BEAT_WAIT
+        return not self._is_alive(status) and status.alive is None and is_recent
 
     def _corrected(self, status: DriverStatus) -> DriverStatus:
         """The status with timestamps of our calendar, if the driver's clock is wrong."""
         offset = self._calendar() - status.written - self._unchanged_for(status.token, status.beat)
-        return status if status.alive or abs(offset) < EXPIRY else status.shifted(offset)
+        if status.alive or abs(offset) < EXPIRY:
+            return status
+        return status.shifted(offset)
 
     def is_dead(self, token: str) -> bool:
         """Whether a driver is certainly dead; its status file is then removed, and a suspended driver rewrites it."""

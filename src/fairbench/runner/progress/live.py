@@ -37,30 +37,41 @@ def time_left(
 
 def progress_line(done: int, trials: int, left: float | None) -> str:
     """The progress of a study in one line."""
-    return f"{done} of {trials} trials" + (f", about {duration(left)} left" if left is not None else "")
+    line = f"{done} of {trials} trials"
+    if left is None:
+        return line
+    return f"{line}, about {duration(left)} left"
 
 
 def trials_line(trials: Iterable[RunningTrial]) -> str:
     """The running trials that have reported a step, in one line."""
-    return "; ".join(f"{x.label} step {x.step}/{x.steps} loss {x.loss:.4g}" for x in trials if x.step)
+    texts = []
+    for trial in trials:
+        if trial.step:
+            texts.append(f"{trial.label} step {trial.step}/{trial.steps} loss {trial.loss:.4g}")
+    return "; ".join(texts)
 
 
 def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
     """A row for each running trial."""
-    trials, rows = list(trials), []
-    driver = [("driver", False)] * any(trial.driver for trial in trials)
+    trials = list(trials)
+    has_drivers = any(trial.driver for trial in trials)
+    columns = [("trial", False), ("step", True), ("loss", True), ("left", True)]
+    if has_drivers:
+        columns.append(("driver", False))
+    columns.append(("", False))
+    rows = []
     for trial in trials:
-        left, silent = trial.left(now), now - trial.updated
-        row = [
-            trial.label,
-            f"{trial.step}/{trial.steps}",
-            "" if trial.loss is None else f"{trial.loss:.4f}",
-            "?" if left is None else duration(left),
-            *(trial.driver for _ in driver),
-            f"last seen {silent:.0f} s ago" if silent > QUIET_SECONDS else "",
-        ]
+        left = trial.left(now)
+        silent = now - trial.updated
+        row = [trial.label, f"{trial.step}/{trial.steps}"]
+        row.append("" if trial.loss is None else f"{trial.loss:.4f}")
+        row.append("?" if left is None else duration(left))
+        if has_drivers:
+            row.append(trial.driver)
+        row.append(f"last seen {silent:.0f} s ago" if silent > QUIET_SECONDS else "")
         rows.append(row)
-    return text_table([("trial", False), ("step", True), ("loss", True), ("left", True), *driver, ("", False)], rows)
+    return text_table(columns, rows)
 
 
 class LiveProgress(Follower):
@@ -72,7 +83,8 @@ class LiveProgress(Follower):
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic, verbose: bool = False) -> None:
         super().__init__(clock)
-        self._console, self._verbose = console, verbose
+        self._console = console
+        self._verbose = verbose
         self._in_cell = console.is_jupyter and not console.quiet
         self._progress = Progress(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
@@ -113,17 +125,17 @@ class LiveProgress(Follower):
             self._show_line(f"{self._summary()} | {trials_line(self.trials.values())}")
 
     def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
-        label, started = self.trials[spec.id].label, self.trials[spec.id].started
+        trial = self.trials[spec.id]
         super().ended(spec, record)
         if self._verbose:
-            self._print(f"{record.status}: {label}, {spec.id}", "dim")
+            self._print(f"{record.status}: {trial.label}, {spec.id}", "dim")
         if record.result is None or record.cost is None:
-            self._print(f"failed: {label}: {record.error}", "red")
+            self._print(f"failed: {trial.label}: {record.error}", "red")
             return
-        self._seconds[spec.arena.name] += self.clock() - started
+        self._seconds[spec.arena.name] += self.clock() - trial.started
         self._steps[spec.arena.name] += record.result.steps
         if record.status == "diverged":
-            self._print(f"diverged: {label} at step {record.result.steps}")
+            self._print(f"diverged: {trial.label} at step {record.result.steps}")
         if record.cost.data_on == "cpu" != spec.training.device and spec.arena.name not in self._sent:
             self._sent.add(spec.arena.name)
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
@@ -132,8 +144,10 @@ class LiveProgress(Follower):
         return time_left(self._seconds, self._steps, self._progress.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:
-        done, trials = self._progress.done, self._progress.trials
-        return progress_line(done, trials, None if done == trials else self.eta())
+        done = self._progress.done
+        trials = self._progress.trials
+        left = None if done == trials else self.eta()
+        return progress_line(done, trials, left)
 
     def _show_line(self, line: str) -> None:
         if self._in_cell:

@@ -17,13 +17,14 @@ from fairbench.common.console import text_table
 from fairbench.common.formatting import rate, some
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.coordination.liveness import Liveness
-from fairbench.runner.coordination.status import damaged_statuses
+from fairbench.runner.coordination.status import DriverStatus, damaged_statuses
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import progress_line, time_left, trials_line, trials_table
 from fairbench.study.folder import CONFIG
 from fairbench.study.plan import Arm, Lookup, ResolvedSuite, arms
 from fairbench.study.record import Record
 from fairbench.study.snapshot import Snapshot, read_plans
+from fairbench.study.trial_spec import TrialSpec
 
 REFRESH_SECONDS = 1.5
 """Seconds between two reads of the directory."""
@@ -31,10 +32,18 @@ REFRESH_SECONDS = 1.5
 
 def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None]]:
     """Every arm of a study with its records, None for a missing one, and for each seed while no setting is selected."""
-    seeds, statuses = seeds_needed(study, lookup), []
+
+    def records(specs: Sequence[TrialSpec]) -> list[Record | None]:
+        return [lookup(spec) for spec in specs]
+
+    seeds = seeds_needed(study, lookup)
+    statuses = []
     for arm in arms(study, lookup, seeds):
-        known, needed = arm.map(lambda specs: [*map(lookup, specs)]), seeds[arm.arena, arm.optimizer]
-        statuses.append(known if arm.others or arm.selected or arm.diverged else replace(known, final=[None] * needed))
+        status = arm.map(records)
+        if not (arm.others or arm.selected or arm.diverged):
+            missing = seeds[arm.arena, arm.optimizer]
+            status = replace(status, final=[None] * missing)
+        statuses.append(status)
     return statuses
 
 
@@ -55,16 +64,31 @@ class StudyStatus:
     @property
     def summary(self) -> str:
         """The progress of the study, the time left, and whether a driver runs it, in one line."""
-        trials = [record for arm in self.arms for record in arm.trials]
+        trials = self._trials
         done = len(trials) - trials.count(None)
-        idle = "" if self.drivers or self.complete else "; no driver runs it now"
-        return progress_line(done, len(trials), self.left if self.drivers else None) + idle
+        if self.drivers:
+            return progress_line(done, len(trials), self.left)
+        line = progress_line(done, len(trials), None)
+        if self.complete:
+            return line
+        return f"{line}; no driver runs it now"
+
+    @property
+    def _trials(self) -> list[Record | None]:
+        """The records of all trials, None for a missing one."""
+        return [record for arm in self.arms for record in arm.trials]
 
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        can_run = [record for x in self.arms for record in (*x.sweep, *x.others, *(x.final if x.selected else ()))]
-        return not self.drivers and None not in can_run
+        if self.drivers:
+            return False
+        for arm in self.arms:
+            if None in arm.sweep or None in arm.others:
+                return False
+            if arm.selected and None in arm.final:
+                return False
+        return True
 
     @property
     def left(self) -> float | None:
@@ -72,10 +96,10 @@ class StudyStatus:
         seconds: dict[str, float] = defaultdict(float)
         steps: dict[str, int] = defaultdict(int)
         steps_left: dict[str, int] = defaultdict(int)
-        for each in self.arms:
-            arena = each.arena
+        for arm in self.arms:
+            arena = arm.arena
             plan = self.study.suite.arenas[arena]
-            for trials, planned in ((each.sweep, plan.sweep_steps), ([*each.others, *each.final], plan.steps)):
+            for trials, planned in ((arm.sweep, plan.sweep_steps), ([*arm.others, *arm.final], plan.steps)):
                 steps_left[arena] += planned * trials.count(None)
                 seconds[arena] += sum(record.cost.seconds.total for record in trials if record and record.cost)
                 steps[arena] += sum(record.result.steps for record in trials if record and record.result)
@@ -84,15 +108,15 @@ class StudyStatus:
     def to_json(self) -> dict[str, Any]:
         """The status with the planned and the finished trials of each stage of each arm."""
         arms: list[dict[str, Any]] = []
-        for x in self.arms:
-            stages = {"sweep": x.sweep, "final": [*x.others, *x.final]}
-            counts = {stage: {"planned": len(of), "done": len(of) - of.count(None)} for stage, of in stages.items()}
-            arms.append({"arena": x.arena, "optimizer": x.optimizer, **counts})
-        trials = [record for arm in self.arms for record in arm.trials]
+        for arm in self.arms:
+            sweep = _counts(arm.sweep)
+            final = _counts([*arm.others, *arm.final])
+            arms.append({"arena": arm.arena, "optimizer": arm.optimizer, "sweep": sweep, "final": final})
+        trials = self._trials
         return {
             "complete": self.complete,
             "drivers": self.drivers,
-            "running": [*map(asdict, self.running)],
+            "running": [asdict(trial) for trial in self.running],
             "trials": len(trials),
             "done": len(trials) - trials.count(None),
             "seconds_left": self.left if self.drivers else None,
@@ -109,6 +133,11 @@ class StudyStatus:
         return Group(*parts, *(Text(message, "yellow") for message in self.damaged))
 
 
+def _counts(trials: Sequence[Record | None]) -> dict[str, int]:
+    """How many trials are planned, and how many have a record."""
+    return {"planned": len(trials), "done": len(trials) - trials.count(None)}
+
+
 @dataclass(frozen=True)
 class Preparation:
     """A study without a plan, whose first drivers run the preflight."""
@@ -119,7 +148,8 @@ class Preparation:
 
     @property
     def summary(self) -> str:
-        return f"no plan yet: {', '.join(self.drivers)} {'prepares' if len(self.drivers) == 1 else 'prepare'} the study"
+        verb = "prepares" if len(self.drivers) == 1 else "prepare"
+        return f"no plan yet: {', '.join(self.drivers)} {verb} the study"
 
     def to_json(self) -> dict[str, Any]:
         nothing: dict[str, Any] = {"trials": None, "done": None, "seconds_left": None, "arms": [], "damaged": []}
@@ -131,41 +161,69 @@ class Preparation:
 
 def status_table(statuses: Iterable[Arm[Record | None]]) -> Table:
     """The progress of each arm."""
-    rows, numbers = [], ("sweep", "final", "rate", "diverged", "failed")
-    for each in statuses:
-        stages = (each.sweep, [*each.others, *each.final])
-        sweep, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
-        selected = "diverged" if each.diverged else rate(each.selected.lr) if each.selected else ""
-        statuses_of_all = Counter(record.status for record in each.trials if record)
-        lost = [str(statuses_of_all[status]) for status in ("diverged", "failed")]
-        rows.append([each.arena, each.optimizer, sweep if each.tuned else "untuned", final, selected, *lost])
-    return text_table([("arena", False), ("optimizer", False), *((title, True) for title in numbers)], rows)
+    columns = [("arena", False), ("optimizer", False)]
+    columns += [(title, True) for title in ("sweep", "final", "rate", "diverged", "failed")]
+    rows = []
+    for arm in statuses:
+        count = Counter(record.status for record in arm.trials if record)
+        row = [arm.arena, arm.optimizer]
+        row.append(_done(arm.sweep) if arm.tuned else "untuned")
+        row.append(_done([*arm.others, *arm.final]))
+        row.append(_selected(arm))
+        row += [str(count["diverged"]), str(count["failed"])]
+        rows.append(row)
+    return text_table(columns, rows)
+
+
+def _done(trials: Sequence[Record | None]) -> str:
+    return f"{len(trials) - trials.count(None)}/{len(trials)}"
+
+
+def _selected(arm: Arm[Record | None]) -> str:
+    """The rate that is selected, or that every rate diverged; empty while that is not known."""
+    if arm.diverged:
+        return "diverged"
+    if arm.selected:
+        return rate(arm.selected.lr)
+    return ""
 
 
 class Watcher:
     """Reads the status of a study repeatedly; final records are read once."""
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
-        self._directory, self._clock = directory, clock
+        self._directory = directory
+        self._clock = clock
         self._liveness = Liveness(directory, calendar=clock)
         self._snapshot: Snapshot[Record] | None = None
 
     def status(self) -> StudyStatus | Preparation:
         """The study as it is now. Raises `UsageError` if there is no study, or something in it is damaged."""
-        alive, now = self._liveness.wait_until_known(), self._clock()
+        alive = self._liveness.wait_until_known()
+        now = self._clock()
+        drivers = [driver.name for driver in alive]
         if alive and not (self._directory / CONFIG).exists():
-            return Preparation([driver.name for driver in alive])
+            return Preparation(drivers)
         study = read_plans(self._directory).study
         # The records are read after the statuses: a trial that has ended in between has its record.
-        earlier, metrics = self._snapshot, study.suite.metrics
-        snapshot = self._snapshot = earlier.refreshed() if earlier else Snapshot(self._directory, metrics, Record)
-        arm_status = arm_statuses(study, snapshot)
-        running: dict[str, RunningTrial] = {}
-        for name, trial in sorted((x for driver in alive for x in driver.trials.items()), key=lambda x: x[1].updated):
-            if not snapshot.has_ended(name):
-                running[name] = trial  # if two statuses name a trial, the later one counts
-        damaged = [*snapshot.damaged, *damaged_statuses(self._directory)]
-        return StudyStatus(study, arm_status, list(running.values()), [driver.name for driver in alive], now, damaged)
+        if self._snapshot is None:
+            self._snapshot = Snapshot(self._directory, study.suite.metrics, Record)
+        else:
+            self._snapshot = self._snapshot.refreshed()
+        arm_status = arm_statuses(study, self._snapshot)
+        running = _running(alive, self._snapshot)
+        damaged = [*self._snapshot.damaged, *damaged_statuses(self._directory)]
+        return StudyStatus(study, arms=arm_status, running=running, drivers=drivers, now=now, damaged=damaged)
+
+
+def _running(drivers: Sequence[DriverStatus], snapshot: Snapshot[Record]) -> list[RunningTrial]:
+    """The running trials of live drivers; if two statuses name a trial, the later one counts."""
+    latest: dict[str, RunningTrial] = {}
+    trials = [item for driver in drivers for item in driver.trials.items()]
+    for name, trial in sorted(trials, key=lambda item: item[1].updated):
+        if not snapshot.has_ended(name):
+            latest[name] = trial
+    return list(latest.values())
 
 
 def watch_study(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -1,4 +1,4 @@
-"""How trials are prepared and run: by fairbench itself (`builtin_loop`), or by a training program of the user (`program`).
+"""How trials are prepared and run: by fairbench's own loop (`builtin_loop`), or by a user's program (`program`).
 
 Each module has the functions `measured_arena`, `first_steps` and `run_trial`; nothing else asks which of the two it is.
 """
@@ -16,7 +16,8 @@ from fairbench.training.device_slot import DeviceSlot
 
 def training_of(task: str) -> ModuleType:
     """The module for the trials of a task; it loads torch."""
-    return import_module(f"{__name__}.{'program' if task == TASK else 'builtin_loop'}")
+    name = "program" if task == TASK else "builtin_loop"
+    return import_module(f"{__name__}.{name}")
 
 
 def run_trial(send: Callable[..., None], spec: TrialSpec, slot: DeviceSlot) -> WholeRecord:
@@ -26,5 +27,6 @@ def run_trial(send: Callable[..., None], spec: TrialSpec, slot: DeviceSlot) -> W
         Paused: this process received SIGTERM.
         UsageError: it ran code that its spec does not contain.
     """
-    record: WholeRecord = training_of(spec.arena.task).run_trial(spec, slot, partial(send, "progress"))
+    training = training_of(spec.arena.task)
+    record: WholeRecord = training.run_trial(spec, slot, partial(send, "progress"))
     return record

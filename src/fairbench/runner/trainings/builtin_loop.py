@@ -44,38 +44,50 @@ STEP_COST = 3.0
 
 def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
     """An arena with its data and code, the seconds of an evaluation, and with how many examples a step is measured."""
-    plan, before = suite.arenas[name], set(sys.modules)
+    plan = suite.arenas[name]
+    facts = suite.facts(name)
+    before = set(sys.modules)
     arena = load_arena(suite.task(name))
     with _explained(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
-        data = checked_data(arena, plan.data, Path(slot.data_root), suite.facts(name).labelled)
-    if plan.batch_size > (most := len(data.train)):
+        data = checked_data(arena, plan.data, Path(slot.data_root), facts.labelled)
+    examples = len(data.train)
+    if plan.batch_size > examples:
         raise UsageError(
-            f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
+            f"arenas.{name}.batch_size must be at most {examples}, the training examples; got {plan.batch_size}"
         )
-    starts, impossible = {}, f"arenas.{name}.model: {dict(plan.model)} is impossible"
+    impossible = f"arenas.{name}.model: {dict(plan.model)} is impossible"
+    starts = {}
     with one_thread(), _explained(impossible):
         for seed in (*suite.sweep.seeds, *suite.final.seeds):
             torch.manual_seed(seed)
             model = arena.build_model(data, **plan.model)
             starts[str(seed)] = weights_hash(model)
-    own = f"arenas.{name}: {type(arena).__name__}.loss or scores fail with the model {dict(plan.model)}"
-    blamed = impossible if "source" in plan.data else f"{own} and {described(arena, data)}"
+    has_known_data = "source" in plan.data
+    blamed = impossible
+    if not has_known_data:
+        own = f"arenas.{name}: {type(arena).__name__}.loss or scores fail with the model {dict(plan.model)}"
+        blamed = f"{own} and {described(arena, data)}"
     with one_thread(), _explained(blamed):
-        check_outputs(arena, model, data, suite.facts(name).metrics, plan.batch_size)
+        check_outputs(arena, model, data, facts.metrics, plan.batch_size)
         per_example = _seconds_per_example(arena, model.to(slot.device), data, suite.training)
-    affordable = PROBE_SECONDS["steps"] / (STEPS * STEP_COST * len(suite.optimizers) * per_example)
-    most = max(int(affordable), 2) if slot.kind == "cpu" else plan.batch_size  # batch norm needs two
-    shared = data.shared if "source" in plan.data else shared_rows(data.splits)
-    return {
-        "resolved": asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts, shared)),
-        "evaluation_seconds": per_example * max(len(data.splits["val"]), len(data.splits["test"])),
-        "probed": min(plan.batch_size, most),
-    }
+    probed = plan.batch_size
+    if slot.kind == "cpu":
+        affordable = PROBE_SECONDS["steps"] / (STEPS * STEP_COST * len(suite.optimizers) * per_example)
+        probed = min(plan.batch_size, max(int(affordable), 2))  # batch norm needs two
+    resolved = ResolvedArena(
+        fingerprint=data.fingerprint,
+        code=arena_code(arena, before),
+        starts=starts,
+        shared=data.shared if has_known_data else shared_rows(data.splits),
+    )
+    largest_split = max(len(data.splits["val"]), len(data.splits["test"]))
+    return {"resolved": asdict(resolved), "evaluation_seconds": per_example * largest_split, "probed": probed}
 
 
 def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: Training) -> float:
     """Duration of an evaluation per example, measured with a batch or as much of it as the bound allows."""
-    device, batch_size = next(model.parameters()).device.type, training.evaluation_batch_size
+    device = next(model.parameters()).device.type
+    batch_size = training.evaluation_batch_size
     split = max(("val", "test"), key=lambda name: len(data.splits[name]))
 
     def seconds(examples: int) -> float:
@@ -84,7 +96,8 @@ def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: T
             evaluate(arena, model, data, split, batch_size, most=examples)
         return time.perf_counter() - began
 
-    _, single = seconds(1), seconds(1)  # the first one warms up
+    seconds(1)  # it warms up
+    single = seconds(1)
     affordable = int(PROBE_SECONDS["evaluation"] / single)
     examples = max(min(batch_size, CHUNK, len(data.splits[split]), affordable), 1)
     return seconds(examples) / examples
@@ -98,10 +111,12 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
     """
     ((name, resolved),) = study.optimizers.items()
     with _explained(f"optimizers.{name}: {resolved.factory} cannot be built", partial(remedy, name, is_built=False)):
-        lowest, seed = study.search(name).first()[0], study.suite.sweep.seeds[0]
+        lowest = study.search(name).first()[0]
+        seed = study.suite.sweep.seeds[0]
         spec = trial_spec(study, arena, name, "final", lowest.lr, seed, lowest.extra)
         scale = spec.arena.batch_size / examples
-        trainer = Trainer(replace(spec, arena=replace(spec.arena, batch_size=examples)), slot)
+        smaller = replace(spec.arena, batch_size=examples)
+        trainer = Trainer(replace(spec, arena=smaller), slot)
     cause = f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"
     with _explained(cause, partial(remedy, name, is_built=True)):
         for _ in range(FIRST_STEPS):
@@ -113,13 +128,23 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
         restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or slot.kind == "cpu"))
         del trainer  # its memory is needed for the next one
         reason = restart_reason()
-    memory = {"gpu_bytes": gpu_bytes, "gpu_free_bytes": gpu_free_bytes}
-    return {"seconds": seconds, **memory, "restart_reason": reason}
+    return {
+        "seconds": seconds,
+        "gpu_bytes": gpu_bytes,
+        "gpu_free_bytes": gpu_free_bytes,
+        "restart_reason": reason,
+    }
 
 
 def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: "") -> AbstractContextManager[None]:
     """Turn any exception into a UsageError from `cause` to a remedy."""
-    return explained(lambda error: "; ".join(filter(None, (f"{cause}: {one_line(error)}", remedy(error)))))
+
+    def message(error: BaseException) -> str:
+        what = f"{cause}: {one_line(error)}"
+        what_to_do = remedy(error)
+        return f"{what}; {what_to_do}" if what_to_do else what
+
+    return explained(message)
 
 
 def run_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRecord:
@@ -130,8 +155,9 @@ def run_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRec
         loaded.check()
         progress(step, loss)
 
-    is_timed = spec.stage == "timing"  # its steps are timed without interruption
-    checkpoint = Checkpoint(spec, slot, loaded.check) if slot.checkpoints and not is_timed else None
+    checkpoint = None
+    if slot.checkpoints and spec.stage != "timing":  # those steps are timed without interruption
+        checkpoint = Checkpoint(spec, slot, loaded.check)
     with environment.explain_out_of_memory(slot.device):
         record = trial(spec, slot, checked_progress, checkpoint)
     loaded.check()

@@ -24,6 +24,8 @@ except ImportError as error:
 
 __all__ = ["await_head", "connected", "ray"]
 ADDRESSES = "give HOST:PORT as `ray start --head` printed it, auto on a node of a cluster, or nothing to start one here"
+OFFLINE = "HF_HUB_OFFLINE"
+"""The variable that forbids the use of the network; trials on all nodes have it as the driver does."""
 ANSWER = 10.0
 """Seconds in which a connection to an address must succeed."""
 HEAD_ANSWER = 30.0
@@ -66,11 +68,13 @@ def connected(address: str) -> Iterator[None]:
     check_address(address)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     local: dict[str, Any] = LOCAL if address == "local" else {}
-    offline = {name: os.environ[name] for name in ("HF_HUB_OFFLINE",) if name in os.environ}
+    environment = {}
+    if OFFLINE in os.environ:
+        environment["runtime_env"] = {"env_vars": {OFFLINE: os.environ[OFFLINE]}}
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     try:
         try:
-            ray.init(address, runtime_env={"env_vars": offline} if offline else None, **local, **quiet)
+            ray.init(address, **environment, **local, **quiet)
         except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise UsageError(f"--ray {address}: {type(error).__name__}: {error}; {ADDRESSES}") from error
         finally:

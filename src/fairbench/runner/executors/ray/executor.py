@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import RunOptions
@@ -39,6 +39,15 @@ NODE = "ray.io/node-id"
 """Ray's label for the id of a node."""
 
 
+class _Submission(NamedTuple):
+    """What a trial was submitted with, to submit it again, and Ray's reference to it."""
+
+    spec: TrialSpec
+    limit: float
+    resumes: bool
+    reference: Any
+
+
 class RayExecutor:
     """Runs trials on a Ray cluster, as many as its nodes have cores or GPUs for; nodes may join later.
 
@@ -50,29 +59,36 @@ class RayExecutor:
         self, options: RunOptions, observer: Observer, preload: Sequence[str] = (), call_limit: float = CALL_LIMIT
     ) -> None:
         assert options.ray is not None
-        self._address, self._observer, self._call_limit = options.ray, observer, call_limit
+        self._address = options.ray
+        self._observer = observer
+        self._call_limit = call_limit
         first = options.slots[0]
         self._sharing = list(options.slots).count(first)
-        self._cores, self._gpus = first.cores, len(first.gpus.split(","))
+        self._cores = first.cores
+        self._gpus = len(first.gpus.split(","))
         kept = first.checkpoints and str(Path(first.checkpoints).absolute())
         slot = replace(first, device=first.kind, gpus="", checkpoints=kept)  # Ray shows a task only its own GPUs
         self._work = Work(slot, tuple(preload), str(Path.cwd()))
         self._allow_mixed = options.allow_mixed
-        self._running: dict[Future[Reply], tuple[Any, tuple[TrialSpec, float, bool]]] = {}  # reference, submission
+        self._running: dict[Future[Reply], _Submission] = {}
         self._rejected: set[str] = set()
         self._unshared: set[str] = set()
-        self._head_address, self._home, self._slots = "", "", 0
+        self._head_address = ""
+        self._home = ""  # id of the node for calls and timing trials
+        self._slots = 0
 
     def __enter__(self) -> "RayExecutor":
         """Connect, and find the environment of the trials: that of the driver's node, if it can run them."""
         with ExitStack() as entered:
             entered.enter_context(connected(self._address))
             here = ray.get_runtime_context()
-            self._home, self._head_address = here.get_node_id(), here.gcs_address
-            self._actor = ray.remote(num_cpus=0)(ProgressActor).options(scheduling_strategy=_on(self._home)).remote()
+            self._home = here.get_node_id()
+            self._head_address = here.gcs_address
+            actor = ray.remote(num_cpus=0)(ProgressActor)
+            self._actor = actor.options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
-            if folder := self._work.slot.checkpoints:
-                sentinel = Path(folder) / f".shared-{uuid.uuid4().hex}"
+            if self._work.slot.checkpoints:
+                sentinel = Path(self._work.slot.checkpoints) / f".shared-{uuid.uuid4().hex}"
                 sentinel.parent.mkdir(parents=True, exist_ok=True)
                 sentinel.touch()
                 entered.callback(sentinel.unlink, missing_ok=True)
@@ -82,14 +98,15 @@ class RayExecutor:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        for reference, _ in self._running.values():
-            ray.cancel(reference, force=True)
+        for submission in self._running.values():
+            ray.cancel(submission.reference, force=True)
         self._entered.__exit__(*error)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         remote = self._remote(call_on_node, self._sharing).options(scheduling_strategy=_on(self._home, soft=True))
         try:
-            reply = self._answer(remote.remote(self._work, self._call_limit, function, arguments).future())
+            reference = remote.remote(self._work, self._call_limit, function, arguments)
+            reply = self._answer(reference.future())
         except ray.exceptions.RayError as error:
             raise UsageError(f"--ray {self._address}: {function.__name__} was lost with its nodes: {error}") from error
         self._home = reply["node"]  # the next call runs in the same environment
@@ -101,22 +118,29 @@ class RayExecutor:
         return len(self._running) < self._slots
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
-        is_timed = spec.stage == "timing"
-        fit = {NODE: f"!in({','.join(self._rejected)})"} if self._rejected else {}
-        here = self._work.slot
-        slot = replace(here, alone=here.alone or is_timed, checkpoints=here.checkpoints if resumes else "")
+        slot = self._work.slot
+        if not resumes:
+            slot = replace(slot, checkpoints="")
+        if spec.stage == "timing":  # step times are compared with each other, so all are taken on one node
+            slot = replace(slot, alone=True)
+            remote = self._remote(run_on_node, sharing=1).options(scheduling_strategy=_on(self._home))
+        else:
+            fit = {}
+            if self._rejected:
+                fit[NODE] = f"!in({','.join(self._rejected)})"
+            remote = self._remote(run_on_node, self._sharing).options(label_selector=fit)
         work = replace(self._work, slot=slot)
-        # Step times are compared with each other, so all are taken on one node.
-        where = {"scheduling_strategy": _on(self._home)} if is_timed else {"label_selector": fit}
-        remote = self._remote(run_on_node, 1 if is_timed else self._sharing).options(**where)
         reference = remote.remote(work, spec, limit, self._actor)
-        self._running[reference.future()] = reference, (spec, limit, resumes)
+        self._running[reference.future()] = _Submission(spec, limit, resumes, reference)
 
     def collect(self, patience: float = inf) -> list[Ended]:
         records: list[Ended] = []
         until = time.monotonic() + patience
-        while not records and self._running and (now := time.monotonic()) < until:
-            done = wait(self._running, min(until - now, EXCHANGE), FIRST_COMPLETED).done
+        while not records and self._running:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            done = wait(self._running, min(left, EXCHANGE), FIRST_COMPLETED).done
             await_head(self._head_address)
             for future in done:
                 records += self._ended(future)
@@ -128,18 +152,22 @@ class RayExecutor:
         self._answer_of_actor(self._actor.pause.remote())
         records: list[Ended] = []
         until = time.monotonic() + NODE_PAUSE_LIMIT
-        while self._running and (left := until - time.monotonic()) > 0:
-            records += self.collect(left)
-        for reference, (spec, *_) in self._running.values():
-            ray.cancel(reference, force=True)
-            records.append(PausedTrial(spec.id, f"its node sent nothing for {NODE_PAUSE_LIMIT:.0f} s"))
+        while self._running and time.monotonic() < until:
+            records += self.collect(until - time.monotonic())
+        for submission in self._running.values():
+            ray.cancel(submission.reference, force=True)
+            unsaved = f"its node sent nothing for {NODE_PAUSE_LIMIT:.0f} s"
+            records.append(PausedTrial(submission.spec.id, unsaved))
         self._running.clear()
         return records
 
     def _remote(self, function: Callable[..., Reply], sharing: int) -> Any:
         """A function that Ray runs with the resources of a trial, one of `sharing` on a GPU."""
-        gpu = {"num_gpus": self._gpus / sharing, "max_calls": 1} if self._work.slot.kind == "cuda" else {}
-        return ray.remote(num_cpus=self._cores, max_retries=RETRIES, **gpu)(function)
+        resources = {"num_cpus": self._cores, "max_retries": RETRIES}
+        if self._work.slot.kind == "cuda":
+            resources["num_gpus"] = self._gpus / sharing
+            resources["max_calls"] = 1
+        return ray.remote(**resources)(function)
 
     def _answer(self, future: Future[Reply]) -> Reply:
         """The reply of a node; raises `UsageError` if it cannot start fairbench, `RayError` if all tries were lost."""
@@ -151,37 +179,45 @@ class RayExecutor:
 
     def _ended(self, future: Future[Reply]) -> list[Ended]:
         """A trial that Ray has ended; empty if the trial has to run again."""
-        _, submission = self._running.pop(future)
+        submission = self._running.pop(future)
         try:
             reply = self._answer(future)
         except ray.exceptions.RayError as error:
             lost = f"its worker or node was lost, and so were those of the retries: {error}"
-            return [failed(submission[0], "WorkerDied", lost, "")]
+            return [failed(submission.spec, "WorkerDied", lost, "")]
         if "rejected" not in reply:
             return [reply["record"]]
         if reply["node"] not in self._rejected:
             self._rejected.add(reply["node"])
             self._observer.say(f"Ray node {reply['host']} gets no trials: {reply['rejected']}")
             self._count_slots()
-        self.submit(*submission)
+        self.submit(submission.spec, submission.limit, submission.resumes)
         return []
 
     def _count_slots(self) -> None:
         """Count the trials that the present nodes can run concurrently; there must be one."""
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._rejected]
-        on_cpus = [int(resources.get("CPU", 0)) // self._cores for resources in nodes]
-        on_gpus = [int(resources.get("GPU", 0)) // self._gpus * self._sharing for resources in nodes]
-        cuda = self._work.slot.kind == "cuda"
-        self._slots = sum(map(min, on_cpus, on_gpus) if cuda else on_cpus)
+        has_gpus = self._work.slot.kind == "cuda"
+        self._slots = 0
+        for node in ray.nodes():
+            if not node["Alive"] or node["NodeID"] in self._rejected:
+                continue
+            resources = node["Resources"]
+            slots = int(resources.get("CPU", 0)) // self._cores
+            if has_gpus:
+                slots_on_gpus = int(resources.get("GPU", 0)) // self._gpus * self._sharing
+                slots = min(slots, slots_on_gpus)
+            self._slots += slots
         if not self._slots:
-            kind = "a CPU core and a GPU" if cuda else "a CPU core"
+            kind = "a CPU core and a GPU" if has_gpus else "a CPU core"
             raise UsageError(f"--ray {self._address}: no usable node of the cluster has {kind} for trials")
 
     def _report_progress(self) -> None:
         steps, unshared = self._answer_of_actor(self._actor.collect.remote())
-        for _, (spec, *_) in self._running.values():
+        for submission in self._running.values():
+            spec = submission.spec
             if spec.id in steps:
-                self._observer.running(spec, *steps[spec.id])
+                step, loss = steps[spec.id]
+                self._observer.running(spec, step, loss)
         for host in unshared - self._unshared:
             self._observer.say(f"Ray node {host} does not see {self._work.sentinel}: its trials write no checkpoints")
         self._unshared |= unshared
@@ -203,7 +239,8 @@ class RayExecutor:
             return None
         environment: dict[str, str] = self.call(read_environment, self._work.slot.device)
         here = {name: fact for name, fact in read_environment("cpu").items() if name not in HARDWARE}
-        if differing := environment_differences([environment], here):
+        differing = environment_differences([environment], here)
+        if differing:
             advice = "install the same versions there, or use --allow-mixed"
             raise UsageError(f"--ray {self._address}: its nodes differ from the driver; {advice}\n{differing}")
         return environment

@@ -60,9 +60,11 @@ class ProgressActor:
 
     def collect(self) -> tuple[dict[str, tuple[int, float]], set[str]]:
         """The reports since the last call: step and loss of trials; machines that do not see the checkpoints."""
-        reports = self._steps, self._unshared
-        self._steps, self._unshared = {}, set()
-        return reports
+        steps = self._steps
+        unshared = self._unshared
+        self._steps = {}
+        self._unshared = set()
+        return steps, unshared
 
     def pause(self) -> None:
         self._pausing = True
@@ -71,9 +73,11 @@ class ProgressActor:
 def run_on_node(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Reply:
     """Run a trial on this node, or reject it if the environment differs or a process cannot start."""
     try:
-        here = _node_environment(work.slot.device, work.preload) if work.environment else {}
-        if work.environment and (differing := environment_differences([work.environment], here)):
-            return _reply(rejected=f"its environment is not the study's; --allow-mixed accepts it\n{differing}")
+        if work.environment:
+            here = _node_environment(work.slot.device, work.preload)
+            differing = environment_differences([work.environment], here)
+            if differing:
+                return _reply(rejected=f"its environment is not the study's; --allow-mixed accepts it\n{differing}")
         return _reply(record=_record(work, spec, limit, actor))
     except (UsageError, OSError) as error:  # a full disk, too many processes: not a failure of the trial
         return _reply(rejected=str(error))
@@ -145,7 +149,8 @@ def _crowded() -> bool:
     here = ray.get_runtime_context().get_node_id()
     nodes = [node for node in ray.nodes() if node["Alive"]]
     host = next(node["NodeManagerHostname"] for node in nodes if node["NodeID"] == here)
-    return bool(sum(node["Resources"].get("CPU", 0) for node in nodes if node["NodeManagerHostname"] == host) > cores())
+    scheduled = sum(node["Resources"].get("CPU", 0) for node in nodes if node["NodeManagerHostname"] == host)
+    return bool(scheduled > cores())
 
 
 def _reply(**parts: Any) -> Reply:
