@@ -1,7 +1,8 @@
-"""Plans, verdicts, flags and previews for a terminal."""
+"""Plans and verdicts for a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -14,115 +15,181 @@ from fairbench.common.formatting import NONE, column_of_intervals, duration, num
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
+from fairbench.suites.schema import Suite
 from fairbench.suites.stages import TESTS
+
+TEST_NAMES = {"paired": "paired test by seed", "welch": "Welch's test of the means", "one-sample": "t-test of the mean"}
+"""The tests of a user's table, in words."""
+TEXT = False
+NUMBER = True
+"""Whether a column of a table in the terminal is aligned right."""
 
 
 def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequence[str]) -> Group:
     """The comparisons of a user's table, of which a narrow terminal leaves out columns, and how it was judged."""
-    sides, rows = ["arena", *naming(comparisons)], []
+    sides = ["arena", *naming(comparisons)]
     gains = column_of_intervals([(c.gain, c.ci_low, c.ci_high) for c in comparisons])
-    for c, gain_text in zip(comparisons, gains, strict=True):
-        gain, _, ends = gain_text.partition(" ")
-        named = [getattr(c, side) for side in sides]
-        rows.append([*named, verdict_text(c), gain, p_value(c.p_holm), ends or NONE])
-    titles = [*((name, False) for name in (*sides, "verdict")), *((x, True) for x in ("gain", "Holm p", "95% CI"))]
-    wins = sum(c.is_win for c in comparisons)
-    names = {"paired": "paired test by seed", "welch": "Welch's test of the means", "one-sample": "t-test of the mean"}
-    tests = " or ".join(names[x] for x in dict.fromkeys(c.test for c in comparisons))
-    ours = " or ".join(dict.fromkeys(c.optimizer for c in comparisons))
-    end = "; nothing can be equivalent without --margin." if any(c.margin is None for c in comparisons) else "."
-    return Group(
-        text_table(titles, rows),
-        *(f"{note}." for note in notes),
-        f"{ours} is better in {wins} of {plural(len(comparisons), 'comparison')} at {alpha:g}: {tests}, Holm's "
-        f"correction{end}",
+    rows = []
+    for comparison, gain_and_interval in zip(comparisons, gains, strict=True):
+        gain, _, interval = gain_and_interval.partition(" ")
+        names = [getattr(comparison, side) for side in sides]
+        p = p_value(comparison.p_holm)
+        rows.append([*names, verdict_text(comparison), gain, p, interval or NONE])
+    titles = [(side, TEXT) for side in sides]
+    titles += [("verdict", TEXT), ("gain", NUMBER), ("Holm p", NUMBER), ("95% CI", NUMBER)]
+    notes_lines = [f"{note}." for note in notes]
+    return Group(text_table(titles, rows), *notes_lines, _verdicts_summary(comparisons, alpha))
+
+
+def _verdicts_summary(comparisons: Sequence[Comparison], alpha: float) -> str:
+    """The number of wins and the tests, in a sentence."""
+    wins = sum(comparison.is_win for comparison in comparisons)
+    optimizers = " or ".join(dict.fromkeys(comparison.optimizer for comparison in comparisons))
+    tests = dict.fromkeys(comparison.test for comparison in comparisons)
+    names = " or ".join(TEST_NAMES[test] for test in tests)
+    end = "."
+    if any(comparison.margin is None for comparison in comparisons):
+        end = "; nothing can be equivalent without --margin."
+    return (
+        f"{optimizers} is better in {wins} of {plural(len(comparisons), 'comparison')} at {alpha:g}: {names}, Holm's "
+        f"correction{end}"
     )
 
 
 def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Group:
     """The comparisons of a publication, and what the columns mean; alpha is the family-wise error rate."""
-    numbers = (judged[0].comparison.optimizer, "baseline", "g", "p", "Holm p", "printed p", "Holm p")
-    titles = [*((name, False) for name in ("arena", "metric", "baseline", "verdict")), *((x, True) for x in numbers)]
-    rows = []
-    for row in judged:
-        c = row.comparison
-        measured = number(c.mean_optimizer), number(c.mean_baseline), number(c.hedges_g, 2)
-        tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
-        rows.append([c.arena, c.metric, c.baseline, verdict_text(c), *measured, *tested])
+    first = judged[0].comparison
+    titles = [("arena", TEXT), ("metric", TEXT), ("baseline", TEXT), ("verdict", TEXT)]
+    for title in (first.optimizer, "baseline", "g", "p", "Holm p", "printed p", "Holm p"):
+        titles.append((title, NUMBER))
     wins = sum(row.comparison.is_win for row in judged)
     return Group(
-        text_table(titles, rows),
+        text_table(titles, [_published_row(row) for row in judged]),
         f"{wins} of {len(judged)} better at {alpha:g}. p: Welch's test of the printed means and standard deviations of "
-        f"{judged[0].comparison.seeds} seeds; Holm p: corrected for these {len(judged)} comparisons.",
+        f"{first.seeds} seeds; Holm p: corrected for these {len(judged)} comparisons.",
     )
+
+
+def _published_row(row: PublishedComparison) -> list[Any]:
+    """The cells of a published comparison."""
+    comparison = row.comparison
+    return [
+        comparison.arena,
+        comparison.metric,
+        comparison.baseline,
+        verdict_text(comparison),
+        number(comparison.mean_optimizer),
+        number(comparison.mean_baseline),
+        number(comparison.hedges_g, 2),
+        p_value(comparison.p),
+        p_value(comparison.p_holm),
+        p_value(row.printed_p),
+        p_value(row.printed_p_holm),
+    ]
 
 
 def plan_view(
     study: ResolvedSuite, forecasts: Sequence[Forecast], workers: int, history: History, directory: Path
 ) -> Group:
     """The trials of a study, the time and disk space that they take, and the differences that they can detect."""
-    suite, lines = study.suite, list[str]()
-    for f in forecasts:
-        arena, names = suite.arenas[f.arena], suite.optimizers_of(f.arena)
-        arms, searched = len(names), max(sum(map(study.tuned, names)), 1)
-        at_most = f" (at most {f.more_final_trials // arms} more)" if f.more_final_trials >= arms else ""
-        lines.append(
-            f"{f.arena}: {plural(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
-            f"{arena.sweep_steps} steps and {f.final_trials // arms} final ones of {arena.steps}{at_most}; "
-            f"{arena.metric}, margin {arena.margin:g}\n"
-            f"  {_detects(f, arena.margin, suite.final.test)}"
-        )
+    suite = study.suite
+    lines = [_arena_line(study, forecast) for forecast in forecasts]
     for ladder, arenas in suite.ladders.items():
-        first = next(f for f in forecasts if f.arena in arenas)
+        first = next(forecast for forecast in forecasts if forecast.arena in arenas)
         lines.append(f"ladder {ladder}: {_finds(first, suite.trend_margin)}")
-    if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
+    untuned = [name for name in suite.optimizers if not study.tuned(name)]
+    if untuned:
         lines.append(f"untuned, without sweep trials: {', '.join(untuned)}")
-    compared = plural(len(suite.compared), "comparison")
-    lines.append(f"{suite.question}: {compared} at {suite.alpha:g}" if suite.question else "nothing is compared")
+    lines.append(_compared(suite))
     if suite.final.looks:
-        of_each = (f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items())
-        unit = f"standard deviations {TESTS[suite.final.test]}"
-        expected = f"expected, by the true difference in {unit}: {', '.join(of_each)}"
-        lines.append(f"an arm has {suite.final.in_words}; {expected}")
+        lines.append(_expected(suite))
     lines.append(_needs(forecasts, workers))
-    changed = (
-        Text(f"changed after {plan.final_trials} final trials: {'; '.join(map(str, differing))}", "yellow")
-        for plan, differing in history.late
+    frozen = []
+    if history.frozen:
+        frozen.append(whole(f"frozen in {directory}: sha256 {history.frozen}"))
+    return Group(*lines, *_late_changes(history), *frozen)
+
+
+def _arena_line(study: ResolvedSuite, forecast: Forecast) -> str:
+    """The trials in an arena and the differences that they can detect."""
+    suite = study.suite
+    arena = suite.arenas[forecast.arena]
+    names = suite.optimizers_of(forecast.arena)
+    arms = len(names)
+    searched = sum(study.tuned(name) for name in names)
+    at_most = ""
+    if forecast.more_final_trials >= arms:
+        at_most = f" (at most {forecast.more_final_trials // arms} more)"
+    return (
+        f"{forecast.arena}: {plural(arms, 'optimizer')}, each {forecast.sweep_trials // max(searched, 1)} sweep trials "
+        f"of {arena.sweep_steps} steps and {forecast.final_trials // arms} final ones of {arena.steps}{at_most}; "
+        f"{arena.metric}, margin {arena.margin:g}\n"
+        f"  {_detects(forecast, arena.margin, suite.final.test)}"
     )
-    frozen = [whole(f"frozen in {directory}: sha256 {history.frozen}")] if history.frozen else []
-    return Group(*lines, *changed, *frozen)
+
+
+def _compared(suite: Suite) -> str:
+    """The question and the number of comparisons."""
+    if not suite.question:
+        return "nothing is compared"
+    return f"{suite.question}: {plural(len(suite.compared), 'comparison')} at {suite.alpha:g}"
+
+
+def _expected(suite: Suite) -> str:
+    """The seeds that an arm is expected to have, since a look may end it early."""
+    seeds_at = [f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items()]
+    unit = f"standard deviations {TESTS[suite.final.test]}"
+    expected = f"expected, by the true difference in {unit}: {', '.join(seeds_at)}"
+    return f"an arm has {suite.final.in_words}; {expected}"
+
+
+def _late_changes(history: History) -> Iterator[Text]:
+    """The changes of the plan after the first final trials."""
+    for plan, differing in history.late:
+        changes = "; ".join(map(str, differing))
+        yield Text(f"changed after {plan.final_trials} final trials: {changes}", "yellow")
 
 
 def _needs(forecasts: Sequence[Forecast], workers: int) -> str:
     """The trials, and the time and disk space that they need."""
-    trials = sum(f.sweep_trials + f.final_trials for f in forecasts)
-    more = sum(f.more_final_trials for f in forecasts)
-    usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
-    at_most = [f", at most {x}" if more else "" for x in (f"{more} more", duration(most))]
+    trials = sum(forecast.sweep_trials + forecast.final_trials for forecast in forecasts)
+    more = sum(forecast.more_final_trials for forecast in forecasts)
+    usual_s = sum(forecast.seconds for forecast in forecasts) / workers
+    most_s = sum(forecast.most_seconds for forecast in forecasts) / workers
+    megabytes = sum(forecast.disk for forecast in forecasts) / 1e6
+    most_trials = ""
+    most_time = ""
+    if more:
+        most_trials = f", at most {more} more"
+        most_time = f", at most {duration(most_s)}"
     return (
-        f"{plural(trials, 'trial')}{at_most[0]}; about {duration(usual)} of training and evaluation{at_most[1]}, "
-        f"with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk"
+        f"{plural(trials, 'trial')}{most_trials}; about {duration(usual_s)} of training and evaluation{most_time}, "
+        f"with {workers} at a time; {megabytes:.1f} MB on disk"
     )
 
 
-def _detects(f: Forecast, margin: float, test: str) -> str:
+def _detects(forecast: Forecast, margin: float, test: str) -> str:
     """The differences that an arena can detect, in the metric's units if seeds have records."""
-    if f.effect is None:
+    if forecast.effect is None:
         return "cannot reach alpha: with fewer than 2 seeds there is no test"
-    power = f"detects {f.effect:.1f} standard deviations {TESTS[test]} with 80% power"
-    if not f.spread:  # no seeds yet, or none that differ
-        return f"{power}, so its margin only if one is {plain(margin / f.effect, '.2g')} or less"
-    detected = f"{power}: {plain(f.effect * f.spread, '.2g')}, by the seeds that have a record"
-    return detected if f.effect * f.spread <= margin else f"{detected}, which exceeds its margin"
+    power = f"detects {forecast.effect:.1f} standard deviations {TESTS[test]} with 80% power"
+    if not forecast.spread:  # no seeds yet, or none that differ
+        return f"{power}, so its margin only if one is {plain(margin / forecast.effect, '.2g')} or less"
+    difference = forecast.effect * forecast.spread
+    detected = f"{power}: {plain(difference, '.2g')}, by the seeds that have a record"
+    if difference <= margin:
+        return detected
+    return f"{detected}, which exceeds its margin"
 
 
-def _finds(f: Forecast, margin: float) -> str:
+def _finds(forecast: Forecast, margin: float) -> str:
     """The trend over size that a ladder can find."""
-    if f.trend_spread is None:
+    if forecast.trend_spread is None:
         return "too few sizes, horizons or seeds for a trend over size"
-    if f.trend is not None:
-        return f"finds a trend over size of {plain(f.trend, '.2g')} with 90% power, by the seeds that have a record"
-    share = percent(f.trend_spread)
+    if forecast.trend is not None:
+        trend = plain(forecast.trend, ".2g")
+        return f"finds a trend over size of {trend} with 90% power, by the seeds that have a record"
+    share = percent(forecast.trend_spread)
     return (
         f"finds a trend over size of {margin:g} with 90% power if seeds differ by {share} of what twice the steps gain"
     )

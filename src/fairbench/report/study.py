@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from fairbench.report.document import Document
 from fairbench.report.fields import purpose
 from fairbench.report.figures.canvas import Drawing, figure_options, not_drawn
 from fairbench.report.figures.panel import Panel
-from fairbench.report.figures.style import styles_of
+from fairbench.report.figures.style import ArmStyles, styles_of
 from fairbench.report.page import render_page
 from fairbench.report.render.latex import to_latex
 from fairbench.report.sections import SECTIONS
@@ -47,17 +47,26 @@ def data_package(suite: Suite, data: Mapping[str, Table[Any]]) -> str:
 def _resource(name: str, table: Table[Any]) -> dict[str, Any]:
     """A file and its columns."""
     stem, _, ending = name.rpartition(".")
-    about = purpose(table.kind) if table.kind else ""
-    file = {"name": stem, "type": "table", "path": name, "format": ending, "description": about}
-    schema = {"schema": {"fields": [field.to_json() for field in table.fields]}}
-    return {**file, **schema, **({"mediatype": "text/csv", "encoding": "utf-8"} if ending == "csv" else {})}
+    resource = {
+        "name": stem,
+        "type": "table",
+        "path": name,
+        "format": ending,
+        "description": purpose(table.kind) if table.kind else "",
+        "schema": {"fields": [field.to_json() for field in table.fields]},
+    }
+    if ending == "csv":
+        resource |= {"mediatype": "text/csv", "encoding": "utf-8"}
+    return resource
 
 
 MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
 """The names of files that some reports have and others do not; no other file is ever removed."""
 DICTIONARY = "datapackage.json"
-COLUMN, TEXT = 3.3, 5.5
-"""Inches of a column of two in a paper, and of text in a single column."""
+COLUMN = 3.3
+"""Inches of a column of two in a paper."""
+TEXT = 5.5
+"""Inches of text in a single column of a paper."""
 NORMAL_TEXT = 8.75
 """Points of normal text in a paper, with which the smallest has 7."""
 PLAIN = re.compile(r"\w[\w.-]*")
@@ -66,12 +75,26 @@ PLAIN = re.compile(r"\w[\w.-]*")
 
 def study_report(analyses: Analyses) -> Document[Analyses]:
     """The report of a study, without figures."""
-    styles, failed = styles_of(analyses.suite), len(analyses.results.select(lambda run: run.status == "failed"))
     suite = analyses.suite
-    title = ": ".join(filter(None, (suite.name, suite.question)))
-    sentences = suite.description, f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"
-    lead = " ".join(f"{x[:1].upper()}{x[1:]}." for x in sentences)
-    return Document(analyses, SECTIONS, title, lead, analyses.of(audit), (), styles, failed=failed, page_name=PAGE)
+    title = suite.name
+    if suite.question:
+        title += f": {suite.question}"
+    seeds = f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"
+    failed = analyses.results.select(lambda run: run.status == "failed")
+    return Document(
+        source=analyses,
+        sections=SECTIONS,
+        title=title,
+        lead=f"{_sentence(suite.description)} {_sentence(seeds)}",
+        flags=analyses.of(audit),
+        styles=styles_of(suite),
+        failed=len(failed),
+        page_name=PAGE,
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def write_report(history: History, lookup: Lookup, directory: Path, for_paper: bool = False) -> Document[Analyses]:
@@ -93,12 +116,8 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     write_atomically(directory / DICTIONARY, data_package(report.source.suite, data))
     report.files.append(directory / DICTIONARY)
     report.figures = draw_figures(report.source)
-    shown: dict[str, Content] = {f"tables/{name}.tex": to_latex(table) for name, table in report.tables.items()}
-    for figure in report.figures:
-        shown |= {f"figures/{figure.name}.{form}": figure.content(form) for form in ("svg", "pdf", "png")}
-    shown |= dict(paper_figures(report.source)) if for_paper else {}
-    listing = read_text(directory / LISTING)  # of an earlier report
-    earlier = {x for x in listing.splitlines() if MADE.fullmatch(x)} if isinstance(listing, str) else set()
+    shown = _shown_files(report, for_paper)
+    earlier = _earlier_files(directory)
     shown[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *shown, LISTING, PAGE))
     shown[PAGE] = render_page(report)
     for name, content in shown.items():
@@ -109,29 +128,68 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     return report
 
 
+def _shown_files(report: Document[Analyses], for_paper: bool) -> dict[str, Content]:
+    """The tables in LaTeX and the figures, by the names of their files."""
+    files: dict[str, Content] = {}
+    for name, table in report.tables.items():
+        files[f"tables/{name}.tex"] = to_latex(table)
+    for figure in report.figures:
+        files[f"figures/{figure.name}.svg"] = figure.content("svg")
+        files[f"figures/{figure.name}.pdf"] = figure.content("pdf")
+        files[f"figures/{figure.name}.png"] = figure.content("png")
+    if for_paper:
+        files.update(paper_figures(report.source))
+    return files
+
+
+def _earlier_files(directory: Path) -> set[str]:
+    """The files of an earlier report that this one may not have."""
+    listing = read_text(directory / LISTING)
+    if not isinstance(listing, str):
+        return set()
+    return {name for name in listing.splitlines() if MADE.fullmatch(name)}
+
+
 def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:
     """All figures that have data, or the one with a name; their size is that of `figure_options`."""
+    draw = {output.name: output.figure for section in SECTIONS for output in section.outputs if output.figure}
+    names = [name] if name else [*draw]
+    drawings = []
     with figure_options(*size):
         styles = styles_of(analyses.suite)
-        draw = {x.name: x.figure for section in SECTIONS for x in section.outputs if x.figure}
+        for each in names:
+            drawing = attempted(partial(_drawn, draw[each], analyses, styles), partial(not_drawn, each))
+            if drawing is not None:
+                drawings.append(drawing)
+    return drawings
 
-        def drawing(key: str) -> Drawing | None:
-            drawn = draw[key](analyses, styles)
-            assert drawn is None or drawn.svg is not None  # text and lines are placed only now
-            return drawn
 
-        drawings = [attempted(partial(drawing, x), partial(not_drawn, x)) for x in ([name] if name else draw)]
-    return [drawing for drawing in drawings if drawing is not None]
+def _drawn(
+    draw: Callable[[Analyses, ArmStyles], Drawing | None], analyses: Analyses, styles: ArmStyles
+) -> Drawing | None:
+    """A figure, all of whose text and lines have their places."""
+    drawing = draw(analyses, styles)
+    if drawing is not None:
+        _ = drawing.svg  # they are placed only now
+    return drawing
 
 
 def paper_figures(analyses: Analyses) -> Iterator[tuple[str, Content]]:
     """Each figure at both widths as PDF and SVG, and its panels at the width of a column, by the name of the file."""
     for width in (COLUMN, TEXT):
         for figure in draw_figures(analyses, width, NORMAL_TEXT):
-            parts: list[tuple[str, Panel | None]] = [(figure.name, None)]
+            parts: dict[str, Panel | None] = {figure.name: None}
             if width == COLUMN and len(figure.parts) > 1:
-                named = (x.arena if PLAIN.fullmatch(x.arena) else i for i, x in enumerate(figure.parts, 1))
-                parts += [(f"{figure.name}_{name}", part) for name, part in zip(named, figure.parts, strict=True)]
-            for name, part in parts:
-                yield f"figures/paper/{name}_{width}in.svg", figure.content("svg", part)
-                yield f"figures/paper/{name}_{width}in.pdf", figure.content("pdf", part)
+                parts |= _named_panels(figure)
+            for name, panel in parts.items():
+                yield f"figures/paper/{name}_{width}in.svg", figure.content("svg", panel)
+                yield f"figures/paper/{name}_{width}in.pdf", figure.content("pdf", panel)
+
+
+def _named_panels(figure: Drawing) -> dict[str, Panel]:
+    """The panels of a figure by the names of their files."""
+    panels = {}
+    for number, panel in enumerate(figure.parts, 1):
+        part = panel.arena if PLAIN.fullmatch(panel.arena) else number
+        panels[f"{figure.name}_{part}"] = panel
+    return panels

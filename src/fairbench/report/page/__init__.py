@@ -15,9 +15,10 @@ import jinja2
 from markupsafe import Markup
 
 from fairbench.common.files import write_atomically
-from fairbench.report.document import Document, Section
+from fairbench.report.document import Document, Output, Section
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
+from fairbench.report.figures.panel import Panel
 from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.render.latex import to_latex
 from fairbench.report.view import Cell, TableView
@@ -27,31 +28,72 @@ FIGURE_SCRIPTS = ("arms.js", "values.js", "figures.js")
 STYLES = ("figures.css", "style.css")
 NUMBER = re.compile(r"\d+(\.\d+)?")
 """A number as both Python and a browser read it."""
-SHORT, PROSE = 16, 60
-"""The most letters of text that never wraps, and of text that wraps in narrow lines."""
+SHORT = 16
+"""The most letters of text that never wraps."""
+PROSE = 60
+"""The most letters of text that wraps in narrow lines."""
 
 
 def render_page(document: Document[Any]) -> str:
     """A report as one self-contained page, with its figures; without them it has no script for figures."""
-    tables, figures = document.tables, {figure.name: figure for figure in document.figures}
-    drawn = figures.get("learning_curves")
-    latex = {name: to_latex(table) for name, table in tables.items()}
-    script = "\n".join(map(_text, (*TABLE_SCRIPTS, *(FIGURE_SCRIPTS if document.styles else ()))))
+    figures = {figure.name: figure for figure in document.figures}
+    script = _script(document)
     return _template("page.html.j2").render(
         light=declarations(dark=False),
         dark=declarations(dark=True),
-        style="\n".join([*map(_text, STYLES), colors()]),
+        style=_style(),
         script=script,
-        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        latex=base64.b64encode(zlib.compress(json.dumps(latex).encode(), 9)).decode(),  # a quarter as long
+        script_sha256=_sha256(script),
+        latex=_packed_latex(document.tables),
         document=document,
-        tables=tables,
+        tables=document.tables,
         figures=figures,
-        panels={name: list(zip(inline(figure), figure.parts, strict=True)) for name, figure in figures.items()},
-        curves={part.arena: f"learning_curves-{i}" for i, part in enumerate(drawn.parts if drawn else ())},
+        panels={name: _panels(figure) for name, figure in figures.items()},
+        curves=_curve_anchors(figures),
         sections=[section for section in document.sections if _is_shown(section, document, figures)],
         styles=document.styles,
     )
+
+
+def _style() -> str:
+    """All CSS of the page."""
+    parts = [_text(name) for name in STYLES]
+    parts.append(colors())
+    return "\n".join(parts)
+
+
+def _script(document: Document[Any]) -> str:
+    """The script of the page."""
+    names = [*TABLE_SCRIPTS]
+    if document.styles:
+        names += FIGURE_SCRIPTS
+    return "\n".join(map(_text, names))
+
+
+def _sha256(script: str) -> str:
+    """The hash of the script as a content security policy has it."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return base64.b64encode(digest).decode()
+
+
+def _packed_latex(tables: Mapping[str, TableView]) -> str:
+    """The tables in LaTeX, compressed to a quarter."""
+    latex = {name: to_latex(table) for name, table in tables.items()}
+    packed = zlib.compress(json.dumps(latex).encode(), 9)
+    return base64.b64encode(packed).decode()
+
+
+def _panels(figure: Drawing) -> list[tuple[str, Panel]]:
+    """The SVG of each panel, and what the script knows of it."""
+    return list(zip(inline(figure), figure.parts, strict=True))
+
+
+def _curve_anchors(figures: Mapping[str, Drawing]) -> dict[str, str]:
+    """The anchor of the learning curves of each arena."""
+    if "learning_curves" not in figures:
+        return {}
+    parts = figures["learning_curves"].parts
+    return {part.arena: f"learning_curves-{number}" for number, part in enumerate(parts)}
 
 
 def write_document(document: Document[Any], directory: Path) -> list[Path]:
@@ -69,13 +111,18 @@ def write_document(document: Document[Any], directory: Path) -> list[Path]:
 
 def _is_shown(section: Section[Any], document: Document[Any], figures: Mapping[str, Drawing]) -> bool:
     """Whether a section has anything that the page shows."""
-    source = document.source
-    return section.always or any(
-        (output.has_table and output.name in document.tables)
-        or (output.figure and output.name in figures)
-        or next(iter(output.texts(source)), None)
-        for output in section.outputs
-    )
+    if section.always:
+        return True
+    return any(_is_output_shown(output, document, figures) for output in section.outputs)
+
+
+def _is_output_shown(output: Output[Any], document: Document[Any], figures: Mapping[str, Drawing]) -> bool:
+    if output.has_table and output.name in document.tables:
+        return True
+    if output.figure and output.name in figures:
+        return True
+    first_text = next(iter(output.texts(document.source)), "")
+    return bool(first_text)
 
 
 def _text(name: str) -> str:
@@ -98,24 +145,39 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _kinds(view: TableView) -> list[Markup]:
-    """The class of each column: `n` for numbers, `t` for names that may wrap, `p` for prose, none for short text."""
+    """The class of each column as an attribute; none for short text."""
+    attributes = []
+    for index in range(len(view.columns)):
+        kind = _kind(view, index)
+        attributes.append(Markup(f' class="{kind}"' if kind else ""))
+    return attributes
 
-    def kind(column: int) -> str:
-        longest = max(len(str(row[column].text)) for row in view.rows)
-        return "n" if view.columns[column].value else "p" if longest > PROSE else "t" if longest > SHORT else ""
 
-    found = map(kind, range(len(view.columns)))
-    return [Markup(f' class="{x}"' if x else "") for x in found]
+def _kind(view: TableView, index: int) -> str:
+    """The class of a column: `n` for numbers, `t` for names that may wrap, `p` for prose, none for short text."""
+    if view.columns[index].value:
+        return "n"
+    longest = max(len(str(row[index].text)) for row in view.rows)
+    if longest > PROSE:
+        return "p"
+    if longest > SHORT:
+        return "t"
+    return ""
 
 
 def _value(cell: Cell) -> Markup:
     """The attribute of a cell with its value; none where the text is the same number, since a page has many of them."""
+    if cell.value is None:
+        return Markup("")
     text = str(cell.text)
-    same = cell.value is None or (NUMBER.fullmatch(text) and float(text) == cell.value)
-    return Markup("" if same else f' data-value="{cell.value}"')
+    if NUMBER.fullmatch(text) and float(text) == cell.value:
+        return Markup("")
+    return Markup(f' data-value="{cell.value}"')
 
 
 def _more(numbers: Iterable[Any]) -> Markup:
     """The attribute of a cell with the further numbers that it shows, or of a head with their names; none for none."""
-    text = ",".join("" if x is None else str(x) for x in numbers)
-    return Markup(f' data-more="{text}"' if text else "")
+    text = ",".join("" if number is None else str(number) for number in numbers)
+    if not text:
+        return Markup("")
+    return Markup(f' data-more="{text}"')

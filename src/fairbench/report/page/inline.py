@@ -1,6 +1,7 @@
 """A figure for the page: a separate SVG element for each panel, in the page's colors."""
 
 import re
+from collections.abc import Iterator
 from copy import deepcopy
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -23,11 +24,11 @@ LINES = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
 
 def colors() -> str:
     """CSS that gives each color of a figure that of its role, so that without it the light colors stay."""
-    return "\n".join(
-        f'[{kind}="{color}"] {{ {kind}: var(--{role}); }}'
-        for role, color in LIGHT.items()
-        for kind in ("fill", "stroke")
-    )
+    rules = []
+    for role, color in LIGHT.items():
+        for kind in ("fill", "stroke"):
+            rules.append(f'[{kind}="{color}"] {{ {kind}: var(--{role}); }}')
+    return "\n".join(rules)
 
 
 def inline(drawing: Drawing) -> list[str]:
@@ -37,25 +38,43 @@ def inline(drawing: Drawing) -> list[str]:
     number as a prefix; an element of an arm has its index in `data-arm`.
     """
     root = ElementTree.fromstring(drawing.svg)
-    for element in root.iter():  # without their namespaces
-        element.tag = element.tag.rpartition("}")[2]
-        element.attrib = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
-    shared = {item.attrib["id"]: item for defs in root.iter("defs") for item in defs if "id" in item.attrib}
+    _remove_namespaces(root)
+    definitions = _definitions(root)
     groups = {group.attrib["id"]: group for group in root.iter("g") if "id" in group.attrib}
-    return [
-        _panel(groups[f"panel{i}"], part, shared, f"{drawing.name}-{i}", drawing.title)
-        for i, part in enumerate(drawing.parts)
-    ]
+    panels = []
+    for number, part in enumerate(drawing.parts):
+        group = groups[f"panel{number}"]
+        panels.append(_panel(group, part, definitions, prefix=f"{drawing.name}-{number}", title=drawing.title))
+    return panels
 
 
-def _panel(group: Element, part: Panel, shared: dict[str, Element], prefix: str, title: str) -> str:
+def _remove_namespaces(root: Element) -> None:
+    """Leave only the local names of elements and attributes."""
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        element.attrib = {_local(name): value for name, value in element.attrib.items()}
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _definitions(root: Element) -> dict[str, Element]:
+    """What elements can refer to, by its id."""
+    found = {}
+    for definitions in root.iter("defs"):
+        for item in definitions:
+            if "id" in item.attrib:
+                found[item.attrib["id"]] = item
+    return found
+
+
+def _panel(group: Element, part: Panel, definitions: dict[str, Element], prefix: str, title: str) -> str:
     """One panel with the definitions that it refers to."""
-    for parent in list(group.iter()):
-        for defs in parent.findall("defs"):
-            parent.remove(defs)
-    references = " ".join(x.get(name, "") for x in group.iter() for name in ("href", "clip-path"))
-    needed = {name: deepcopy(shared[name]) for name in sorted({*REFERENCE.findall(references)}) if name in shared}
-    svg = Element("svg", {"viewBox": " ".join(f"{x:g}" for x in part.box), "role": "img", **LINES})
+    _remove_definitions(group)
+    needed = {name: deepcopy(definitions[name]) for name in _references(group) if name in definitions}
+    box = " ".join(f"{number:g}" for number in part.box)
+    svg = Element("svg", {"viewBox": box, "role": "img", **LINES})
     svg.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     ElementTree.SubElement(svg, "title", id=f"{prefix}-title").text = f"{title}: {part.title}"
     ElementTree.SubElement(svg, "desc", id=f"{prefix}-desc").text = " ".join(part.said)
@@ -66,12 +85,34 @@ def _panel(group: Element, part: Panel, shared: dict[str, Element], prefix: str,
             _adopt(each, prefix, needed)
     for markers in group.iter("g"):
         if len(markers) > 1 and all(marker.tag == "use" for marker in markers):
-            shared_by_all = set.intersection(*(set(marker.attrib.items()) for marker in markers))
-            for name, value in sorted(x for x in shared_by_all if x[0].startswith(("fill", "stroke"))):
-                markers.set(name, value)  # once for all of them, so that a page has fewer bytes
-                for marker in markers:
-                    del marker.attrib[name]
+            _share_colors(markers)
     return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _remove_definitions(group: Element) -> None:
+    for parent in list(group.iter()):
+        for definitions in parent.findall("defs"):
+            parent.remove(definitions)
+
+
+def _references(group: Element) -> list[str]:
+    """The ids to which the elements of a group refer, sorted."""
+    found: set[str] = set()
+    for element in group.iter():
+        for attribute in ("href", "clip-path"):
+            found.update(REFERENCE.findall(element.get(attribute, "")))
+    return sorted(found)
+
+
+def _share_colors(markers: Element) -> None:
+    """Write the colors that all markers of a group share once for all of them, so that a page has fewer bytes."""
+    attributes = [set(marker.attrib.items()) for marker in markers]
+    for name, value in sorted(set.intersection(*attributes)):
+        if not name.startswith(("fill", "stroke")):
+            continue
+        markers.set(name, value)
+        for marker in markers:
+            del marker.attrib[name]
 
 
 def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
@@ -79,18 +120,33 @@ def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
     name = element.attrib.pop("id", "")
     if name in needed:
         element.set("id", f"{prefix}-{name}")
-    if arm := ARM_ID.fullmatch(name):
+    arm = ARM_ID.fullmatch(name)
+    if arm:
         element.set("data-arm", arm[1])
     for attribute in ("href", "clip-path"):
         if attribute in element.attrib:
             element.set(attribute, REFERENCE.sub(rf"#{prefix}-\1", element.attrib[attribute]))
-    style = [part.split(": ") for part in element.attrib.pop("style", "").split("; ") if part]
-    element.attrib.update({name: value for name, value in style if name != "font-family"})
+    for name, value in _style_of(element.attrib.pop("style", "")):
+        if name != "font-family":
+            element.set(name, value)
     if element.get("transform", "").startswith("rotate(-0 "):
         del element.attrib["transform"]
     if "d" in element.attrib:
         element.set("d", " ".join(element.attrib["d"].split()))
-    element.text, element.tail = ((text or "").strip() or None for text in (element.text, element.tail))
+    element.text = _stripped(element.text)
+    element.tail = _stripped(element.tail)
+
+
+def _style_of(style: str) -> Iterator[tuple[str, str]]:
+    """The names and values of a style attribute."""
+    for part in style.split("; "):
+        if part:
+            name, value = part.split(": ")
+            yield name, value
+
+
+def _stripped(text: str | None) -> str | None:
+    return (text or "").strip() or None
 
 
 def swatch(style: ArmStyle) -> str:
@@ -100,12 +156,21 @@ def swatch(style: ArmStyle) -> str:
     line = {"d": "M 0 0 H 40", "stroke": style.color, "stroke-width": str(width), "fill": "none"}
     if not isinstance(style.line, str):
         line["stroke-dasharray"] = " ".join(f"{width * part:g}" for part in style.line[1])
-    marker = MarkerStyle(style.marker)
-    outline = marker.get_path().transformed(marker.get_transform() + Affine2D().scale(8, -8).translate(20, 0))
-    points = [
-        "Z" if code == outline.CLOSEPOLY else f"{LETTERS[int(code)]} {' '.join(f'{x:.3g}' for x in at)}"
-        for at, code in outline.iter_segments()
-    ]
     ElementTree.SubElement(svg, "path", line)
-    ElementTree.SubElement(svg, "path", {"d": " ".join(points), "fill": style.color})
+    ElementTree.SubElement(svg, "path", {"d": _marker_path(style.marker), "fill": style.color})
     return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _marker_path(name: str) -> str:
+    """The outline of a marker in the middle of a sample, as commands of SVG."""
+    marker = MarkerStyle(name)
+    enlarged = Affine2D().scale(8, -8).translate(20, 0)
+    outline = marker.get_path().transformed(marker.get_transform() + enlarged)
+    commands = []
+    for points, code in outline.iter_segments():
+        if code == outline.CLOSEPOLY:
+            commands.append("Z")
+        else:
+            numbers = " ".join(f"{number:.3g}" for number in points)
+            commands.append(f"{LETTERS[int(code)]} {numbers}")
+    return " ".join(commands)

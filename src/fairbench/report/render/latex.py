@@ -5,20 +5,30 @@ many columns is set small.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from unicodedata import name
 
-from fairbench.report.view import Cell, Emphasized, TableView
+from fairbench.report.view import Cell, Emphasized, TableView, TextColumn
 
-GREEK = {
-    **{letter: name(letter).split()[-1].lower() for letter in "αβγδεζηθικμνξπρστυφχψω"},
-    **{letter: name(letter).split()[-1].capitalize() for letter in "ΓΔΘΞΠΣΥΦΨΩ"},
-    **{"λ": "lambda", "Λ": "Lambda", "µ": "mu"},  # Unicode writes lamda, and has a sign of its own for micro
+SMALL_GREEK = "αβγδεζηθικμνξπρστυφχψω"
+CAPITAL_GREEK = "ΓΔΘΞΠΣΥΦΨΩ"
+"""The capitals that do not look like Latin ones."""
+OTHER_GREEK = {"λ": "lambda", "Λ": "Lambda", "µ": "mu"}
+"""Unicode writes lamda, and has a sign of its own for micro."""
+SYMBOLS = {
+    "×": "times",
+    "±": "pm",
+    "↓": "downarrow",
+    "↑": "uparrow",
+    "→": "rightarrow",
+    "≤": "leq",
+    "≥": "geq",
+    "≈": "approx",
+    "∞": "infty",
+    "·": "cdot",
 }
-SYMBOLS = {"×": "times", "±": "pm", "↓": "downarrow", "↑": "uparrow", "→": "rightarrow", "≤": "leq", "≥": "geq"}
-SYMBOLS |= {"≈": "approx", "∞": "infty", "·": "cdot"}
-ESCAPED = {
-    **{letter: f"\\{letter}" for letter in "{}$&%#_"},
+"""The commands of formulas."""
+SPECIAL = {
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
@@ -26,10 +36,12 @@ ESCAPED = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"{\ttfamily\char34}",  # the roman fonts have no such quote in every encoding
-    **{letter: f"{{{letter}}}" for letter in "[]-"},  # an argument of the line break before them; two would be a dash
     "'": r"{\textquotesingle}",
     "`": r"\textasciigrave{}",
     "\n": " ",
+}
+"""Characters of ASCII that LaTeX reads as something else."""
+TYPOGRAPHY = {
     "\N{NO-BREAK SPACE}": "~",
     "–": "--",
     "−": "$-$",
@@ -38,10 +50,43 @@ ESCAPED = {
     "’": "'",
     "“": "``",
     "”": "''",
-    **{letter: rf"$\{command}$" for letter, command in (SYMBOLS | GREEK).items()},
-    **{digit: rf"\textsubscript{{{i}}}" for i, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")},
-    **{digit: rf"\textsuperscript{{{i}}}" for i, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
 }
+SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"
+SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+def _escaped_characters() -> dict[str, str]:
+    """What stands for each character that LaTeX does not print as it is."""
+    escaped = {letter: f"\\{letter}" for letter in "{}$&%#_"}
+    escaped |= SPECIAL
+    for letter in "[]-":  # an argument of the line break before them; two would be a dash
+        escaped[letter] = f"{{{letter}}}"
+    escaped |= TYPOGRAPHY
+    for letter, command in _commands().items():
+        escaped[letter] = rf"$\{command}$"
+    for value, digit in enumerate(SUBSCRIPTS):
+        escaped[digit] = rf"\textsubscript{{{value}}}"
+    for value, digit in enumerate(SUPERSCRIPTS):
+        escaped[digit] = rf"\textsuperscript{{{value}}}"
+    return escaped
+
+
+def _commands() -> dict[str, str]:
+    """The commands of symbols and Greek letters."""
+    commands = dict(SYMBOLS)
+    for letter in SMALL_GREEK:
+        commands[letter] = _greek_name(letter).lower()
+    for letter in CAPITAL_GREEK:
+        commands[letter] = _greek_name(letter).capitalize()
+    return commands | OTHER_GREEK
+
+
+def _greek_name(letter: str) -> str:
+    """The last word of the name that Unicode gives a letter, as in GREEK SMALL LETTER ALPHA."""
+    return name(letter).split()[-1]
+
+
+ESCAPED = _escaped_characters()
 POWER = r"(?<![\w.])(\d(?:\.\d+)?)e([+−-])0*(\d+)(?!\w)"
 """A number with an exponent as Python writes it, 1e-08 or 3.75e−08; one such as 1e5 may be part of a name or a hash."""
 
@@ -54,21 +99,38 @@ def escape(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     """A number with an exponent, or a character."""
-    (factor, sign, exponent), c = found.groups(), found[0]
+    factor, sign, exponent = found.groups()
     if factor:
-        power = f"10^{{{'' if sign == '+' else '-'}{exponent}}}"
-        return f"${power}$" if factor == "1" else rf"${factor}\times{power}$"
-    return ESCAPED.get(c) or (c if " " <= c <= "~" else rf"\texttt{{U+{ord(c):04X}}}")
+        return _power(factor, sign, exponent)
+    character = found[0]
+    if character in ESCAPED:
+        return ESCAPED[character]
+    if " " <= character <= "~":
+        return character
+    return rf"\texttt{{U+{ord(character):04X}}}"
+
+
+def _power(factor: str, sign: str, exponent: str) -> str:
+    """A number with an exponent as a formula."""
+    minus = "" if sign == "+" else "-"
+    power = f"10^{{{minus}{exponent}}}"
+    if factor == "1":
+        return f"${power}$"
+    return rf"${factor}\times{power}$"
 
 
 SIZES = {"footnotesize": 72, "scriptsize": 77, "tiny": 90}
 """How many letters fit a line of 345 pt, the text width of an article, by the size of the font."""
-LETTER, GAP = 0.55, 0.9
-"""The width of a letter in em, and of the space between two columns in letters."""
+LETTER = 0.55
+"""The width of a letter in em."""
+GAP = 0.9
+"""The width of the space between two columns in letters."""
 WIDE = frozenset("+−±×→↓↑<>=≥≤≈%@mw&#")
 """Characters that are half as wide again, as capitals are."""
-LONGEST, WIDEST = 13, 40
-"""The most letters of a word that is not divided, and of a line in a column."""
+LONGEST = 13
+"""The most letters of a word that is not divided."""
+WIDEST = 40
+"""The most letters of a line in a column."""
 BREAK = re.compile(r"(?<= )|(?<=[_/:.=])(?=[^\W\d_])")
 """Where a line may end: at a space, and within names before a letter."""
 
@@ -76,36 +138,83 @@ BREAK = re.compile(r"(?<= )|(?<=[_/:.=])(?=[^\W\d_])")
 def to_latex(table: TableView) -> str:
     r"""A table for `\input`; its first lines say what it shows, and the packages that it needs."""
     view = table.narrow
-    cells = [[str(cell.text) for cell in column] for column in zip(*view.rows, strict=True)]
-    columns = list(zip(view.columns, cells, strict=True))
-    space = {size: letters - GAP * len(columns) for size, letters in SIZES.items()}
-    least = [_least(column.title, texts, whole=column.value is not None) for column, texts in columns]
-    size = next((size for size, letters in space.items() if sum(least) <= letters), "tiny")
-    if sum(least) > space[size]:  # numbers leave their intervals to the next line
-        least = [_least(column.title, texts, whole=False) for column, texts in columns]
-    wanted = [max([low, *(_letters(text[:WIDEST]) for text in texts)]) for low, texts in zip(least, cells, strict=True)]
-    share = min(1, max(space[size] - sum(least), 0) / max(sum(wanted) - sum(least), 1))
-    specs = "".join(
-        rf">{{\ragged{'left' if column.value else 'right'}\arraybackslash}}"
-        rf"p{{{LETTER * (low + share * (high - low)):.2f}em}}"
-        for column, low, high in zip(view.columns, least, wanted, strict=True)
-    )
-    left_out = [escape(column.title) for column in table.columns if not column.narrow]
-    only = f"% Only in the page: {', '.join(left_out)}.\n" if left_out else ""
+    texts = [[str(row[i].text) for row in view.rows] for i in range(len(view.columns))]
+    size, widths = _layout(view.columns, texts)
+    specs = "".join(_column_spec(column, width) for column, width in zip(view.columns, widths, strict=True))
     head = " & ".join(_in_italics(column.title) for column in view.columns)
-    body = "".join(f"{' & '.join(map(_source, row))} \\\\\n" for row in view.rows)
+    body = "".join(_line(row) for row in view.rows)
     return (
-        f"% {_in_italics(table.caption)}\n{only}% Needs the packages array, booktabs, longtable and textcomp.\n"
+        f"% {_in_italics(table.caption)}\n{_left_out(table)}"
+        "% Needs the packages array, booktabs, longtable and textcomp.\n"
         rf"\begingroup\{size}\setlength{{\tabcolsep}}{{{LETTER * GAP / 2:.2f}em}}%"
         f"\n\\begin{{longtable}}{{@{{}}{specs}@{{}}}}\n\\toprule\n{head} \\\\\n\\midrule\n\\endhead\n"
         f"{body}\\bottomrule\n\\end{{longtable}}\\endgroup\n"
     )
 
 
+def _layout(columns: Sequence[TextColumn], texts: Sequence[Sequence[str]]) -> tuple[str, list[float]]:
+    """The size of the font, and the width of each column in letters; `texts` are the cells of each column."""
+    space = {size: letters - GAP * len(columns) for size, letters in SIZES.items()}
+    least = _least_widths(columns, texts, whole_numbers=True)
+    size = _largest_size(space, sum(least))
+    if sum(least) > space[size]:  # numbers leave their intervals to the next line
+        least = _least_widths(columns, texts, whole_numbers=False)
+    wanted = []
+    for narrowest, cells in zip(least, texts, strict=True):
+        wanted.append(max([narrowest, *(_letters(text[:WIDEST]) for text in cells)]))
+    left = max(space[size] - sum(least), 0)
+    missing = max(sum(wanted) - sum(least), 1)
+    share = min(1, left / missing)
+    widths = [low + share * (high - low) for low, high in zip(least, wanted, strict=True)]
+    return size, widths
+
+
+def _largest_size(space: Mapping[str, float], letters: float) -> str:
+    """The largest font with which a line has space for some letters, or else the smallest."""
+    for size, most in space.items():
+        if letters <= most:
+            return size
+    return "tiny"
+
+
+def _least_widths(columns: Sequence[TextColumn], texts: Sequence[Sequence[str]], whole_numbers: bool) -> list[float]:
+    """The least letters of each column; whether numbers stay in one line with their intervals."""
+    widths = []
+    for column, cells in zip(columns, texts, strict=True):
+        is_whole = whole_numbers and column.value is not None
+        widths.append(_least(column.title, cells, whole=is_whole))
+    return widths
+
+
+def _column_spec(column: TextColumn, width: float) -> str:
+    """How LaTeX sets a column: numbers at the right."""
+    side = "left" if column.value else "right"  # where the line is ragged
+    return rf">{{\ragged{side}\arraybackslash}}p{{{LETTER * width:.2f}em}}"
+
+
+def _left_out(table: TableView) -> str:
+    """A comment on the columns that only the page has; empty without any."""
+    titles = [escape(column.title) for column in table.columns if not column.narrow]
+    if not titles:
+        return ""
+    return f"% Only in the page: {', '.join(titles)}.\n"
+
+
+def _line(row: Sequence[Cell]) -> str:
+    """A row as LaTeX source."""
+    cells = " & ".join(map(_source, row))
+    return f"{cells} \\\\\n"
+
+
 def _least(title: str, texts: Sequence[str], whole: bool) -> float:
     """The letters of the longest part of a column that stays in one line: a word, or a whole cell."""
-    parts = texts if whole else [piece.rstrip() for text in texts for piece in _pieces(text)]
-    return max(map(_letters, [*title.split(), *parts]))
+    parts = title.split()
+    for text in texts:
+        if whole:
+            parts.append(text)
+        else:
+            parts += [piece.rstrip() for piece in _pieces(text)]
+    return max(map(_letters, parts))
 
 
 def _in_italics(text: str) -> str:
@@ -115,15 +224,23 @@ def _in_italics(text: str) -> str:
 
 def _letters(text: str) -> float:
     """An upper bound of the width of a text in usual letters."""
-    return 0.7 + len(text) + 0.5 * sum(c in WIDE or c.isupper() for c in text)
+    wide = sum(character in WIDE or character.isupper() for character in text)
+    return 0.7 + len(text) + 0.5 * wide
 
 
 def _pieces(text: str) -> list[str]:
     """The parts of a text between which a line may end; a long word is divided."""
-    return [part[i : i + LONGEST] for part in BREAK.split(text) for i in range(0, len(part), LONGEST)] or [""]
+    pieces = []
+    for part in BREAK.split(text):
+        for start in range(0, len(part), LONGEST):
+            pieces.append(part[start : start + LONGEST])
+    return pieces or [""]
 
 
 def _source(cell: Cell) -> str:
     """A cell as LaTeX source."""
-    source = r"\allowbreak{}".join(map(escape, _pieces(str(cell.text)))).replace(r" \allowbreak{}", " ")
-    return cell.text.latex(source) if isinstance(cell.text, Emphasized) else source
+    pieces = map(escape, _pieces(str(cell.text)))
+    source = r"\allowbreak{}".join(pieces).replace(r" \allowbreak{}", " ")
+    if isinstance(cell.text, Emphasized):
+        return cell.text.latex(source)
+    return source

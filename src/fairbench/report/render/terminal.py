@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fairbench.common.checks import SEVERITIES, STYLES, Flag, Severity
 from fairbench.common.console import Terminal, text_table
-from fairbench.report.view import TableView
+from fairbench.report.view import Cell, TableView
 
 LONGEST = 44
 """The most letters of a cell on a screen."""
@@ -19,10 +19,10 @@ LONGEST = 44
 
 def rich_table(view: TableView) -> Table:
     """A table without lines; names and numbers stay whole, and a `Terminal` leaves out columns that do not fit."""
-    view = view.narrow
-    return text_table(
-        [(x.title, x.value is not None) for x in view.columns], ([x.text for x in row] for row in view.rows)
-    )
+    narrow = view.narrow
+    columns = [(column.title, column.value is not None) for column in narrow.columns]
+    rows = ([cell.text for cell in row] for row in narrow.rows)
+    return text_table(columns, rows)
 
 
 def screen(view: TableView, most: int) -> str:
@@ -30,18 +30,29 @@ def screen(view: TableView, most: int) -> str:
     file = io.StringIO()
     console = Terminal(file=file)
     console.width = shutil.get_terminal_size().columns
-    rows = [[replace(cell, text=_cut(str(cell.text), LONGEST)) for cell in row] for row in view.rows[:most]]
+    rows = [[_shortened(cell) for cell in row] for row in view.rows[:most]]
     table = rich_table(replace(view, rows=rows))
-    for column in table.columns:
-        column.no_wrap, column.overflow = True, "crop"  # a row is a line
+    for column in table.columns:  # a row is a line
+        column.no_wrap = True
+        column.overflow = "crop"
     console.print(table)
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
-    shown, note = lines[: len(table.rows) + 1], _cut(" ".join(lines[len(table.rows) + 1 :]), console.width)
-    return "\n".join([*shown, *([note] if note else [])])
+    with_head = len(table.rows) + 1
+    shown = lines[:with_head]
+    note = " ".join(lines[with_head:])
+    if note:
+        shown.append(_cut(note, console.width))
+    return "\n".join(shown)
+
+
+def _shortened(cell: Cell) -> Cell:
+    return replace(cell, text=_cut(str(cell.text), LONGEST))
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 3]}..."
 
 
 def audit_view(flags: Sequence[Flag]) -> Group:
@@ -55,15 +66,23 @@ def audit_view(flags: Sequence[Flag]) -> Group:
 
 def checks_view(flags: Sequence[Flag]) -> Group:
     """The result and the advice of every check, and the number of each severity."""
-    rows = (
-        (Text(x.severity, STYLES[x.severity]), x.name, x.evidence + (f"\n-> {x.advice}" if x.advice else ""))
-        for x in flags
-    )
-    return Group(text_table([("", False)] * 3, rows), _counts(flags, SEVERITIES))
+    rows = []
+    for flag in flags:
+        evidence = flag.evidence
+        if flag.advice:
+            evidence += f"\n-> {flag.advice}"
+        rows.append((Text(flag.severity, STYLES[flag.severity]), flag.name, evidence))
+    without_titles = [("", False)] * 3
+    return Group(text_table(without_titles, rows), _counts(flags, SEVERITIES))
 
 
 def _counts(flags: Sequence[Flag], severities: Sequence[Severity]) -> str:
-    return ", ".join(f"{sum(flag.severity == x for flag in flags)} {x}" for x in severities)
+    """The number of each severity."""
+    parts = []
+    for severity in severities:
+        count = sum(flag.severity == severity for flag in flags)
+        parts.append(f"{count} {severity}")
+    return ", ".join(parts)
 
 
 def flag_lines(flags: Iterable[Flag]) -> list[Text]:
