@@ -15,21 +15,28 @@ from configurations import ACTIVE, CONFIGURATIONS, STEPS, TOGETHER, assert_same,
 from grids import pairwise
 from torch import nn
 from torch.optim import AdamW
-from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
+from trajectories import SHAPES, changed, gradients, parameters, set_gradients, train, watch
 
 from psilogic import PsiLogic
 from psilogic.backends.cpu import kernels
 
 ROOT = Path(__file__).parents[3]
-LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
-LARGE += [(2500, 9)]  # pieces of several rows
+LARGE = [
+    (1, 70_000),  # more than a piece, and less
+    (90_000,),
+    (3, 30_000),
+    (700, 9),
+    (5, 7, 3, 3),
+    (),
+    (0,),
+    (2, 0),
+    (2500, 9),  # pieces of several rows
+]
 
 CAPABILITY = torch.backends.cpu.get_cpu_capability().lower()
-CAN_BE_BUILT = (
-    (sys.platform, platform.machine()) in {("linux", "x86_64"), ("linux", "aarch64")}
-    and shutil.which("c++") is not None
-    and Path(sysconfig.get_path("include"), "Python.h").exists()
-)
+IS_SUPPORTED = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+HAS_HEADERS = Path(sysconfig.get_path("include"), "Python.h").exists()
+CAN_BE_BUILT = IS_SUPPORTED and HAS_HEADERS and shutil.which("c++") is not None
 pytestmark = pytest.mark.skipif(kernels.kernels is None and not CAN_BE_BUILT, reason="nothing here builds the kernels")
 
 
@@ -50,18 +57,21 @@ def test_whole_vectors_are_those_of_adamw(options, dtype):
     """Bit by bit, up to the last elements of a tensor, which torch's kernel rounds otherwise."""
     shapes = [(64,), (16, 48), (128 * 300,)]
     script = gradients(STEPS, shapes, dtype)
-    params, twins = parameters(shapes, dtype), parameters(shapes, dtype)
     options = {"weight_decay": 1e-2, **options}
-    ours, theirs = PsiLogic(params, gamma=0.0, **options), AdamW(twins, fused=True, **options)
+    params = parameters(shapes, dtype)
+    ours = PsiLogic(params, gamma=0.0, **options)
+    twins = parameters(shapes, dtype)
+    theirs = AdamW(twins, fused=True, **options)
     torch.testing.assert_close(train(ours, params, script), train(theirs, twins, script), rtol=0, atol=0)
-    for name in ("exp_avg", "exp_avg_sq"):
-        moments = ([o.state[p][name] for p in ps] for o, ps in ((ours, params), (theirs, twins)))
-        torch.testing.assert_close(*moments, rtol=0, atol=0)
+    for p, twin in zip(params, twins, strict=True):
+        assert torch.equal(ours.state[p]["exp_avg"], theirs.state[twin]["exp_avg"])
+        assert torch.equal(ours.state[p]["exp_avg_sq"], theirs.state[twin]["exp_avg_sq"])
 
 
 @pytest.mark.parametrize("name", ["defaults", *TOGETHER])
 def test_threads_change_no_bit(threads, name):
-    script, runs = gradients(14, LARGE, torch.float32, every=6), []
+    script = gradients(14, LARGE, torch.float32, every=6)
+    runs = []
     for count in (1, 3):
         threads(count)
         params = parameters(LARGE, torch.float32)
@@ -73,7 +83,8 @@ def test_threads_change_no_bit(threads, name):
 
 @pytest.mark.parametrize("name", TOGETHER)
 def test_wherever_pieces_end(name):
-    options, params = CONFIGURATIONS[name], parameters(LARGE)
+    options = CONFIGURATIONS[name]
+    params = parameters(LARGE)
     actual = trace(build(params, **options), params, gradients(14, LARGE, every=6))
     assert_same(actual, truth(options, 14, LARGE, every=6), 1e-12)
 
@@ -103,24 +114,35 @@ def test_the_kernels_of_older_processors(capability):
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_sums(threads, dtype, by_rows):
     threads(2)
-    grads, params = [x.detach() for x in parameters(LARGE, dtype)], [x.detach() for x in parameters(LARGE, dtype, 2)]
+    grads = [x.detach() for x in parameters(LARGE, dtype)]
+    params = [x.detach() for x in parameters(LARGE, dtype, seed=2)]
     units = [len(x) if by_rows and x.ndim > 1 else 1 for x in grads]
 
-    def rows(x, n):
-        return x.double().reshape(n, x.numel() // n) if n else x.double().new_zeros(0, 1)
-
     def exact_squares(tensors):
-        return torch.cat([rows(x, n).square().sum(1) for x, n in zip(tensors, units, strict=True)])
+        rows = rows_of(tensors, units)
+        return torch.cat([x.square().sum(1) for x in rows])
 
     squares, sums, param_squares = kernels.unit_statistics(grads, params, units, with_sums=True)
     torch.testing.assert_close(squares, exact_squares(grads), rtol=1e-13, atol=0)
-    exact = torch.cat([rows(x, n).sum(1) * (x.ndim > 1) for x, n in zip(grads, units, strict=True)])
-    torch.testing.assert_close(sums, exact, rtol=1e-13, atol=1e-11)
+    exact_sums = []
+    for x, rows in zip(grads, rows_of(grads, units), strict=True):
+        sums_of_rows = rows.sum(1)
+        exact_sums.append(sums_of_rows if x.ndim > 1 else torch.zeros_like(sums_of_rows))
+    torch.testing.assert_close(sums, torch.cat(exact_sums), rtol=1e-13, atol=1e-11)
     squares_alone, none, _ = kernels.unit_statistics(grads, None, units, with_sums=False)
     assert none is None
     rtol = 1e-13 if dtype == torch.float64 else 1e-6
     torch.testing.assert_close(squares_alone, squares, rtol=rtol, atol=0)
     torch.testing.assert_close(param_squares, exact_squares(params), rtol=rtol, atol=0)
+
+
+def rows_of(tensors, units):
+    """Each tensor as a matrix with a row for each of its units, in float64."""
+    matrices = []
+    for x, count in zip(tensors, units, strict=True):
+        columns = x.numel() // count if count else 1
+        matrices.append(x.double().reshape(count, columns))
+    return matrices
 
 
 def test_equal_elements_add_up():
@@ -137,66 +159,87 @@ def test_equal_elements_add_up():
 
 
 UNITS = {
-    "as they are": {}, "rows": {"agc_clip": 0.3, "grad_centralize": True},
-    "rows without AGC": {"grad_centralize": True}, "rows without centralization": {"agc_clip": 0.3},
+    "as they are": {},
+    "rows": {"agc_clip": 0.3, "grad_centralize": True},
+    "rows without AGC": {"grad_centralize": True},
+    "rows without centralization": {"agc_clip": 0.3},
     "tensors": {"agc_clip": 0.3, "agc_norm": "tensor"},
     "tensors and rows": {"agc_clip": 0.3, "agc_norm": "tensor", "grad_centralize": True},
-}  # fmt: skip
-DECAYS = [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 64.0)]
+}
+SIZES = {"small": SHAPES, "large": LARGE}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("shapes", "decays"),
-    [*((SHAPES, decays) for decays in DECAYS), (LARGE, DECAYS[-1])],
-    ids=lambda x: {SHAPES[2]: "small", LARGE[2]: "large"}.get(x[2]) if isinstance(x, list) else str(x),
+    ("size", "weight_decay", "quantum_decay"),
+    [
+        ("small", 0.1, 0.0),
+        ("small", 31.0, 0.0),
+        ("small", 33.0, 0.0),
+        ("small", 64.0, 0.0),
+        ("small", 0.1, 31.0),
+        ("small", 31.0, 64.0),
+        ("large", 31.0, 64.0),
+    ],
 )
 @pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
-def test_what_fires_after_speculation(units, decays, shapes):
+def test_what_fires_after_speculation(units, size, weight_decay, quantum_decay):
     """Decay and cancellation together, also from half of the parameter on, where decay leaves little to cancel."""
-    weight_decay, quantum_decay = decays
     options = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0, **units}
-    options |= {"weight_decay": weight_decay, "quantum_decay": quantum_decay}
-    steps = 11 if shapes is SHAPES else 6
-    script, params = gradients(steps, shapes, every=9), parameters(shapes)
+    options["weight_decay"] = weight_decay
+    options["quantum_decay"] = quantum_decay
+    shapes = SIZES[size]
+    steps = 11 if size == "small" else 6
+    params = parameters(shapes)
     optimizer = build(params, **options)
     seen = watch(optimizer)
-    actual = trace(optimizer, params, script)
+    actual = trace(optimizer, params, gradients(steps, shapes, every=9))
     least = 1e-4 if "agc_clip" in units else 0.01  # AGC leaves the detector little to see in a parameter that shrinks
-    assert any((decision.cancellation > least).any() for *_, decision in seen)
+    assert any((decision.cancellation > least).any() for _, decision in seen)
     assert_same(actual, truth(options, steps, shapes, every=9), 1e-12)
 
 
 @pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
 @pytest.mark.parametrize("units", [{}, {"agc_clip": 30.0, "grad_centralize": True}], ids=["as they are", "rows"])
 def test_few_fire_among_many(units, quantum_decay):
-    shapes, options = [(8, 5)] * 6, {**ACTIVE, **units, "quantum_decay": quantum_decay}
+    shapes = [(8, 5)] * 6
+    options = {**ACTIVE, **units, "quantum_decay": quantum_decay}
     script = gradients(84, shapes, every=1000)  # the gate closes after 68 steps
     script[81][4] *= 1000
     params = parameters(shapes)
     optimizer = PsiLogic(params, **options)
     seen = watch(optimizer)
     actual = trace(optimizer, params, script)
-    assert seen[81][-1].gate.tolist() == [False, False, True, True, True, False]  # two have seen fewer gradients
-    reference = PsiLogic(twins := parameters(shapes), foreach=False, **options)
+    fired = seen[81].decision.gate.tolist()
+    assert fired == [False, False, True, True, True, False]  # two have seen fewer gradients
+    twins = parameters(shapes)
+    reference = PsiLogic(twins, foreach=False, **options)
     assert_same(actual, trace(reference, twins, script), 1e-12)
 
 
 def test_what_fires_for_long_is_deferred(monkeypatch):
     """Otherwise its memory would be read and written once more in each of these steps."""
-    cancelled, cancel_ = [], kernels.cancel_
-    monkeypatch.setattr(
-        kernels, "cancel_", lambda tensors, *rest: cancelled.append(len(tensors[0])) or cancel_(tensors, *rest)
-    )
+    cancel_ = kernels.cancel_
+    cancelled = []  # the number of tensors of each call
+
+    def noted(tensors, *arguments, **options):
+        cancelled.append(len(tensors[0]))
+        return cancel_(tensors, *arguments, **options)
+
+    monkeypatch.setattr(kernels, "cancel_", noted)
     script = gradients(100, [(40,)] * 4, every=1000)
     for grads in script:
         grads[2] = torch.ones(40, dtype=torch.float64)
     script[80][1] *= 1000
-    optimizer = PsiLogic(params := parameters([(40,)] * 4), **ACTIVE)
+    params = parameters([(40,)] * 4)
+    optimizer = PsiLogic(params, **ACTIVE)
     seen = watch(optimizer)
     train(optimizer, params, script)
-    fired = [decision.gate & (decision.warmup > 0) for *_, decision in seen]
-    assert sum(int(gate.sum()) for gate in fired) > 4 * 58
+    firings = 0
+    for _, decision in seen:
+        fires = decision.gate & (decision.warmup > 0)
+        firings += int(fires.sum())
+    assert firings > 4 * 58
     assert cancelled == [1]  # at the spike, not in the steps that follow, nor when the warm-up ends
 
 
@@ -214,11 +257,14 @@ def test_equal_elements_have_no_norm_without_their_mean(dtype, flags):
 @pytest.mark.parametrize("grad_scale", [None, torch.tensor(1024.0)], ids=["unscaled", "scaled"])
 def test_no_speculation_before_an_overflow_is_known(grad_scale):
     """The step may not change tensors before it has read `GradScaler`'s `found_inf`."""
-    script, params = gradients(8, [(40,), (8, 5)]), parameters([(40,), (8, 5)])
+    shapes = [(40,), (8, 5)]
+    script = gradients(8, shapes)
+    params = parameters(shapes)
     optimizer = build(params, **ACTIVE)
     train(optimizer, params, script[:5])
     before = snapshot(optimizer, params)
-    optimizer.found_inf, optimizer.grad_scale = torch.ones(()), grad_scale
+    optimizer.found_inf = torch.ones(())
+    optimizer.grad_scale = grad_scale
     train(optimizer, params, script[5:])
     assert_same([snapshot(optimizer, params)], [before])
 
@@ -232,9 +278,12 @@ def assert_one_after_the_other(groups, params_in=two_in, **options):
     runs = []
     for flags in ({}, {"foreach": False}):
         memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
-        params, snapshots = params_in(memory), []
-        each = [{"params": [p], **group, **flags} for p, group in zip(params, groups, strict=True)]
-        optimizer = PsiLogic(each, **{**ACTIVE, **options})
+        params = params_in(memory)
+        param_groups = []
+        for p, group in zip(params, groups, strict=True):
+            param_groups.append({"params": [p], **group, **flags})
+        optimizer = PsiLogic(param_groups, **{**ACTIVE, **options})
+        snapshots = []
         for grads in gradients(6, [(30, 40)] * 2):
             set_gradients(params, grads)
             if params[0].data_ptr() != memory.data_ptr():
@@ -255,14 +304,16 @@ class Derived(nn.Parameter):
     """A parameter of a derived class, with its values in separate memory."""
 
 
-FIRST = {
-    "parameters": two_in,
-    "parameters of a class": lambda memory: [Derived(memory), nn.Parameter(memory)],
-    "a gradient of the first": lambda memory: [nn.Parameter(memory.clone()), nn.Parameter(memory)],
-}
+def one_of_a_class_in(memory):
+    return [Derived(memory), nn.Parameter(memory)]
 
 
-@pytest.mark.parametrize("params_in", FIRST.values(), ids=FIRST)
+def a_gradient_of_the_first_in(memory):
+    """The second parameter; the first one has separate memory."""
+    return [nn.Parameter(memory.clone()), nn.Parameter(memory)]
+
+
+@pytest.mark.parametrize("params_in", [two_in, one_of_a_class_in, a_gradient_of_the_first_in])
 @pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
 def test_speculation_does_not_overtake_an_earlier_group(first, params_in):
     """The second one may be updated before the norms are known, but not if it shares memory with the first one."""
@@ -294,30 +345,35 @@ def test_gradients_that_lie_in_their_parameters(units):
 
 @pytest.mark.parametrize(
     ("units", "bad", "place"),
-    pairwise(list(UNITS), [float("nan"), float("inf")], [("gradient", 2.0), ("gradient", 1e9), ("parameter", 2.0)]),
+    pairwise(list(UNITS), [float("nan"), float("inf")], ["gradient", "gradient, gates closed", "parameter"]),
     ids=str,
 )
 def test_what_is_not_finite_after_speculation(units, bad, place):
     """Quantum decay was applied before the norm was known not to be finite; with the gates open or closed."""
-    where, tau_scale = place
-    options = {**ACTIVE, **UNITS[units], "chaos_warmup": 0, "quantum_decay": 20.0, "tau_scale": tau_scale}
-    script, runs = gradients(53, LARGE[2:5], every=1000)[-3:], []  # the last of these tensors has none before
+    options = {**ACTIVE, **UNITS[units], "chaos_warmup": 0, "quantum_decay": 20.0}
+    options["tau_scale"] = 1e9 if place == "gradient, gates closed" else 2.0
+    script = gradients(53, LARGE[2:5], every=1000)[-3:]  # the last of these tensors has none before
+    runs = []
     for foreach in (None, False):
         params = parameters(LARGE[2:5])
         for i, p in enumerate(params):
-            (script[i % 2][i] if where == "gradient" else p.detach()).view(-1)[7] = bad
+            damaged = p.detach() if place == "parameter" else script[i % 2][i]
+            damaged.view(-1)[7] = bad
         runs.append(trace(build(params, foreach=foreach, **options), params, script))
     assert_same(*runs, 1e-11)
 
 
 def test_an_optimizer_in_bfloat16_rounds_what_fires_twice_at_most():
-    script = [[g.bfloat16()] for (g,) in gradients(40, [(400,)], every=15)]
+    script = changed(gradients(40, [(400,)], every=15), torch.Tensor.bfloat16)
     runs = []
     for foreach in (None, False):
         (p,) = parameters([(400,)], torch.bfloat16)
         optimizer = PsiLogic([p], **{**ACTIVE, "chaos_warmup": 0}, foreach=foreach)
-        runs.append(train(optimizer, [p], script)[0].float())
-    assert (runs[0] - runs[1]).abs().max() <= 40 * 2**-8 * runs[1].abs().max()
+        (after,) = train(optimizer, [p], script)
+        runs.append(after.float())
+    ours, by_foreach = runs
+    difference = (ours - by_foreach).abs().max()
+    assert difference <= 40 * 2**-8 * by_foreach.abs().max()
 
 
 # Unusual tensors
@@ -338,7 +394,8 @@ def test_released_memory_is_not_accessed(name, message):
 
 
 def test_a_lazily_negated_gradient():
-    runs, g = [], torch.randn(40, dtype=torch.float64)
+    g = torch.randn(40, dtype=torch.float64)
+    runs = []
     for grad in (torch._neg_view(g), -g):
         params = parameters([(40,)])
         params[0].grad = grad
@@ -364,12 +421,13 @@ def test_parameters_resized_in_place(execution, size):
     p = nn.Parameter(memory[:5])
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(5)]])
-    p.grad, p.data = None, memory[:size]
+    p.grad = None
+    p.data = memory[:size]
     beyond = memory[5:].clone()
     with pytest.raises(RuntimeError, match="size"):
         train(optimizer, [p], [[torch.ones(size)]])
-    moments = [optimizer.state[p][name] for name in ("exp_avg", "exp_avg_sq")]
-    assert [x.shape for x in moments] == [(5,), (5,)]
+    assert optimizer.state[p]["exp_avg"].shape == (5,)
+    assert optimizer.state[p]["exp_avg_sq"].shape == (5,)
     assert torch.equal(memory[5:], beyond)
 
 
@@ -382,20 +440,24 @@ def test_parameters_that_share_memory_are_changed_one_after_the_other(threads):
         for p in params:
             p.data = memory
         optimizer = PsiLogic(params, foreach=foreach, **{**ACTIVE, "chaos_warmup": 0})
-        runs.append(train(optimizer, params, gradients(4, [(16_000,)] * 4, torch.float32))[0])
-    for run in runs[:-1]:
-        torch.testing.assert_close(run, runs[-1], rtol=1e-5, atol=1e-6)
+        script = gradients(4, [(16_000,)] * 4, torch.float32)
+        runs.append(train(optimizer, params, script)[0])
+    *runs_of_kernels, by_foreach = runs
+    for run in runs_of_kernels:
+        torch.testing.assert_close(run, by_foreach, rtol=1e-5, atol=1e-6)
 
 
 def test_a_group_that_cannot_step_leaves_the_others_as_they_are():
-    real, pair = nn.Parameter(torch.ones(5)), nn.Parameter(torch.ones(3, dtype=torch.complex64))
+    real = nn.Parameter(torch.ones(5))
+    pair = nn.Parameter(torch.ones(3, dtype=torch.complex64))
     optimizer = PsiLogic([{"params": [real]}, {"params": [pair]}])
     train(optimizer, [real, pair], [[torch.ones(5), torch.ones_like(pair)]])
-    before = {name: value.clone() for name, value in optimizer.state[real].items()}, real.detach().clone()
-    real.grad, pair.grad = torch.ones(5), torch.ones_like(pair).detach().conj()  # which torch does not view as real
+    before = snapshot(optimizer, [real])
+    real.grad = torch.ones(5)
+    pair.grad = torch.ones_like(pair).detach().conj()  # which torch does not view as real
     with pytest.raises(RuntimeError, match="conjugated"):
         optimizer.step()
-    torch.testing.assert_close((optimizer.state[real], real.detach()), before, rtol=0, atol=0)
+    assert_same([snapshot(optimizer, [real])], [before])
 
 
 # Installation
@@ -421,9 +483,11 @@ def test_an_installation_with_and_without_a_compiler(tmp_path, compiler):
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
     (wheel,) = (tmp_path / "built").iterdir()
     tag = wheel.stem.split("-", 2)[2]
-    compiled = {name for name in ZipFile(wheel).namelist() if name.endswith(".so")}
+    compiled = [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
     if compiler == "c++":
         assert tag == f"cp310-abi3-linux_{platform.machine()}"
-        assert {"psilogic/tensors/_addresses.abi3.so", "psilogic/backends/cpu/kernels_default.abi3.so"} <= compiled
+        assert "psilogic/tensors/_addresses.abi3.so" in compiled
+        assert "psilogic/backends/cpu/kernels_default.abi3.so" in compiled
     else:
-        assert (tag, compiled) == ("py3-none-any", set())
+        assert tag == "py3-none-any"
+        assert compiled == []
