@@ -42,43 +42,66 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
     import pandas
     import statsmodels.formula.api as models  # a second to load
 
-    draw, suite = random.Random(3), scheduled().suite
-    numbers = {"cosine": 5, "linear": 8}
+    draw = random.Random(3)
+
+    def arm(seeds, mean, spread):
+        return [draw.gauss(mean, spread) for _ in range(seeds)]
+
     values = {
-        (schedule, name): [draw.gauss(middle, spread) for _ in range(numbers[schedule])]
-        for schedule, name, middle, spread in (
-            ("cosine", "PsiLogic", 0.5, 0.1), ("cosine", "AdamW", 0.4, 0.2), ("linear", "PsiLogic", 0.7, 0.3),
-            ("linear", "AdamW", 0.9, 0.1),
+        ("cosine", "PsiLogic"): arm(5, mean=0.5, spread=0.1),
+        ("cosine", "AdamW"): arm(5, mean=0.4, spread=0.2),
+        ("linear", "PsiLogic"): arm(8, mean=0.7, spread=0.3),
+        ("linear", "AdamW"): arm(8, mean=0.9, spread=0.1),
+    }
+    comparisons = []
+    for schedule in ("cosine", "linear"):
+        ours = summarize(values[schedule, "PsiLogic"])
+        theirs = summarize(values[schedule, "AdamW"])
+        begun = Comparison(
+            arena=f"vit-{schedule}",
+            metric="m",
+            direction=direction,
+            optimizer="PsiLogic",
+            baseline="AdamW",
+            n_optimizer=ours.n,
+            n_baseline=theirs.n,
         )
-    }  # fmt: skip
-    comparisons = [
-        summarized(
-            Comparison(f"vit-{x}", "m", direction, "PsiLogic", "AdamW", n_optimizer=n, n_baseline=n),
-            summarize(values[x, "PsiLogic"]),
-            summarize(values[x, "AdamW"]),
-        )
-        for x, n in numbers.items()
-    ]
-    (row,) = interactions(SimpleNamespace(suite=suite, comparisons=comparisons))
-    rows = [(*arm, value) for arm, of_arm in values.items() for value in of_arm]
+        comparisons.append(summarized(begun, ours, theirs))
+    (row,) = interactions(SimpleNamespace(suite=scheduled().suite, comparisons=comparisons))
+
+    rows = []
+    for (schedule, optimizer), of_arm in values.items():
+        rows += [(schedule, optimizer, value) for value in of_arm]
     frame = pandas.DataFrame(rows, columns=["schedule", "optimizer", "value"])
     fit = models.ols("value ~ C(optimizer) * C(schedule)", frame).fit()
     term = "C(optimizer)[T.PsiLogic]:C(schedule)[T.linear]"
+    estimate = fit.params[term]
     low, high = fit.conf_int().loc[term]
-    sign = -1 if direction == "min" else 1
-    ends = (low, high) if sign == 1 else (-high, -low)
-    assert (row.interaction, row.ci_low, row.ci_high) == pytest.approx((sign * fit.params[term], *ends), abs=1e-10)
+    if direction == "min":
+        estimate, low, high = -estimate, -high, -low
+    assert row.interaction == pytest.approx(estimate, abs=1e-10)
+    assert (row.ci_low, row.ci_high) == pytest.approx((low, high), abs=1e-10)
     assert row.p == pytest.approx(fit.pvalues[term], abs=1e-10)
-    assert (row.interaction, row.n) == (row.gain_b - row.gain_a, 26)
+    assert row.interaction == row.gain_b - row.gain_a
+    assert row.n == 26
 
 
 def test_a_row_for_each_two_schedules_and_each_pair():
     scores = {
-        ("cosine", "PsiLogic"): HIGH, ("linear", "PsiLogic"): HIGH, ("wsd", "PsiLogic"): LOW,
-        ("cosine", "AdamW"): LOW, ("linear", "AdamW"): [x + 0.01 for x in LOW], ("wsd", "AdamW"): HIGH,
-    }  # fmt: skip
-    every = {"reference": "AdamW", "compare": EVERY_PAIR}
-    found = of_scores(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), **every), scores)
+        ("cosine", "PsiLogic"): HIGH,
+        ("linear", "PsiLogic"): HIGH,
+        ("wsd", "PsiLogic"): LOW,
+        ("cosine", "AdamW"): LOW,
+        ("linear", "AdamW"): [score + 0.01 for score in LOW],
+        ("wsd", "AdamW"): HIGH,
+    }
+    the_study = scheduled(
+        schedules=("cosine", "linear", "wsd"),
+        names=("AdamW", "Lion", "PsiLogic"),
+        reference="AdamW",
+        compare=EVERY_PAIR,
+    )
+    found = of_scores(the_study, scores)
     rows = [x for x in found.of(interactions) if (x.optimizer, x.baseline) == ("PsiLogic", "AdamW")]
     assert len(found.of(interactions)) == 3 * 3
     assert [(x.arena, x.optimizer, x.schedule_a, x.schedule_b, x.survives) for x in rows] == [

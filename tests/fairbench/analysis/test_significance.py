@@ -2,6 +2,7 @@
 
 import math
 from importlib import import_module
+from itertools import product
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from fairbench.analysis.statistics.significance import (
 
 
 def both(a, b):
+    """The summaries of two arms."""
     return summarize(a), summarize(b)
 
 
@@ -36,20 +38,38 @@ def test_no_p_depends_on_the_unit_of_the_metric(arms, unit):
     there = in_unit(arms, unit)
     a, b = both(*arms)
     assume(a.std > 0 or b.std > 0)
-    for test in ("paired", "welch"):
-        one, other = difference_test(test, *arms), difference_test(test, *there)
-        for p, q in ((one.p, other.p), (equivalence(one, 0.1), equivalence(other, abs(unit[0]) * 0.1))):
-            assert p is q is None or q == pytest.approx(p, rel=1e-6, abs=1e-9)
-    assert abs(hedges_g(*both(*there))) == pytest.approx(abs(hedges_g(a, b)), rel=1e-6, abs=1e-9)
+    factor, _ = unit
+    for name in ("paired", "welch"):
+        one = difference_test(name, *arms)
+        other = difference_test(name, *there)
+        assert_equal(other.p, one.p)
+        assert_equal(equivalence(other, abs(factor) * 0.1), equivalence(one, 0.1))
+    assert_equal(abs(hedges_g(*both(*there))), abs(hedges_g(a, b)))
 
 
+def assert_equal(value, expected):
+    """Compare two numbers, or that both are unknown."""
+    if expected is None:
+        assert value is None
+    else:
+        assert value == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["paired", "welch"])
 @given(ARMS)
-def test_swapped_arms_are_mirrored(arms):
-    for one, other in (
-        (difference_test(test, *arms), difference_test(test, *reversed(arms))) for test in ("paired", "welch")
-    ):
-        assert (one.p, one.df, one.difference, one.t or 0) == (other.p, other.df, -other.difference, -(other.t or 0))
-        assert (one.ci_low or 0, one.ci_high or 0) == pytest.approx((-(other.ci_high or 0), -(other.ci_low or 0)))
+def test_swapped_arms_are_mirrored(name, arms):
+    a, b = arms
+    one = difference_test(name, a, b)
+    other = difference_test(name, b, a)
+    assert one.p == other.p
+    assert one.df == other.df
+    assert one.difference == -other.difference
+    if one.t is None:
+        assert other.t is None
+    else:
+        assert one.t == -other.t
+        assert one.ci_low == pytest.approx(-other.ci_high)
+        assert one.ci_high == pytest.approx(-other.ci_low)
 
 
 def test_welch_is_r_t_test_on_the_sleep_data():
@@ -78,13 +98,19 @@ def test_degenerate_arms_have_no_statistics(a, b, p, reason):
 
 
 def test_one_constant_arm_is_a_one_sample_test():
-    test, reference = welch(*both([0.1] * 4, [0.1, 0.2, 0.4, 0.3])), stats.ttest_1samp([0.1, 0.2, 0.4, 0.3], 0.1)
-    assert (test.t, test.df, test.p) == pytest.approx((-reference.statistic, 3, reference.pvalue))
+    values = [0.1, 0.2, 0.4, 0.3]
+    test = welch(*both([0.1] * 4, values))
+    reference = stats.ttest_1samp(values, 0.1)
+    assert test.t == pytest.approx(-reference.statistic)
+    assert test.df == pytest.approx(3)
+    assert test.p == pytest.approx(reference.pvalue)
 
 
 def test_hedges_g_by_hand():
     # difference -3, pooled variance 2.5; J(4) = Gamma(2) / (sqrt(2) Gamma(1.5)) = 2 / sqrt(2 pi)
-    assert hedges_g(*both([1, 2, 3], [3, 5, 7])) == pytest.approx(2 / math.sqrt(2 * math.pi) * -3 / math.sqrt(2.5))
+    without_correction = -3 / math.sqrt(2.5)
+    correction = 2 / math.sqrt(2 * math.pi)
+    assert hedges_g(*both([1, 2, 3], [3, 5, 7])) == pytest.approx(correction * without_correction)
     assert hedges_g(*both(SLEEP_1, SLEEP_1)) == 0
 
 
@@ -92,17 +118,26 @@ def test_hedges_g_by_hand():
 def test_equivalence_is_the_larger_of_two_one_sided_tests(margin):
     weightstats = import_module("statsmodels.stats.weightstats")  # a second to load
     test = welch(*both(SLEEP_1, SLEEP_2))
-    se = test.difference / test.t
-    above, below = ((test.difference + sign * margin) / se for sign in (1, -1))
-    by_hand = max(stats.t.sf(above, test.df), stats.t.cdf(below, test.df))
+    error = test.difference / test.t
+    above = stats.t.sf((test.difference + margin) / error, test.df)
+    below = stats.t.cdf((test.difference - margin) / error, test.df)
+    by_hand = max(above, below)
     assert equivalence(test, margin) == pytest.approx(by_hand)
-    assert by_hand == pytest.approx(weightstats.ttost_ind(SLEEP_1, SLEEP_2, -margin, margin, usevar="unequal")[0])
+    p, *_ = weightstats.ttost_ind(SLEEP_1, SLEEP_2, -margin, margin, usevar="unequal")
+    assert by_hand == pytest.approx(p)
+
+
+@pytest.mark.parametrize("margin", [0.5, 1.58, 5.0])
+def test_equivalence_of_pairs_is_the_larger_of_two_one_sided_tests(margin):
+    weightstats = import_module("statsmodels.stats.weightstats")
+    a = np.array(SLEEP_1)
+    b = np.array(SLEEP_2)
     paired = equivalence(paired_t(SLEEP_1, SLEEP_2), margin)
-    sides = (stats.ttest_rel(SLEEP_1, [x + sign * margin for x in SLEEP_2]) for sign in (-1, 1))
-    pairs = zip(sides, (1, -1), strict=True)
-    ps = [x.pvalue / 2 if x.statistic * sign > 0 else 1 - x.pvalue / 2 for x, sign in pairs]
-    assert paired == pytest.approx(max(ps))
-    assert paired == pytest.approx(weightstats.ttost_paired(np.array(SLEEP_1), np.array(SLEEP_2), -margin, margin)[0])
+    above = stats.ttest_rel(a, b - margin, alternative="greater").pvalue
+    below = stats.ttest_rel(a, b + margin, alternative="less").pvalue
+    assert paired == pytest.approx(max(above, below))
+    p, *_ = weightstats.ttost_paired(a, b, -margin, margin)
+    assert paired == pytest.approx(p)
 
 
 def test_the_paired_test_is_r_t_test_on_the_sleep_data():
@@ -135,7 +170,9 @@ def test_degenerate_differences(a, b, p, reason):
 
 
 def test_small_values_and_two_seeds_have_a_paired_test():
-    assert 0 < paired_t([5e-9, 6e-9, 8e-9], [4e-9, 5e-9, 6e-9]).p < paired_t([1.0, 3.0], [0.0, 1.0]).p < 1
+    small = paired_t([5e-9, 6e-9, 8e-9], [4e-9, 5e-9, 6e-9])
+    two = paired_t([1.0, 3.0], [0.0, 1.0])
+    assert 0 < small.p < two.p < 1
 
 
 def test_the_correlation_of_the_sleep_data():
@@ -159,8 +196,11 @@ P_VALUES = strategies.lists(strategies.none() | strategies.floats(0, 1), min_siz
 @given(P_VALUES)
 def test_holm_corrects_upwards_and_keeps_the_order(family):
     pairs = [(p, adjusted) for p, adjusted in zip(family, holm(family), strict=True) if p is not None]
-    assert all(p <= adjusted <= 1 for p, adjusted in pairs)
-    assert all(one[1] <= other[1] for one in pairs for other in pairs if one[0] <= other[0])
+    for p, adjusted in pairs:
+        assert p <= adjusted <= 1
+    for (p, adjusted), (larger, adjusted_larger) in product(pairs, pairs):
+        if p <= larger:
+            assert adjusted <= adjusted_larger
 
 
 @given(P_VALUES, strategies.integers(0, 7), strategies.floats(0, 1))
@@ -168,5 +208,8 @@ def test_a_smaller_p_makes_no_other_one_larger(family, index, smaller):
     """A missing test has no smaller p than it will have: a claim survives the tests that are still missing."""
     index %= len(family)
     assume(family[index] is None or smaller <= family[index])
-    after = holm([*family[:index], smaller, *family[index + 1 :]])
-    assert all(b <= a for a, b in zip(holm(family), after, strict=True) if a is not None)
+    changed = [*family]
+    changed[index] = smaller
+    for before, after in zip(holm(family), holm(changed), strict=True):
+        if before is not None:
+            assert after <= before
