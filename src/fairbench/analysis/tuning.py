@@ -61,7 +61,7 @@ class Draw(NamedTuple):
 
     name: str
     scores: Sequence[float]
-    count: int
+    settings: int
 
 
 def expected_best(scores: npt.ArrayLike, k: int) -> float:
@@ -184,8 +184,8 @@ def _of_arm(study: ResolvedSuite, arm: ArmResults, scores: Scores, worst: float)
             default_lr=default.lr if default else None,
             default_from=source,
             drawn=draw.name,
-            value=expected_best(np.minimum(draw.scores, worst), draw.count),
-            p_diverged=expected_best(np.isinf(draw.scores), draw.count),
+            value=expected_best(np.minimum(draw.scores, worst), draw.settings),
+            p_diverged=expected_best(np.isinf(draw.scores), draw.settings),
             gain=None,
         )
         if draw.name == DEFAULT:

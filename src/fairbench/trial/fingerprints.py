@@ -134,5 +134,6 @@ def _trainable(model: nn.Module) -> list[nn.Parameter]:
 def _plain(model: nn.Module) -> nn.Module:
     """The model that DistributedDataParallel wraps, otherwise the model."""
     if isinstance(model, nn.parallel.DistributedDataParallel):
-        return model.module
+        wrapped: nn.Module = model.module
+        return wrapped
     return model

@@ -148,10 +148,11 @@ ODDITIES = {
     "underscores": Oddity(with_an_underscore, refusal="1_498|--columns"),
     "one name": Oddity(with_a_column_twice, refusal="has two columns"),
 }
+ACCEPTED = [name for name, oddity in ODDITIES.items() if not oddity.refusal]
 REFUSED = [name for name, oddity in ODDITIES.items() if oddity.refusal]
 
 
-@pytest.mark.parametrize("oddity", ODDITIES.keys() - REFUSED)
+@pytest.mark.parametrize("oddity", ACCEPTED)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_exports_of_five_makers_with_oddities(maker, oddity):
     odd = ODDITIES[oddity]
@@ -159,7 +160,8 @@ def test_exports_of_five_makers_with_oddities(maker, oddity):
     judged = fb.verdicts(io.StringIO(text), better="lower")
     assert [c.baseline for c in judged] == ["adamw", "lion"]
     for c in judged:
-        ours, theirs = losses("mine", odd), losses(c.baseline, odd)
+        ours = losses("mine", odd)
+        theirs = losses(c.baseline, odd)
         assert (c.optimizer, c.n_optimizer, c.n_baseline, c.test) == ("mine", 3, 3, "paired")
         assert c.gain == pytest.approx(stats.tmean(theirs) - stats.tmean(ours))
         assert c.p == pytest.approx(stats.ttest_rel(theirs, ours).pvalue)

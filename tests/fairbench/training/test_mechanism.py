@@ -16,7 +16,8 @@ def test_a_reading_that_is_not_finite_counts_as_no_increase(unit):
     readings = iter([nan, 0.5, ZeroDivisionError(), inf, torch.tensor(0.75)])
 
     def quantities():
-        if isinstance(value := next(readings), Exception):
+        value = next(readings)
+        if isinstance(value, Exception):
             raise value
         return {"share": (unit, {"w": value})}
 
@@ -25,9 +26,11 @@ def test_a_reading_that_is_not_finite_counts_as_no_increase(unit):
     for step in range(1, 6):
         log.read(step)
     found = log.recorded()
-    assert (found.totals, found.not_finite) == ({"share": 0.75}, {"share": 3})
+    assert found.totals == {"share": 0.75}
+    assert found.not_finite == {"share": 3}
     assert [*found.course.points("share")] == [(1, 0), (2, 0.5), (3, 0), (4, 0), (5, 0.25)]
-    assert found.path_length == ({"share": 3.75} if unit == SHARE else {})
+    expected = {"share": 3.75} if unit == SHARE else {}
+    assert found.path_length == expected
 
 
 class Idle(torch.optim.SGD):
@@ -45,7 +48,8 @@ class Idle(torch.optim.SGD):
 
 def test_state_that_never_changes_and_methods_that_nobody_calls():
     p = nn.Parameter(torch.ones(3))
-    p.grad, optimizer = torch.ones(3), Idle([p])
+    p.grad = torch.ones(3)
+    optimizer = Idle([p])
     optimizer.step()
     first = marks(optimizer)
     optimizer.step()

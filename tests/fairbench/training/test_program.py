@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,26 +24,66 @@ from fairbench.training.program import ProgramFailed, program_trial
 from fairbench.training.result_files import WrongResults
 
 RESULT = "report(step=steps, val_loss=1.0, test_loss=1.0)\n"
-WRONG = {
-    "an exception in step 1": ("raise RuntimeError('no data')", "exit code 1.*RuntimeError: no data"),
-    "a crash in step 15": (PLAIN.replace("    report", "    if step == 15: os.abort()\n    report", 1), "signal 6"),
-    "no result": ("", r"no val/loss at step 20: there is none; report it at the end"),
-    "no test split": (
-        RESULT.replace(", test_loss=1.0", ""),
-        r'no test/loss at step 20: there is none among step, val/loss; report it at the end; .*breaks = \["split"\]',
-    ),
-    "fewer steps": (RESULT.replace("step=steps", "step=10"), "no val/loss at step 20: the last is of step 10"),
-    "more steps": (RESULT.replace("step=steps", "step=25"), "it reported step 25, and its trial has 20"),
-    "two results": (RESULT + RESULT.replace("val_loss=1.0", "val_loss=2.0"), "line 2: val/loss at step 20 is 2, and"),
-    "two ranks that report": (
-        "if os.fork() == 0:\n    report(step=20, val_loss=9.0)\n    os._exit(0)\nos.wait()\n" + RESULT,
-        "line 2: val/loss at step 20 is 1, and was 9; do two processes report",
-    ),
-    "half a line": (RESULT + "(out / 'metrics.jsonl').open('a').write('{\"step\": 20, ')", "line 2 is no whole line"),
-    "a terminal that is not there": ("input('continue? ')", "EOFError"),
-    "binary output": ("sys.stdout.buffer.write(bytes(range(256)) * 9); sys.exit(1)", "exit code 1"),
-    "much output": ("print('x' * 10**7); print('the last line'); sys.exit(1)", "the last line"),
-}
+
+
+@dataclass
+class Wrong:
+    """The end of a program that is wrong, and what its failure must say."""
+
+    program: str
+    message: str
+
+
+WRONG: dict[str, Wrong] = {}
+WRONG["an exception in step 1"] = Wrong(
+    program="raise RuntimeError('no data')",
+    message="exit code 1.*RuntimeError: no data",
+)
+WRONG["a crash in step 15"] = Wrong(
+    program=PLAIN.replace("    report", "    if step == 15: os.abort()\n    report", 1),
+    message="signal 6",
+)
+WRONG["no result"] = Wrong(
+    program="",
+    message=r"no val/loss at step 20: there is none; report it at the end",
+)
+WRONG["no test split"] = Wrong(
+    program=RESULT.replace(", test_loss=1.0", ""),
+    message="no test/loss at step 20: there is none among step, val/loss; report it at the end; "
+    r'.*breaks = \["split"\]',
+)
+WRONG["fewer steps"] = Wrong(
+    program=RESULT.replace("step=steps", "step=10"),
+    message="no val/loss at step 20: the last is of step 10",
+)
+WRONG["more steps"] = Wrong(
+    program=RESULT.replace("step=steps", "step=25"),
+    message="it reported step 25, and its trial has 20",
+)
+WRONG["two results"] = Wrong(
+    program=RESULT + RESULT.replace("val_loss=1.0", "val_loss=2.0"),
+    message="line 2: val/loss at step 20 is 2, and",
+)
+WRONG["two ranks that report"] = Wrong(
+    program="if os.fork() == 0:\n    report(step=20, val_loss=9.0)\n    os._exit(0)\nos.wait()\n" + RESULT,
+    message="line 2: val/loss at step 20 is 1, and was 9; do two processes report",
+)
+WRONG["half a line"] = Wrong(
+    program=RESULT + "(out / 'metrics.jsonl').open('a').write('{\"step\": 20, ')",
+    message="line 2 is no whole line",
+)
+WRONG["a terminal that is not there"] = Wrong(
+    program="input('continue? ')",
+    message="EOFError",
+)
+WRONG["binary output"] = Wrong(
+    program="sys.stdout.buffer.write(bytes(range(256)) * 9); sys.exit(1)",
+    message="exit code 1",
+)
+WRONG["much output"] = Wrong(
+    program="print('x' * 10**7); print('the last line'); sys.exit(1)",
+    message="the last line",
+)
 
 
 @pytest.fixture
@@ -61,20 +101,23 @@ def run(spec, checkpoints=""):
 
 def marked(value, variable=FOLDER):
     """The processes whose environment has a variable that begins with a value."""
-    mark, found = os.fsencode(f"{variable}={value}"), []
+    mark = os.fsencode(f"{variable}={value}")
+    found = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         try:
-            found += [file.parent.name] if mark in file.read_bytes() else []
+            is_marked = mark in file.read_bytes()
         except OSError:
             continue
+        if is_marked:
+            found.append(file.parent.name)
     return found
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_program_fails_with_what_is_wrong_and_leaves_nothing_running(here, what):
-    rest, message = WRONG[what]
-    write_program(here, rest)
-    with pytest.raises((ProgramFailed, WrongResults), match=f"(?s){message}") as error:
+    wrong = WRONG[what]
+    write_program(here, wrong.program)
+    with pytest.raises((ProgramFailed, WrongResults), match=f"(?s){wrong.message}") as error:
         run(program_spec(), here / "kept")
     assert not marked(here)
     (output,) = here.glob("kept/*/output.txt")
@@ -157,7 +200,8 @@ left = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True{more})
 (out / "left").write_text(str(left.pid))
 """
     write_program(here, left + RESULT)
-    spec, mine = program_spec(), subprocess.Popen(["sleep", "600"], start_new_session=True)
+    spec = program_spec()
+    mine = subprocess.Popen(["sleep", "600"], start_new_session=True)
     run(spec, here)
     assert not Path("/proc", (here / spec.id / "left").read_text()).exists()
     assert mine.poll() is None
@@ -171,7 +215,8 @@ def paused_by_sigterm():
     def stop(*_):
         raise Paused
 
-    main, before = threading.main_thread().ident, signal.signal(signal.SIGTERM, stop)
+    main = threading.main_thread().ident
+    before = signal.signal(signal.SIGTERM, stop)
     threading.Timer(0.4, lambda: signal.pthread_kill(main, signal.SIGTERM)).start()
     try:
         with pytest.raises(Paused):
@@ -197,8 +242,10 @@ def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
         run(spec, here)
     assert not marked(here)
     assert (here / spec.id / "saved").exists()
-    resumed, whole = run(spec, here), run(spec)
-    assert (resumed.result, resumed.details) == (whole.result, whole.details)
+    resumed = run(spec, here)
+    whole = run(spec)
+    assert resumed.result == whole.result
+    assert resumed.details == whole.details
 
 
 def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):

@@ -6,7 +6,7 @@ import resource
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -202,14 +202,18 @@ def user_folder(tiny_folder, monkeypatch):
 
 def arm(suite, name):
     """A final trial of an optimizer: user-defined, registered, or given as a factory."""
-    factory = name if ":" in name else f"user_optimizers:{name}" if f"class {name}(" in USER_OPTIMIZERS else ""
+    factory = ""
+    if ":" in name:
+        factory = name
+    elif f"class {name}(" in USER_OPTIMIZERS:
+        factory = f"user_optimizers:{name}"
     options = {"max_iter": 3} if name.endswith("LBFGS") else {}
-    suite = replace(suite, optimizers={"it": OptimizerPlan(factory, options)} if factory else {name: OptimizerPlan()})
-    suite = replace(suite, reference=next(iter(suite.optimizers)))
-    the_study = study_of(suite)
-    resolved = the_study.optimizers[suite.reference]
+    optimizer = "it" if factory else name
+    plan = OptimizerPlan(factory, options) if factory else OptimizerPlan()
+    the_study = study_of(replace(suite, optimizers={optimizer: plan}, reference=optimizer))
+    resolved = the_study.optimizers[optimizer]
     rate = resolved.lr or 1e-3 * resolved.lr_scale
-    return short(trial_spec(the_study, "vit", suite.reference, "final", rate, 1))
+    return short(trial_spec(the_study, "vit", optimizer, "final", rate, 1))
 
 
 def short(spec, **options):
@@ -258,29 +262,52 @@ def assert_same(record, undisturbed):
     assert [getattr(record, part) for part in EXACT] == [getattr(undisturbed, part) for part in EXACT]
 
 
+@dataclass
+class SmallArena:
+    """A small version of an arena of mini."""
+
+    data: dict
+    model: dict
+    shock: dict
+
+
 IMAGES = {"source": "digits", "crop_padding": 1, "flip": True}
-GPT = {"hidden_size": 8, "layers": 1, "heads": 1}
-ARENAS = {
-    "gpt": ({"source": "stdlib", "context": 16, "evaluated": 16}, GPT, {"kind": "labels", "at": [0.3, 0.7]}),
-    "vit": (IMAGES, {**GPT, "patch_size": 4}, {"kind": "heavy-tail", "at": [0.2], "steps": 8}),
-    "resnet": (IMAGES, {"width": 2}, {"kind": "gradient", "at": [0.3, 0.7]}),
-    "ddpm": (IMAGES, {"channels": [4, 4], "norm_groups": 4, "attention_levels": []}, {}),
-}
-"""Small versions of mini's arenas: data, model and shock."""
+GPT = SmallArena(
+    data={"source": "stdlib", "context": 16, "evaluated": 16},
+    model={"hidden_size": 8, "layers": 1, "heads": 1},
+    shock={"kind": "labels", "at": [0.3, 0.7]},
+)
+VIT = SmallArena(
+    data=IMAGES,
+    model={"hidden_size": 8, "layers": 1, "heads": 1, "patch_size": 4},
+    shock={"kind": "heavy-tail", "at": [0.2], "steps": 8},
+)
+RESNET = SmallArena(
+    data=IMAGES,
+    model={"width": 2},
+    shock={"kind": "gradient", "at": [0.3, 0.7]},
+)
+DDPM = SmallArena(
+    data=IMAGES,
+    model={"channels": [4, 4], "norm_groups": 4, "attention_levels": []},
+    shock={},
+)
+ARENAS = {"gpt": GPT, "vit": VIT, "resnet": RESNET, "ddpm": DDPM}
 
 
 def small(arena):
     """A trial of PsiLogic in an arena."""
     suite = load_suite("mini", Overrides(optimizers=["PsiLogic"], reference="PsiLogic", seeds=1))
-    data, model, _ = ARENAS[arena]
-    suite = replace(suite, arenas={arena: replace(suite.arenas[arena], data=data, model=model, batch_size=8)})
+    case = ARENAS[arena]
+    plan = replace(suite.arenas[arena], data=case.data, model=case.model, batch_size=8)
+    suite = replace(suite, arenas={arena: plan})
     return trial_spec(study_of(suite), arena, "PsiLogic", "final", 1e-2, 1)
 
 
 @pytest.mark.parametrize("arena", ARENAS)
 def test_a_trial_ends_as_if_never_interrupted(arena, tmp_path):
     """With augmentation, noise, random shocks and a mechanism; before an evaluation, and after the last step."""
-    spec = short(small(arena), shock=ARENAS[arena][2], log_every=3)
+    spec = short(small(arena), shock=ARENAS[arena].shock, log_every=3)
     undisturbed = trial(spec)
     assert undisturbed.details.mechanism.totals["tensor_steps"] > 0
     record = interrupted(spec, tmp_path, 6, 12)
@@ -336,14 +363,27 @@ def spec(tiny_study):
     return short(trial_spec(tiny_study, "vit", "AdamW", "final", 1e-3, 1))
 
 
+def with_bit_flipped(content, index):
+    changed = bytearray(content)
+    changed[index] ^= 1
+    return bytes(changed)
+
+
 def test_a_damaged_checkpoint_is_not_used(spec, tmp_path, capsys):
-    path, undisturbed = paused(spec, tmp_path, 5), trial(spec)
+    path = paused(spec, tmp_path, 5)
+    undisturbed = trial(spec)
     whole = path.read_bytes()
     assert resumed(spec, tmp_path)[1] == [10, 12]
     assert capsys.readouterr().out == ""
-    at = whole.index(torch.load(path)["state"]["clipped"].numpy().tobytes())  # torch would not notice
-    flipped = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in (at, len(whole) // 5, len(whole) // 2)]
-    for damaged in (*flipped, whole[: len(whole) // 2], b""):
+    clipped = torch.load(path)["state"]["clipped"].numpy().tobytes()
+    damages = [
+        with_bit_flipped(whole, whole.index(clipped)),  # torch would not notice
+        with_bit_flipped(whole, len(whole) // 5),
+        with_bit_flipped(whole, len(whole) // 2),
+        whole[: len(whole) // 2],
+        b"",
+    ]
+    for damaged in damages:
         path.write_bytes(damaged)
         record, steps = resumed(spec, tmp_path)
         assert_same(record, undisturbed)
@@ -371,7 +411,8 @@ def full_disk():
 
 
 def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(spec, tmp_path, capsys):
-    path, undisturbed = paused(spec, tmp_path, 5), trial(spec)
+    path = paused(spec, tmp_path, 5)
+    undisturbed = trial(spec)
     old = path.read_bytes()
     (tmp_path / f".{spec.id}.pt.killed.tmp").write_bytes(b"half")
     with full_disk():
@@ -379,23 +420,28 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(spec, tmp
         record = trial(spec, DeviceSlot(), checkpoint=checkpoint)
     assert_same(record, undisturbed)
     assert path.read_bytes() == old
-    assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pt", ".tmp")] == [path.name]
+    files = [file.name for file in tmp_path.iterdir() if file.suffix in (".pt", ".tmp")]
+    assert files == [path.name]
     assert capsys.readouterr().out.count("the trial continues without a new checkpoint: cannot write") == 1
 
 
 def test_checkpoints_are_written_at_intervals(spec, tmp_path, monkeypatch):
-    seconds, written = itertools.count(), list[int]()
+    seconds = itertools.count()
+    written = []
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(seconds))  # read once in each step
     monkeypatch.setattr(checkpoints, "write_state", lambda file, about, state: written.append(state["done"]))
-    trial(spec, DeviceSlot(), checkpoint=Checkpoint(spec, DeviceSlot(checkpoints=str(tmp_path), checkpoint_every=4)))
+    slot = DeviceSlot(checkpoints=str(tmp_path), checkpoint_every=4)
+    trial(spec, DeviceSlot(), checkpoint=Checkpoint(spec, slot))
     assert written == [4, 8, 12]
 
 
 REASONS = {
     "Hidden": "it keeps memory on itself and not in its state",
     "Unwatchable": "its state cannot be saved: AttributeError: 'Watch' object has no attribute 'state_dict'",
-    "Counts": "", "Late": "", "Harmless": "",
-}  # fmt: skip
+    "Counts": "",
+    "Late": "",
+    "Harmless": "",
+}
 
 
 def test_the_preflight_names_trials_that_would_restart(tiny_suite, user_folder):

@@ -14,7 +14,9 @@ from fairbench.training.schedules import lr_factor
 from fairbench.training.trainer import Trainer
 
 pytestmark = pytest.mark.xdist_group("schedules")
-WARMUP, STABLE, STEPS = 7, 32, 47
+WARMUP = 7
+STABLE = 32
+STEPS = 47
 
 
 def by_torch(optimizer, schedule, min_lr):
@@ -36,19 +38,37 @@ def by_torch(optimizer, schedule, min_lr):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_factors_are_those_of_torchs_schedulers(schedule, min_lr):
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-    scheduler, rates = by_torch(optimizer, schedule, min_lr), []
+    scheduler = by_torch(optimizer, schedule, min_lr)
+    rates = []
     for _ in range(STEPS):
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
-    training = TrainingSpec(STEPS, WARMUP, 1.0, 1, 5, 64, "float32", True, False, "val", {}, "cpu", schedule, min_lr)
     rates.append(1.0 if schedule == "constant" else min_lr)
-    assert [lr_factor(step, training) for step in range(STEPS + 1)] == pytest.approx(rates, abs=1e-12)
+    training = TrainingSpec(
+        steps=STEPS,
+        warmup_steps=WARMUP,
+        clip_norm=1.0,
+        evaluations=1,
+        log_every=5,
+        evaluation_batch_size=64,
+        precision="float32",
+        deterministic=True,
+        compile=False,
+        selection="val",
+        shock={},
+        device="cpu",
+        schedule=schedule,
+        min_lr=min_lr,
+    )
+    factors = [lr_factor(step, training) for step in range(STEPS + 1)]
+    assert factors == pytest.approx(rates, abs=1e-12)
 
 
 def rates_of(spec):
     """The factor of the rate in every step of a trainer."""
-    trainer, rates = Trainer(spec, DeviceSlot()), []
+    trainer = Trainer(spec, DeviceSlot())
+    rates = []
     for step in range(1, spec.training.steps + 1):
         rates.append(trainer.optimizer.param_groups[0]["lr"] / spec.lr)
         trainer.train_one_step(step)
@@ -66,7 +86,9 @@ def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_ra
 def test_the_schedule_is_part_of_an_identity_and_the_default_leaves_it_as_it_was(tiny_study):
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     assert not {"schedule", "min_lr"} & spec.to_json()["training"].keys()
-    others = [replace(spec, training=replace(spec.training, **x)) for x in ({"schedule": "wsd"}, {"min_lr": 0.1})]
-    assert len({spec.id, *(other.id for other in others)}) == 3
-    assert [TrialSpec.from_json(other.to_json()) for other in others] == others
+    of_schedule = replace(spec, training=replace(spec.training, schedule="wsd"))
+    of_rate = replace(spec, training=replace(spec.training, min_lr=0.1))
+    assert len({spec.id, of_schedule.id, of_rate.id}) == 3
+    for other in (of_schedule, of_rate):
+        assert TrialSpec.from_json(other.to_json()) == other
     assert lr_factor.__module__ in spec.arena.code  # an edit of a formula gives other trials

@@ -26,8 +26,13 @@ WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
 
 def spec_of(arena, optimizer="AdamW", **data):
     settings = {f"arenas.{arena}.data.{name}": value for name, value in data.items()}
-    suite = load_suite("mini", Overrides([arena], [optimizer], settings=settings, reference=optimizer))
+    overrides = Overrides(arenas=[arena], optimizers=[optimizer], settings=settings, reference=optimizer)
+    suite = load_suite("mini", overrides)
     return trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
+
+
+def tensors_in(tree):
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 class Transfers(TorchDispatchMode):
@@ -40,10 +45,10 @@ class Transfers(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function.overloadpacket.__name__
         result = function(*args, **(kwargs or {}))
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        given = {x.device.type for x in tensors if x.ndim}  # a scalar of the host is passed with the call
-        made = {x.device.type for x in tree_leaves(result) if isinstance(x, torch.Tensor)}
-        if name in WAITS and any(x.device == META for x in tensors):
+        inputs = tensors_in((args, kwargs))
+        given = {tensor.device.type for tensor in inputs if tensor.ndim}  # a scalar of the host is passed with the call
+        made = {tensor.device.type for tensor in tensors_in(result)}
+        if name in WAITS and any(tensor.device == META for tensor in inputs):
             self.counts[name] += 1
         if {"cpu", "meta"} <= given | made:
             self.counts[f"{name} between {sorted(given)} and {sorted(made)}"] += 1
@@ -54,10 +59,13 @@ def to_another_device(training):
     """Move a training to the meta device, which has shapes but no values: the host cannot wait for one."""
     training.model.to("meta")
     training.params = list(training.model.parameters())
-    training.data = replace(training.data, splits={n: s.to(META) for n, s in training.data.splits.items()})
-    order = training.batches._order.to(META)
-    training.batches._order, training.batches._data, training.batches._device = order, training.data, META
-    training.noise = training.batches._augmentation = None  # there is no generator of that device
+    splits = {name: split.to(META) for name, split in training.data.splits.items()}
+    training.data = replace(training.data, splits=splits)
+    training.batches._order = training.batches._order.to(META)
+    training.batches._data = training.data
+    training.batches._device = META
+    training.noise = None  # there is no generator of that device
+    training.batches._augmentation = None
     training.clipped = training.clipped.to(META)
 
 
@@ -92,14 +100,25 @@ def test_a_training_step_never_waits_for_a_gpu(arena, optimizer):
 @pytest.mark.parametrize("arena", ARENAS)
 def test_evaluation_does_not_depend_on_the_batch_size(arena):
     training = Trainer(spec_of(arena, evaluated=300), DeviceSlot())  # more than CHUNK
-    seen = []
-    training.model.register_forward_hook(
-        lambda model, args, kwargs, out: seen.append(len(tree_leaves((args, kwargs))[0])), with_kwargs=True
-    )
-    few, many = (evaluate(training.arena, training.model, training.data, "val", size) for size in (7, 256))
+    few, largest = evaluated(training, batch_size=7)
+    assert largest == 7
+    many, largest = evaluated(training, batch_size=256)
+    assert largest == 256
     assert few == pytest.approx(many, rel=1e-6)
-    assert max(seen[: len(seen) // 2]) == 7
-    assert max(seen) == 256
+
+
+def evaluated(training, batch_size):
+    """The metrics on the validation split, and the size of the largest batch that the model got."""
+    sizes = []
+
+    def see(model, args, kwargs, output):
+        first = tree_leaves((args, kwargs))[0]
+        sizes.append(len(first))
+
+    hook = training.model.register_forward_hook(see, with_kwargs=True)
+    metrics = evaluate(training.arena, training.model, training.data, "val", batch_size)
+    hook.remove()
+    return metrics, max(sizes)
 
 
 def test_every_chunk_of_an_evaluation_has_different_noise():

@@ -257,7 +257,7 @@ def gaps(publication: Publication, results: Results) -> list[str]:
     printed_arenas = {entry.arena for entry in printed}
     printed_optimizers = {entry.optimizer for entry in printed}
     printed_metrics = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in suite.arenas}
-    our_metrics = set()
+    our_metrics: set[str] = set()
     for arena in suite.arenas:
         if arena in printed_arenas:
             our_metrics.update(f"{arena} {metric}" for metric in results.metrics[arena])
