@@ -8,6 +8,7 @@ import math
 import sys
 import traceback
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -40,7 +41,9 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
 CHUNK = updates.CHUNK_BYTES // 4  # in float32
 SHAPES = [(), (1,), (5,), (0,), (0, 4), (3, 0), (4, 3), (2, 3, 2, 2), (40, 70), (1, 9), (9, 1), (33, 64), (17, 33)]
 FEW = [(), (0,), (9, 1), (2, 3, 2, 2), (17, 33)]
-AROUND = [(n,) for size in (CHUNK // 4, CHUNK // 2, CHUNK, 2 * CHUNK) for n in (size - 1, size, size + 1, size + 16)]
+AROUND = []
+for size in (CHUNK // 4, CHUNK // 2, CHUNK, 2 * CHUNK):
+    AROUND += [(size - 1,), (size,), (size + 1,), (size + 16,)]
 LONG = [(3, CHUNK + 5), (2, CHUNK), (3, 700), (5, 2 * CHUNK + 16), (2, 3, 1100)]
 BETAS = (0.9, 0.999)
 
@@ -58,8 +61,10 @@ def case(function):
 
 def ulp(x):
     """The distance of a half-precision number to the next one: the interpreter cuts bfloat16 off, it does not round."""
-    eps = torch.finfo(x.dtype).eps
-    return eps * torch.exp2(torch.floor(torch.log2(x.abs().float().clamp(min=torch.finfo(x.dtype).tiny))))
+    info = torch.finfo(x.dtype)
+    size = x.abs().float().clamp(min=info.tiny)
+    exponent = torch.floor(torch.log2(size))
+    return info.eps * torch.exp2(exponent)
 
 
 def same(actual, expected, message, tolerance=None):
@@ -68,26 +73,38 @@ def same(actual, expected, message, tolerance=None):
         distance = (actual.float() - expected.float()).abs()
         assert (equal | (distance <= ulp(expected) + 1e-6)).all(), f"{message}: {distance[~equal].max()}"
     else:
-        tolerance = tolerance or TOLERANCE[expected.dtype]
+        if tolerance is None:
+            tolerance = TOLERANCE[expected.dtype]
         torch.testing.assert_close(
-            actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda text: f"{message}: {text}"
+            actual,
+            expected,
+            rtol=tolerance,
+            atol=tolerance,
+            equal_nan=True,
+            msg=lambda text: f"{message}: {text}",
         )
+
+
+def as_drawn(x):
+    return x
 
 
 class Problem:
     """Tensors with state, and the vectors of a step, drawn at random."""
 
-    def __init__(self, shapes, dtype, *, by_rows=True, scale=True, mean=True, quantum=True, seed=0, make=None):
+    def __init__(self, shapes, dtype, *, by_rows=True, scale=True, mean=True, quantum=True, seed=0, make=as_drawn):
         generator = torch.Generator().manual_seed(seed)
-        make = make or (lambda x: x)
 
-        def draw(shape):
-            return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+        def draw():
+            return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
 
-        self.params, self.grads, self.exp_avgs = ([make(draw(shape)) for shape in shapes] for _ in range(3))
-        self.exp_avg_sqs = [make(draw(shape).square()) for shape in shapes]
+        self.params = [make(x) for x in draw()]
+        self.grads = [make(x) for x in draw()]
+        self.exp_avgs = [make(x) for x in draw()]
+        self.exp_avg_sqs = [make(x.square()) for x in draw()]
         self.units = [len(p) if by_rows and p.ndim > 1 else 1 for p in self.params]
-        count, size = sum(self.units), len(shapes)
+        count = sum(self.units)
+        size = len(shapes)
         self.t = torch.randint(1, 50, (size,), generator=generator).double()
         self.decay = torch.rand(size, generator=generator).double() * 0.1
         self.quantum_rate = torch.rand(size, generator=generator).double() if quantum else None
@@ -104,14 +121,20 @@ class Problem:
 
     def spread(self, vector, dtype):
         """A value for each unit, as tensors that broadcast with the gradients."""
-        pairs = zip(vector.to(dtype).split(self.units), self.grads, strict=True)
-        return [part.view(-1, *[1] * (g.ndim - 1)) if g.ndim else part[0] for part, g in pairs]
+        spread = []
+        for part, g in zip(vector.to(dtype).split(self.units), self.grads, strict=True):
+            shape = (-1, *[1] * (g.ndim - 1)) if g.ndim else ()
+            spread.append(part.view(shape))
+        return spread
 
     def expected(self, lr=0.1, betas=BETAS, eps=1e-8):
         """The result of foreach; half precision is computed in float32 and rounded at the end."""
         dtype = self.params[0].dtype
         exact = torch.float32 if dtype in HALF else dtype
-        params, grads, exp_avgs, exp_avg_sqs = ([x.detach().to(exact, copy=True) for x in xs] for xs in self.lists)
+        copies = []
+        for xs in self.lists:
+            copies.append([x.detach().to(exact, copy=True) for x in xs])
+        params, grads, exp_avgs, exp_avg_sqs = copies
         if self.mean is not None:
             grads = [g - m for g, m in zip(grads, self.spread(self.mean, exact), strict=True)]
         if self.scale is not None:
@@ -121,7 +144,7 @@ class Problem:
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
-        known = tables or DeviceTables()
+        known = DeviceTables() if tables is None else tables
         updates.update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
 
     def step(self, lr, betas, eps):
@@ -130,26 +153,39 @@ class Problem:
     def check(self, tables=None, tolerance=None, **options):
         """One step, against foreach."""
         assert updates.supports(self.lists, self.by_rows)
-        untouched, actual = [g.clone() for g in self.grads], (self.params, self.exp_avgs, self.exp_avg_sqs)
-        versions = [[x._version for x in xs] for xs in (self.grads, *actual)]
+        grads_before = [g.clone() for g in self.grads]
+        grad_versions = versions_of(self.grads)
+        changed = {"parameter": self.params, "exp_avg": self.exp_avgs, "exp_avg_sq": self.exp_avg_sqs}
+        versions = {name: versions_of(xs) for name, xs in changed.items()}
         expected = self.expected(**options)
         self.update(tables, **options)
-        assert [x._version for x in self.grads] == versions[0]
-        for xs, before in zip(actual, versions[1:], strict=True):  # autograd sees the change
-            assert all(x._version > v or not x.numel() for x, v in zip(xs, before, strict=True))
-        for name, xs, ys in zip(("parameter", "exp_avg", "exp_avg_sq"), actual, expected, strict=True):
-            for x, y in zip(xs, ys, strict=True):
+        assert versions_of(self.grads) == grad_versions
+        for (name, xs), ys in zip(changed.items(), expected, strict=True):
+            for x, y, version in zip(xs, ys, versions[name], strict=True):
+                assert x._version > version or x.numel() == 0, "autograd must see the change"
                 same(x, y, f"{name} of shape {tuple(x.shape)}, {x.dtype}", tolerance)
-        for g, before in zip(self.grads, untouched, strict=True):
+        for g, before in zip(self.grads, grads_before, strict=True):
             assert torch.equal(g.nan_to_num(7.0), before.nan_to_num(7.0))
+
+
+def versions_of(tensors):
+    """Autograd's count of changes of each tensor."""
+    return [x._version for x in tensors]
 
 
 @case
 def every_option_in_every_dtype():
+    every_option = list(product([False, True], repeat=4))
     for dtype in updates.DTYPES:
-        for bits in range(16) if SOAK else (0, 3, 5, 6, 8, 15) if dtype == torch.float32 else (0, 2, 15):
-            by_rows, scale, mean, quantum = (bool(bits >> i & 1) for i in range(4))
-            Problem(FEW, dtype, by_rows=by_rows, scale=scale, mean=mean, quantum=quantum, seed=bits).check()
+        if SOAK:
+            chosen = range(16)
+        elif dtype == torch.float32:
+            chosen = (0, 3, 5, 6, 8, 15)
+        else:
+            chosen = (0, 2, 15)
+        for seed in chosen:
+            quantum, mean, scale, by_rows = every_option[seed]
+            Problem(FEW, dtype, by_rows=by_rows, scale=scale, mean=mean, quantum=quantum, seed=seed).check()
 
 
 @case
@@ -170,11 +206,14 @@ def sizes_around_those_of_chunks():
 @case
 def hyperparameters():
     for dtype in (torch.float32, torch.float64):
-        lr = torch.tensor(0.1, dtype=torch.float64)
         for options in (
-            {"lr": lr}, {"lr": lr.float()}, {"lr": 0.0}, {"betas": (0.0, 0.0)}, {"betas": (0.3, 0.99999)},
+            {"lr": torch.tensor(0.1, dtype=torch.float64)},
+            {"lr": torch.tensor(0.1, dtype=torch.float64).float()},
+            {"lr": 0.0},
+            {"betas": (0.0, 0.0)},
+            {"betas": (0.3, 0.99999)},
             {"betas": (0.99, 0.5), "eps": 0.1},
-        ):  # fmt: skip
+        ):
             Problem(FEW, dtype).check(**options)
 
 
@@ -185,7 +224,7 @@ def memory_formats():
 
     shapes = [(6, 5, 3, 3), (4, 1, 3, 3), (1, 4, 2, 2), (7, 3)]
     Problem(shapes, torch.float32, make=channels_last).check()
-    transposed = Problem([(7, 9)], torch.float32, by_rows=False, make=lambda x: x.t())
+    transposed = Problem([(7, 9)], torch.float32, by_rows=False, make=torch.t)
     transposed.check()
     assert not updates.supports(transposed.lists, by_rows=True)
 
@@ -198,17 +237,17 @@ def what_is_not_finite_stays_in_its_element():
             xs[0][i, 3 * i] = value
             xs[1][17 * i] = value
     problem.check()
-    assert sum(int((~p.isfinite()).sum()) for p in problem.params) <= 2 * 3
+    damaged = [int((~p.isfinite()).sum()) for p in problem.params]
+    assert sum(damaged) <= 2 * 3
 
 
 @case
 def zero_and_tiny_second_moments():
     problem = Problem([(64,), (64,)], torch.float32, scale=False, mean=False)
-    for i, x in enumerate(problem.grads):
-        x.mul_(1e-18 if i else 0.0)
-    for xs in (problem.exp_avgs, problem.exp_avg_sqs):
-        for x in xs:
-            x.zero_()
+    problem.grads[0].zero_()
+    problem.grads[1].mul_(1e-18)
+    for moment in (*problem.exp_avgs, *problem.exp_avg_sqs):
+        moment.zero_()
     problem.check()
     assert all(p.isfinite().all() for p in problem.params)
     problem.grads[0].fill_(1e-18)
@@ -228,9 +267,14 @@ def tensors_at_any_address():
         return storage[by : by + x.numel()]
 
     for dtype, sizes in ((torch.float32, (16, 3000)), (torch.bfloat16, (1000,))):
-        problem = Problem([(n,) for n in sizes for _ in range(16)], dtype, quantum=False)
+        shapes = []
+        for size in sizes:
+            shapes += [(size,)] * 16
+        problem = Problem(shapes, dtype, quantum=False)
+        shifts = list(product((0, 1), repeat=4))  # of parameter, gradient and moments
         for k, xs in enumerate(problem.lists):
-            xs[:] = [shifted(x, 1 if i >> k & 1 else 0) for i, x in enumerate(xs)]
+            for i, x in enumerate(xs):
+                xs[i] = shifted(x, shifts[i % 16][k])
         problem.check()
     for storage, by, size in guards:
         assert (storage[:by] == 7).all()
@@ -242,26 +286,52 @@ def offsets_beyond_32_bits():
     """The last chunk of a tensor of more than 2^31 elements, of which only that chunk exists."""
     for dtype in (torch.float32, torch.bfloat16):
         chunk = updates.CHUNK_BYTES // dtype.itemsize
-        before, length = 3 * 2**31 // chunk, 3 * 2**31 + 10
-        for units in (1, 2):
-            problem = Problem([(100,)], dtype, quantum=False)
-            first = before * chunk
-            rows = torch.arange(first, first + 100) // length * (units > 1)
-            scale, mean = torch.tensor([3.0, 2.0]), torch.tensor([0.125, 0.25])
-            addresses = [x[0].data_ptr() - first * dtype.itemsize for x in problem.lists]
-            records = [first + 100, -before, 0, length if units > 1 else first + 100]
-            reference = Problem([(100,)], dtype, quantum=False, scale=False, mean=False)
-            reference.t, reference.decay = problem.t, problem.decay
-            reference.grads = [((problem.grads[0].float() - mean[rows]) * scale[rows]).to(dtype)]
-            expected = reference.expected()
-            kernels.update_kernel[(1,)](
-                torch.tensor(addresses), torch.tensor(records), torch.tensor([0]), problem.t, problem.decay, None,
-                mean.double(), scale.double(), None, None, 0, 0.1, *BETAS, *map(math.log, BETAS), 1e-8,
-                **updates.compiled_for(dtype), BY_ROWS=units > 1, CHUNK=chunk, ALIGNED_PART=1024, PART=512,
-            )  # fmt: skip
-            tolerance = 0.05 if dtype in HALF else 1e-6
-            for x, y in zip((problem.params, problem.exp_avgs, problem.exp_avg_sqs), expected, strict=True):
-                torch.testing.assert_close(x[0], y[0], rtol=tolerance, atol=tolerance)
+        check_last_chunk(dtype, chunk, by_rows=False)
+        check_last_chunk(dtype, chunk, by_rows=True)
+
+
+def check_last_chunk(dtype, chunk, by_rows):
+    """The update of the last 100 elements of a tensor or of its second row, against foreach."""
+    chunks_before = 3 * 2**31 // chunk
+    first = chunks_before * chunk
+    last = first + 100
+    row_length = 3 * 2**31 + 10 if by_rows else last
+    scale = torch.tensor([3.0, 2.0])
+    mean = torch.tensor([0.125, 0.25])
+    problem = Problem([(100,)], dtype, quantum=False)
+    reference = Problem([(100,)], dtype, quantum=False, scale=False, mean=False)
+    reference.t = problem.t
+    reference.decay = problem.decay
+    rows = torch.arange(first, last) // row_length
+    processed = (problem.grads[0].float() - mean[rows]) * scale[rows]
+    reference.grads = [processed.to(dtype)]
+    expected = reference.expected()
+    addresses = [xs[0].data_ptr() - first * dtype.itemsize for xs in problem.lists]
+    kernels.update_kernel[(1,)](
+        torch.tensor(addresses),
+        torch.tensor([last, -chunks_before, 0, row_length]),
+        torch.tensor([0]),
+        problem.t,
+        problem.decay,
+        None,
+        mean.double(),
+        scale.double(),
+        None,
+        None,
+        0,
+        0.1,
+        *BETAS,
+        *map(math.log, BETAS),
+        1e-8,
+        **updates.compiled_for(dtype),
+        BY_ROWS=by_rows,
+        CHUNK=chunk,
+        ALIGNED_PART=1024,
+        PART=512,
+    )
+    tolerance = 0.05 if dtype in HALF else 1e-6
+    for xs, ys in zip((problem.params, problem.exp_avgs, problem.exp_avg_sqs), expected, strict=True):
+        torch.testing.assert_close(xs[0], ys[0], rtol=tolerance, atol=tolerance)
 
 
 @triton.jit
@@ -276,42 +346,52 @@ def _evaluate(out_tanh, out_correction, x, log_beta, t, DTYPE: tl.constexpr, SIZ
 def tanh_and_bias_correction_to_the_last_digits():
     for dtype, tolerance in ((torch.float32, 4e-7), (torch.float64, 1e-15)):
         smallest = -37 if dtype == torch.float32 else -300
-        x = torch.cat([torch.zeros(1), torch.logspace(smallest, 30, 400), torch.linspace(0.4, 0.6, 110)]).to(dtype)
-        x = torch.cat([x, torch.tensor([math.inf])]).to(dtype)
+        small_and_large = torch.logspace(smallest, 30, 400)
+        around_a_half = torch.linspace(0.4, 0.6, 110)
+        x = torch.cat([torch.zeros(1), small_and_large, around_a_half, torch.tensor([math.inf])]).to(dtype)
         betas = torch.tensor([0.0, 1e-9, 0.1, 0.5, 0.9, 0.99, 0.999, 0.999999], dtype=torch.float64)
-        beta, t = betas.repeat(64), torch.logspace(0, 7, 64).round().double().repeat_interleave(8)
-        tanh, correction = torch.empty(512, dtype=dtype), torch.empty(512, dtype=dtype)
-        _evaluate[(1,)](tanh, correction, x.contiguous(), beta.log(), t, DTYPE=updates.DTYPES[dtype], SIZE=512)
+        log_beta = betas.repeat(64).log()
+        t = torch.logspace(0, 7, 64).round().double().repeat_interleave(8)
+        tanh = torch.empty(512, dtype=dtype)
+        correction = torch.empty(512, dtype=dtype)
+        constants = {"DTYPE": updates.DTYPES[dtype], "SIZE": 512}
+        _evaluate[(1,)](tanh, correction, x.contiguous(), log_beta, t, **constants)
         torch.testing.assert_close(tanh.double(), x.double().tanh(), rtol=tolerance, atol=0.0)
-        torch.testing.assert_close(correction.double(), -torch.expm1(t * beta.log()), rtol=tolerance, atol=0.0)
-        _evaluate[(1,)](tanh, correction, x.fill_(math.nan), beta.log(), t, DTYPE=updates.DTYPES[dtype], SIZE=512)
+        torch.testing.assert_close(correction.double(), -torch.expm1(t * log_beta), rtol=tolerance, atol=0.0)
+        _evaluate[(1,)](tanh, correction, x.fill_(math.nan), log_beta, t, **constants)
         assert tanh.isnan().all()
 
 
 @case
 def tables_follow_addresses_and_sizes():
-    problem, known = Problem([(3,), (40, 7)], torch.float32), DeviceTables()
+    problem = Problem([(3,), (40, 7)], torch.float32)
+    known = DeviceTables()
 
-    def uploaded(step=lambda: problem.check(known)):
-        before = {name: entry.tables[0] for name, entry in known._uploaded.items()}
-        step()
-        return {name for name, entry in known._uploaded.items() if entry.tables[0] is not before.get(name)}
-
-    assert uploaded() >= {"update", "chunks"}
-    assert uploaded() == set()
-    problem.grads[1] = torch.randn_like(problem.grads[1])
-    assert uploaded() == {"update"}
-    problem.exp_avgs[1] = problem.exp_avgs[1].clone()
-    assert uploaded() == {"update"}
-    for xs in problem.lists:
-        xs[1] = xs[1][:20]
-    problem.units[1] = 20
-    problem.scale, problem.mean = problem.scale[: sum(problem.units)], problem.mean[: sum(problem.units)]
-    assert "chunks" in uploaded()
+    def step():
+        problem.check(known)
 
     def squares():
         unit_sums(problem.grads, None, [1, 1], False, known).by_unit()
 
+    def uploaded(act):
+        """The names of the tables that are uploaded again."""
+        before = {name: entry.tables[0] for name, entry in known._uploaded.items()}
+        act()
+        return {name for name, entry in known._uploaded.items() if entry.tables[0] is not before.get(name)}
+
+    assert uploaded(step) >= {"update", "chunks"}
+    assert uploaded(step) == set()
+    problem.grads[1] = torch.randn_like(problem.grads[1])
+    assert uploaded(step) == {"update"}
+    problem.exp_avgs[1] = problem.exp_avgs[1].clone()
+    assert uploaded(step) == {"update"}
+    for xs in problem.lists:
+        xs[1] = xs[1][:20]
+    problem.units[1] = 20
+    count = sum(problem.units)
+    problem.scale = problem.scale[:count]
+    problem.mean = problem.mean[:count]
+    assert "chunks" in uploaded(step)
     assert uploaded(squares)
     assert uploaded(squares) == set()
 
@@ -322,8 +402,11 @@ SMALLER = {"LONG": 1024, "SEGMENT": 4096, "FEW": 4, "MANY_ROWS": 8, "PARTS": 8}
 @contextmanager
 def smaller_parts():
     """Numbers of rows, of parts, and of elements in a part that fewer elements exceed: the interpreter is slow."""
+    if SOAK:
+        yield
+        return
     with ExitStack() as patches:
-        for module in () if SOAK else (kernels, triton_tables, decision_kernels, decide):
+        for module in (kernels, triton_tables, decision_kernels, decide):
             for name, value in SMALLER.items():
                 if hasattr(module, name):
                     patches.enter_context(patch.object(module, name, tl.constexpr(value)))
@@ -334,21 +417,36 @@ def summed_shapes():
     """Rows of every length for which the kernel has a path of its own, and around the limits."""
     segment = kernels.SEGMENT.value
     short = [(), (5,), (0,), (0, 4), (3, 0), (2, 3, 2, 2), (40, 7), (9, 1), (33, 64), (3, 65), (9, 512), (2, 513)]
-    return [*[*short, (16, 528), (1, segment), (2, segment + 1), (1, 2 * segment + 48), (700,), (3 * segment,)]]
+    long = [(16, 528), (1, segment), (2, segment + 1), (1, 2 * segment + 48), (700,), (3 * segment,)]
+    return short + long
 
 
 @case
 @smaller_parts()
 def statistics_of_units():
     for dtype in updates.DTYPES:
-        problem, tables = Problem(summed_shapes(), dtype), DeviceTables()
-        choices = [(True, problem.params), (True, None), (False, problem.params)]
-        for with_sums, params in choices if dtype == torch.float32 else choices[:1]:
-            result = unit_sums(problem.grads, params, problem.units, with_sums, tables).by_unit()
-            assert [x is not None for x in result] == [True, with_sums, params is not None]
-            _compare_statistics(problem, *result)
+        problem = Problem(summed_shapes(), dtype)
+        check_statistics(problem, with_sums=True, params=problem.params)
+        if dtype == torch.float32:
+            check_statistics(problem, with_sums=True, params=None)
+            check_statistics(problem, with_sums=False, params=problem.params)
+
+
+def check_statistics(problem, with_sums, params):
+    """The sums over units, twice with the same tables."""
+    tables = DeviceTables()
+    result = unit_sums(problem.grads, params, problem.units, with_sums, tables).by_unit()
+    squares, sums, param_squares = result
+    assert squares is not None
+    assert (sums is not None) == with_sums
+    assert (param_squares is not None) == (params is not None)
+    _compare_statistics(problem, squares, sums, param_squares)
     again = unit_sums(problem.grads, params, problem.units, with_sums, tables).by_unit()
-    assert all(x is y is None or torch.equal(x, y) for x, y in zip(result, again, strict=True))
+    for first, second in zip(result, again, strict=True):
+        if first is None:
+            assert second is None
+        else:
+            assert torch.equal(first, second)
 
 
 SEGMENT = kernels.SEGMENT.value
@@ -356,29 +454,42 @@ SEGMENT = kernels.SEGMENT.value
 
 @case
 def rows_of_equal_elements_lose_everything_with_their_mean():
+    lengths = [7, 300, 3 * SEGMENT + 5]
+    numel = torch.tensor(lengths, dtype=torch.float64).repeat_interleave(3)
     for dtype in updates.DTYPES:
-        grads = [torch.full((3, n), 0.3, dtype=dtype) for n in (7, 300, 3 * SEGMENT + 5)]
+        grads = [torch.full((3, length), 0.3, dtype=dtype) for length in lengths]
         squares, sums, _ = unit_sums(grads, None, [3] * 3, True, DeviceTables()).by_unit()
-        numel = torch.tensor([7, 300, 3 * SEGMENT + 5], dtype=torch.float64).repeat_interleave(3)
-        assert ((squares - sums.square() / numel).abs() < 1000 * torch.finfo(torch.float64).eps * squares).all()
+        left = squares - sums.square() / numel
+        assert (left.abs() < 1000 * torch.finfo(torch.float64).eps * squares).all()
+
+
+def rows_of(tensors, units):
+    """Each tensor as a matrix with a row for each of its units, in float64."""
+    matrices = []
+    for x, count in zip(tensors, units, strict=True):
+        columns = x.numel() // count if count else 1
+        matrices.append(x.double().reshape(count, columns))
+    return matrices
 
 
 def _compare_statistics(problem, squares, sums, param_squares):
-    def of_units(xs):
-        pairs = zip(xs, problem.units, strict=True)
-        return [x.double().reshape(n, -1) if n else x.new_zeros(0, 1).double() for x, n in pairs]
-
-    tolerance = 1e-14 if problem.grads[0].dtype == torch.float64 or sums is not None else 1e-6
-    rows = of_units(problem.grads)
+    is_precise = problem.grads[0].dtype == torch.float64 or sums is not None
+    tolerance = 1e-14 if is_precise else 1e-6
+    rows = rows_of(problem.grads, problem.units)
     expected = torch.cat([x.square().sum(1) for x in rows])
     assert squares.dtype == torch.float64
     torch.testing.assert_close(squares, expected, rtol=tolerance, atol=0.0)
     if sums is not None:
-        expected = torch.cat([x.sum(1) * (g.ndim > 1) for x, g in zip(rows, problem.grads, strict=True)])
-        error, size = (sums - expected).abs(), torch.cat([x.abs().sum(1) for x in rows])
+        expected = []
+        for x, g in zip(rows, problem.grads, strict=True):
+            sums_of_rows = x.sum(1)
+            expected.append(sums_of_rows if g.ndim > 1 else torch.zeros_like(sums_of_rows))
+        error = (sums - torch.cat(expected)).abs()
+        size = torch.cat([x.abs().sum(1) for x in rows])
         assert (error <= tolerance * size).all()
     if param_squares is not None:
-        expected = torch.cat([x.square().sum(1) for x in of_units(problem.params)])
+        param_rows = rows_of(problem.params, problem.units)
+        expected = torch.cat([x.square().sum(1) for x in param_rows])
         torch.testing.assert_close(param_squares, expected, rtol=tolerance, atol=0.0)
 
 
@@ -387,7 +498,7 @@ def statistics_at_any_address_and_not_finite():
     storage = torch.randn(3 * SEGMENT)
     grads = [storage[1 : 1 + SEGMENT + 100], storage[SEGMENT + 3 : 2 * SEGMENT].view(1, -1), storage[5:50].view(9, 5)]
     squares, sums, _ = unit_sums(grads, None, [1, 1, 9], True, DeviceTables()).by_unit()
-    rows = [g.double().reshape(n, -1) for g, n in zip(grads, (1, 1, 9), strict=True)]
+    rows = rows_of(grads, [1, 1, 9])
     torch.testing.assert_close(squares, torch.cat([x.square().sum(1) for x in rows]), rtol=1e-6, atol=0.0)
     torch.testing.assert_close(sums[1:], torch.cat([x.sum(1) for x in rows[1:]]), rtol=1e-14, atol=1e-11)
     assert sums[0] == 0.0
@@ -399,23 +510,26 @@ def statistics_at_any_address_and_not_finite():
 
 @case
 def what_is_not_supported():
-    def supported(*tensors, by_rows=False):
-        return updates.supports(Tensors(*([x] for x in tensors)), by_rows)
+    def supported(param, grad, exp_avg, exp_avg_sq, by_rows=False):
+        return updates.supports(Tensors([param], [grad], [exp_avg], [exp_avg_sq]), by_rows)
 
     p = torch.zeros(4, 6)
-    assert all(supported(p, p.clone(), p.clone(), p.clone(), by_rows=by_rows) for by_rows in (False, True))
+    assert supported(p, p.clone(), p.clone(), p.clone(), by_rows=False)
+    assert supported(p, p.clone(), p.clone(), p.clone(), by_rows=True)
     assert not updates.supports(Tensors([], [], [], []), by_rows=False)
     gaps = [torch.zeros(4, 12)[:, ::2], torch.zeros(4, 1).expand(4, 6)]
     for other in (p.half(), p.t().contiguous().t(), torch.zeros(4, 7), p.to_sparse(), *gaps):
         assert not supported(p, other, p, p)
         assert not supported(p, p, p, other)
-    assert not any(supported(*[other] * 4) for other in (p.to(torch.complex64), p.int(), *gaps))
+    for other in (p.to(torch.complex64), p.int(), *gaps):
+        assert not supported(other, other, other, other)
 
 
 @contextmanager
 def noted(kernel):
     """The launches of a kernel."""
-    launches, run = [], kernel.run
+    launches = []
+    run = kernel.run
 
     def note(*args, **kwargs):
         launches.append(kwargs["grid"])
@@ -443,32 +557,53 @@ def drawn(generator, *choices):
 def random_group(generator):
     """Hyperparameters drawn at random."""
     choices = {
-        "lr": (0.1, 0.0, 1, torch.tensor(0.3)), "weight_decay": (0.0, 0.1), "eps": (1e-8, 0.0), "gamma": (0.0, 3.0),
-        "p_ext": (1.0, 0.5), "max_cancel": (0.05, 0.5), "adaptive_tau": (True, True, False), "tau_scale": (2.0, 0.7),
-        "chaos_tau": (0.1, 0.5, 0.0), "chaos_warmup": (0, 10, -1), "total_steps": (0, 100), "gamma_T_max": (0, 7, 50),
-        "quantum_decay": (0.0, 1.0), "agc_clip": (0.0, 0.0, 0.01, 0.5), "agc_norm": ("unit", "tensor"),
-        "grad_centralize": (False, True), "chaos_signal": ("raw", "relative"), "chaos_scope": ("tensor",),
-        "max_grad_norm": (None, 1.0, 1e6), "maximize": (False, True), "differentiable": (False,),
-    }  # fmt: skip
-    group = {name: drawn(generator, *values) for name, values in choices.items()} | {"betas": BETAS}
-    return {**group, "agc_norm": "unit"} if group["grad_centralize"] and group["agc_clip"] > 0 else group
+        "lr": (0.1, 0.0, 1, torch.tensor(0.3)),
+        "weight_decay": (0.0, 0.1),
+        "eps": (1e-8, 0.0),
+        "gamma": (0.0, 3.0),
+        "p_ext": (1.0, 0.5),
+        "max_cancel": (0.05, 0.5),
+        "adaptive_tau": (True, True, False),
+        "tau_scale": (2.0, 0.7),
+        "chaos_tau": (0.1, 0.5, 0.0),
+        "chaos_warmup": (0, 10, -1),
+        "total_steps": (0, 100),
+        "gamma_T_max": (0, 7, 50),
+        "quantum_decay": (0.0, 1.0),
+        "agc_clip": (0.0, 0.0, 0.01, 0.5),
+        "agc_norm": ("unit", "tensor"),
+        "grad_centralize": (False, True),
+        "chaos_signal": ("raw", "relative"),
+        "chaos_scope": ("tensor",),
+        "max_grad_norm": (None, 1.0, 1e6),
+        "maximize": (False, True),
+        "differentiable": (False,),
+    }
+    group = {name: drawn(generator, *values) for name, values in choices.items()}
+    group["betas"] = BETAS
+    if group["grad_centralize"] and group["agc_clip"] > 0:
+        group["agc_norm"] = "unit"
+    return group
 
 
 def decided_shapes():
     """Tensors of few rows and of many, of more tiles than a program reads at once; rows in few parts and in many."""
-    tile, few, parts = (getattr(decision_kernels, name).value for name in ("MANY_ROWS", "FEW", "PARTS"))
+    tile = decision_kernels.MANY_ROWS.value
+    few = decision_kernels.FEW.value
+    parts = decision_kernels.PARTS.value
     segment = kernels.SEGMENT.value
-    rows = [(5 * tile + 7, 3), (tile * parts + tile + 3, 2)]
-    return [
-        *[(), (5,), (0,), (0, 4), (3, 0), (40, 7), *rows],
-        *[(2, segment + 1), ((parts + 1) * segment + 5,), (3, (few + 1) * segment)],
-    ]
+    small = [(), (5,), (0,), (0, 4), (3, 0), (40, 7)]
+    many_rows = [(5 * tile + 7, 3), (tile * parts + tile + 3, 2)]
+    long_rows = [(2, segment + 1), ((parts + 1) * segment + 5,), (3, (few + 1) * segment)]
+    return small + many_rows + long_rows
 
 
 def by_torch(bucket, memory, steps, start, grad_scale):
     """The processing and the decision of tensors by torch's operations."""
-    group, work = bucket.group, BucketStep(bucket, bucket, [], None, None)
-    work.sums, work.detector = measure(bucket), memory
+    group = bucket.group
+    work = BucketStep(bucket, bucket, [], None, None)
+    work.sums = measure(bucket)
+    work.detector = memory
     process(work, common_factor([work], group["max_grad_norm"], grad_scale))
     (gn,) = pooled_norms([work])
     lr = group["lr"].double() if isinstance(group["lr"], torch.Tensor) else group["lr"]
