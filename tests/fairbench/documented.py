@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import torch
 
+from fairbench.cli.arguments import refuse_empty
 from fairbench.cli.main import main
-from fairbench.cli.options import refuse_empty
 from fairbench.cli.parser import command_names, parser
 
 ROOT = Path(__file__).parents[2]

@@ -7,17 +7,17 @@ import sys
 from fairbench.suites.loader import load_suite
 
 OF_GPU = ("device", "cuda", "cudnn", "tf32")
-MORE = ("rich", "msgspec", "scipy", "matplotlib", "jinja2", "pyarrow", "schedulefree", "ray")
+WITHOUT_EFFECT = ("rich", "msgspec", "scipy", "matplotlib", "jinja2", "pyarrow", "schedulefree", "ray")
 """Distributions on which no result of a trial depends."""
 
 
 def check_suite(options: argparse.Namespace) -> str:
     """Check a suite file, and say what it contains."""
     suite = load_suite(options.suite)
-    return (
-        f"{options.suite} is valid: {', '.join(suite.arenas)} with {', '.join(suite.optimizers)}; "
-        f"{suite.final.in_words}, {suite.question or 'nothing is compared'}"
-    )
+    arenas = ", ".join(suite.arenas)
+    optimizers = ", ".join(suite.optimizers)
+    question = suite.question or "nothing is compared"
+    return f"{options.suite} is valid: {arenas} with {optimizers}; {suite.final.in_words}, {question}"
 
 
 def env(options: argparse.Namespace) -> str:
@@ -28,13 +28,16 @@ def env(options: argparse.Namespace) -> str:
     from fairbench.common.processes import cores
     from fairbench.training.environment import environment, version
 
-    devices = {f"cuda:{number}": environment(f"cuda:{number}") for number in range(torch.cuda.device_count())}
-    facts = {
-        **environment("cpu"),
-        "cores": f"{cores()} of {os.cpu_count()}",
-        "memory": format_bytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
-        **{name: "; ".join(f"{key} {of[key]}" for key in OF_GPU) for name, of in devices.items()},
-        **{name: version(name) for name in MORE},
-        "executable": sys.executable,
-    }
-    return "\n".join(f"{key + ':':20} {value}" for key, value in facts.items())
+    facts = dict(environment("cpu"))
+    facts["cores"] = f"{cores()} of {os.cpu_count()}"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    facts["memory"] = format_bytes(memory)
+    for number in range(torch.cuda.device_count()):
+        device = f"cuda:{number}"
+        of_device = environment(device)
+        facts[device] = "; ".join(f"{key} {of_device[key]}" for key in OF_GPU)
+    for name in WITHOUT_EFFECT:
+        facts[name] = version(name)
+    facts["executable"] = sys.executable
+    lines = [f"{key + ':':20} {value}" for key, value in facts.items()]
+    return "\n".join(lines)

@@ -1,6 +1,7 @@
 """The `fairbench data` command."""
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,17 +27,30 @@ def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
     if options.set:
         if options.suite or len(names) != 1:
             raise UsageError("--set is for the options of one dataset: give --dataset with its name, and no --suite")
-        for key in (given := settings(options)):
-            pick(f"option of {names[0]}", key, PREPARED[names[0]].options)
-        return [dataset_config(names[0], given)]
+        (name,) = names
+        given = settings(options)
+        for key in given:
+            pick(f"option of {name}", key, PREPARED[name].options)
+        return [dataset_config(name, given)]
     if not options.suite:
-        complete = [name for name, info in PREPARED.items() if None not in {x.default for x in info.options.values()}]
-        return [dataset_config(name) for name in names or complete]
+        return [dataset_config(name) for name in names or _with_all_defaults()]
     configs = configs_of(load_suite(options.suite).data_tables)
+    if not names:
+        return configs
+    datasets = [config.dataset for config in configs]
     for name in names:
-        if name not in {config.dataset for config in configs}:
+        if name not in datasets:
             raise UsageError(f"suite {options.suite} reads no {name}, but {[config.label for config in configs]}")
-    return [config for config in configs if not names or config.dataset in names]
+    return [config for config in configs if config.dataset in names]
+
+
+def _with_all_defaults() -> list[str]:
+    """The datasets whose options all have defaults."""
+    names = []
+    for name, dataset in PREPARED.items():
+        if all(option.default is not None for option in dataset.options.values()):
+            names.append(name)
+    return names
 
 
 def prepare_datasets(options: argparse.Namespace) -> int:
@@ -48,8 +62,13 @@ def prepare_datasets(options: argparse.Namespace) -> int:
         say(f"suite {options.suite} reads no data that must be prepared")
     if options.hub is not None and not options.hub.is_dir():
         raise UsageError(f"--hub {options.hub} is no folder; it must contain the hub's files as owner/name/path")
-    fetch = options.verb == "download"
-    prepare_options = PrepareOptions(options.data_root, options.hub, fetch, options.unverified, options.again)
+    prepare_options = PrepareOptions(
+        options.data_root,
+        options.hub,
+        fetch=options.verb == "download",
+        unverified=options.unverified,
+        again=options.again,
+    )
     complaints = []
     for config in configs:
         try:
@@ -63,17 +82,31 @@ def prepare_datasets(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """`fairbench data verify`; 1 when an array differs from its manifest."""
-    root, chosen = options.data_root, options.suite or options.dataset
+    root = options.data_root
     known = {config.folder(root): config for config in chosen_configs(options)}
-    folders = [*known] if chosen else [x for x in sorted((root / "prepared").glob("[!.]*")) if x.is_dir()]
-    if missing := [known[folder] for folder in folders if not folder.is_dir()]:
-        raise UsageError("\n  ".join(f"{x.label} is not prepared; {x.repair(root)}" for x in missing))
+    if options.suite or options.dataset:
+        folders = list(known)
+        _check_folders(known, root)
+    else:
+        folders = [path for path in sorted((root / "prepared").glob("[!.]*")) if path.is_dir()]
     if not folders:
         raise UsageError(f"nothing is prepared in {root}; give --data-root, or run: fairbench data download")
     states = {folder: _state(folder, known.get(folder), root) for folder in folders}
     for folder, state in states.items():
         say(f"{folder}: {state}")
-    return int(not all(state.startswith(INTACT) for state in states.values()))
+    if all(state.startswith(INTACT) for state in states.values()):
+        return 0
+    return 1
+
+
+def _check_folders(configs: Mapping[Path, DatasetConfig], root: Path) -> None:
+    """Raise `UsageError` on the datasets whose folders are missing."""
+    complaints = []
+    for folder, config in configs.items():
+        if not folder.is_dir():
+            complaints.append(f"{config.label} is not prepared; {config.repair(root)}")
+    if complaints:
+        raise UsageError("\n  ".join(complaints))
 
 
 def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
@@ -82,13 +115,16 @@ def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
         prepared = read_folder(folder)
         manifest = prepared.manifest
         pick("dataset", manifest["dataset"], PREPARED)
-        config = config or dataset_config(manifest["dataset"], manifest["options"])
-        wrong = "; ".join(read_folder(folder, config.options).differences())
+        if config is None:
+            config = dataset_config(manifest["dataset"], manifest["options"])
+        differences = list(read_folder(folder, config.options).differences())
     except UsageError as error:
-        again = "delete the folder, and run the command again that prepared it"
-        return f"{error}; {config.repair(root) if config else again}"
-    if wrong:
-        return f"{wrong}; {config.repair(root)}"
+        remedy = "delete the folder, and run the command again that prepared it"
+        if config is not None:
+            remedy = config.repair(root)
+        return f"{error}; {remedy}"
+    if differences:
+        return f"{'; '.join(differences)}; {config.repair(root)}"
     if manifest["verified"] or config.user_path:
         return INTACT
     return f"{INTACT}, but not verified; {config.by_hand(root)}"
@@ -101,42 +137,67 @@ class Datasets:
     options: argparse.Namespace
 
     def to_json(self) -> dict[str, Any]:
-        found = []
+        """The facts of each dataset, and whether it is prepared."""
+        datasets = []
         for config in chosen_configs(self.options):
-            about = {key: getattr(config.info, key) for key in ("title", "license", "repository")}
-            prepared = prepared_line(config.folder(self.options.data_root))
-            found.append({"name": config.dataset, "label": config.label, **about, "prepared": prepared})
-        return {"datasets": found}
+            entry = {
+                "name": config.dataset,
+                "label": config.label,
+                "title": config.info.title,
+                "license": config.info.license,
+                "repository": config.info.repository,
+                "prepared": prepared_line(config.folder(self.options.data_root)),
+            }
+            datasets.append(entry)
+        return {"datasets": datasets}
 
     def __str__(self) -> str:
-        configs, root, lines = chosen_configs(self.options), self.options.data_root, list[str]()
+        """Some lines for each dataset, and one for each of which options are missing."""
+        configs = chosen_configs(self.options)
+        lines: list[str] = []
         for config in configs:
-            lines.append(f"{config.label}\n  {config.info.title}\n  license:  {config.info.license}")
-            if config.info.fault:
-                lines.append(f"  fault:    {config.info.fault}")
-            if config.info.repository:
-                lines.append(f"  archives: {'; '.join(_archive_lines(config, root))}")
-                lines.append(f"  hub:      {_hub_line(config, root / 'hub')}")
-            lines.append(f"  prepared: {prepared_line(config.folder(root))}")
-        known = {config.dataset for config in configs}
-        others = [] if self.options.suite or self.options.dataset else [x for x in PREPARED if x not in known]
-        lines += [f"{x}\n  {PREPARED[x].title}; options: {', '.join(PREPARED[x].options)}" for x in others]
+            lines += _lines(config, self.options.data_root)
+        if not self.options.suite and not self.options.dataset:
+            shown = [config.dataset for config in configs]
+            for name, dataset in PREPARED.items():
+                if name not in shown:
+                    lines.append(f"{name}\n  {dataset.title}; options: {', '.join(dataset.options)}")
         return "\n".join(lines)
 
 
+def _lines(config: DatasetConfig, root: Path) -> list[str]:
+    """What is known of a dataset, and which of its files are there."""
+    lines = [config.label, f"  {config.info.title}", f"  license:  {config.info.license}"]
+    if config.info.fault:
+        lines.append(f"  fault:    {config.info.fault}")
+    if config.info.repository:
+        lines.append(f"  archives: {'; '.join(_archive_lines(config, root))}")
+        lines.append(f"  hub:      {_hub_line(config, root / 'hub')}")
+    lines.append(f"  prepared: {prepared_line(config.folder(root))}")
+    return lines
+
+
 def _archive_lines(config: DatasetConfig, data_root: Path) -> list[str]:
+    """Where each archive of a dataset is."""
     local = {file.name: file.path for file in local_archives(config, data_root)}
-    return [
-        f"{archive.name}{f' ({format_bytes(archive.size)})' if archive.size else ''} "
-        + (f"is {local[archive.name]}" if archive.name in local else f"from {config.info.page}, not there")
-        for archive in config.archives
-    ]
+    lines = []
+    for archive in config.archives:
+        size = f" ({format_bytes(archive.size)})" if archive.size else ""
+        place = f"from {config.info.page}, not there"
+        if archive.name in local:
+            place = f"is {local[archive.name]}"
+        lines.append(f"{archive.name}{size} {place}")
+    return lines
 
 
 def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
+    """Which files of the hub are there."""
     files, missing = local_files(config, hub_root)
-    incomplete = f", {', '.join(missing)} missing" if missing else ""
-    state = f"{len(files)} files there{incomplete}" if files else "not there"
+    state = "not there"
+    if files:
+        state = f"{len(files)} files there"
+        if missing:
+            state += f", {', '.join(missing)} missing"
     return f"{config.info.repository} at {config.info.revision[:12]}, {state}"
 
 
@@ -148,5 +209,7 @@ def prepared_line(folder: Path) -> str:
         manifest = read_folder(folder).manifest
     except UsageError as error:
         return str(error)
-    counts = ", ".join(f"{split} {count:,}" for split, count in manifest["counts"]["examples"].items())
-    return f"{folder}: {counts}; {'verified' if manifest['verified'] else 'not verified'}"
+    examples = manifest["counts"]["examples"]
+    counts = ", ".join(f"{split} {count:,}" for split, count in examples.items())
+    trust = "verified" if manifest["verified"] else "not verified"
+    return f"{folder}: {counts}; {trust}"

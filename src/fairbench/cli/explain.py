@@ -32,11 +32,11 @@ class Explained:
     lines: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        keys = ("id", "status", "spec", "error", "environment")
-        return {
-            "trials": [{key: record[key] for key in keys} for record in map(plain_values, self.records)],
-            "text": self.lines,
-        }
+        trials = []
+        for record in self.records:
+            values = plain_values(record)
+            trials.append({key: values[key] for key in ("id", "status", "spec", "error", "environment")})
+        return {"trials": trials, "text": self.lines}
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -51,33 +51,47 @@ def explain(options: argparse.Namespace) -> Explained:
     lines = []
     for file, record in zip(files, records, strict=True):
         lines.append(f"{file.stem}  {TrialSpec.from_json(record.spec).label()}: {record.status}")
-        lines += [f"  {record.error}"] if record.error else []
-        lines += [f"  {key}: {value}" for key, value in (record.environment or {}).items()]
+        if record.error:
+            lines.append(f"  {record.error}")
+        if record.environment:
+            lines += [f"  {key}: {value}" for key, value in record.environment.items()]
     if len(records) == 1:
-        return Explained(records, [*lines, *_compare_with_plan(files[0].parent.parent, records[0])])
-    return Explained(records, [*lines, *_differences(records[0].spec, records[1].spec)])
+        directory = files[0].parent.parent
+        lines += _compare_with_plan(directory, records[0])
+    else:
+        lines += _differences(records[0].spec, records[1].spec)
+    return Explained(records, lines)
 
 
 def _record_file(name: str, directory: Path | None) -> Path:
+    """The file of the one record whose id begins with a name, in a directory or in all studies; or the file itself."""
     if Path(name).is_file():
         return Path(name)
-    folders = [directory] if directory else sorted(Path("results").glob("*"))
-    files = [file for folder in folders for file in sorted((folder / TRIALS).glob("*.json"))]
-    matching = [file for file in files if file.stem.startswith(name)]
-    where = f"{directory}" if directory else f"the studies of {Path('results').resolve()}"
+    results = Path("results")
+    folders = [directory] if directory else sorted(results.glob("*"))
+    where = f"{directory}" if directory else f"the studies of {results.resolve()}"
+    matching = []
+    for folder in folders:
+        files = sorted((folder / TRIALS).glob("*.json"))
+        matching += [file for file in files if file.stem.startswith(name)]
     if not matching:
         raise UsageError(f"no trial in {where} begins with {name!r}; give its study as --output-dir, or its file")
-    if len(matching) > 1:
-        ids = list(dict.fromkeys(file.stem for file in matching))
-        found, way = (ids, "more of the id") if ids[1:] else ([*map(str, matching)], "one of these files")
-        raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {some(found)}; give {way}")
-    return matching[0]
+    if len(matching) == 1:
+        return matching[0]
+    found = list(dict.fromkeys(file.stem for file in matching))
+    remedy = "more of the id"
+    if len(found) == 1:  # the same trial is in several studies
+        found = [str(file) for file in matching]
+        remedy = "one of these files"
+    raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {some(found)}; give {remedy}")
 
 
 def _read(file: Path) -> ShownRecord:
     record = read_file(file, _checked)
-    if record is None or isinstance(record, Damaged):
-        raise UsageError(record.text("record", "name another one") if record else f"there is no file {file}")
+    if record is None:
+        raise UsageError(f"there is no file {file}")
+    if isinstance(record, Damaged):
+        raise UsageError(record.text("record", "name another one"))
     return record
 
 
@@ -94,7 +108,9 @@ def _compare_with_plan(directory: Path, record: ShownRecord) -> list[str]:
     history, lookup = open_study(directory)
     spec = TrialSpec.from_json(record.spec)
     seeds = seeds_needed(history.study, lookup)
-    planned = [trial for arm in arms(history.study, lookup, seeds) for trial in arm.trials]
+    planned = []
+    for arm in arms(history.study, lookup, seeds):
+        planned += arm.trials
     if any(trial.id == spec.id for trial in planned):
         return [f"the plan of {directory} has this trial"]
     searched = history.study.suite.sweep.extra
@@ -108,4 +124,6 @@ def _compare_with_plan(directory: Path, record: ShownRecord) -> list[str]:
 
 def _differences(first: Any, second: Any) -> list[str]:
     entries = changes(first, second)
-    return ["they differ in", *(f"  {entry}" for entry in entries)] if entries else ["they are the same trial"]
+    if not entries:
+        return ["they are the same trial"]
+    return ["they differ in", *[f"  {entry}" for entry in entries]]

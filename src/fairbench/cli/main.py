@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
-from fairbench.cli.options import refuse_empty
+from fairbench.cli.arguments import refuse_empty
 from fairbench.cli.parser import command_names, parser
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.common.installation import check_installation, missing_extra
@@ -25,8 +25,9 @@ READERS = ("list", "status", "audit", "report", "compare")
 """Commands that read files once, and end."""
 SCHEMA = 1
 """Of what `--json` prints; rises when a key is removed or changes its meaning, and keys may be added at any time."""
-KEPT = "finished {} are kept, the same command resumes"
-SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # not all on Windows
+SIGNALS = [signal.SIGTERM]
+if hasattr(signal, "SIGUSR1"):  # not on Windows
+    SIGNALS.append(signal.SIGUSR1)
 """Signals that stop a driver as Ctrl-C does, see `fairbench.runner.trial_loop`."""
 TO_BE_CONTINUED = 75
 """Exit code of a driver that a signal stopped; EX_TEMPFAIL of BSD's sysexits.h."""
@@ -51,14 +52,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"fairbench: {error}", is_error=True)
         return 2
     except ModuleNotFoundError as error:
-        say(f"fairbench: {missing_extra(error, 'data' if words[0] == 'data' else 'bench')}", is_error=True)
+        first_extra = "data" if words[0] == "data" else "bench"
+        say(f"fairbench: {missing_extra(error, first_extra)}", is_error=True)
         return 2
     except Preempted as error:
-        say(f"\nfairbench: {error}, to be continued; {KEPT.format('trials')}", is_error=True)
+        say(f"\nfairbench: {error}, to be continued; {_kept(words)}", is_error=True)
         return TO_BE_CONTINUED
     except KeyboardInterrupt:
-        say(f"\nfairbench: stopped; {KEPT.format('files' if words[0] == 'data' else 'trials')}", is_error=True)
+        say(f"\nfairbench: stopped; {_kept(words)}", is_error=True)
         return 130
+
+
+def _kept(words: Sequence[str]) -> str:
+    """What a command keeps that is stopped."""
+    kept = "files" if words[0] == "data" else "trials"
+    return f"finished {kept} are kept, the same command resumes"
 
 
 def _run(words: Sequence[str]) -> int:
@@ -70,13 +78,20 @@ def _run(words: Sequence[str]) -> int:
         return 2
     refuse_empty(words)
     known = [*command_names(top), "--help", "--version"]
-    if not words[0].startswith("-") and words[0] not in known:
-        raise unknown("command", words[0], known)
-    options = top.parse_args(words if words[0] in (*known, "-h", "-V") else ["run", *words])
+    if words[0] not in (*known, "-h", "-V"):
+        if not words[0].startswith("-"):
+            raise unknown("command", words[0], known)
+        words = ["run", *words]
+    options = top.parse_args(words)
     if options.command in READERS:
         gc.disable()  # everything that is read is needed until the end
-    with preemptible() if options.command == "run" else nullcontext():
-        return _show(options.do(options), options)
+    stopping = preemptible() if options.command == "run" else nullcontext()
+    with stopping:
+        shown = options.do(options)
+        if isinstance(shown, int):
+            return shown
+        _show(shown, options)
+        return _exit_code(shown, options)
 
 
 @contextmanager
@@ -94,23 +109,33 @@ def preemptible() -> Iterator[None]:
         yield
 
 
-def _show(shown: Any, options: argparse.Namespace) -> int:
-    """Show what a command returns: a text, something that rich prints, or JSON of it; a number has been shown already.
-
-    Returns the exit code: the number, or whether what is shown is not as it must be.
-    """
-    if isinstance(shown, int):
-        return shown
+def _show(shown: Any, options: argparse.Namespace) -> None:
+    """Show what a command returns: a text, something that rich prints, or JSON of it."""
     if vars(options).get("json"):
-        import msgspec
-
-        command = " ".join(filter(None, (options.command, vars(options).get("verb"))))
-        values = {"schema": SCHEMA, "command": command, **shown.to_json()}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(values, enc_hook=str), indent=2).decode() + "\n")
+        sys.stdout.write(_as_json(shown, options) + "\n")
     elif hasattr(shown, "__rich__"):
         from fairbench.common.console import Terminal
 
         Terminal().print(shown, highlight=False, crop=False)
     else:
         say(str(shown).removesuffix("\n"))
-    return int(not getattr(shown, options.required, True))
+
+
+def _as_json(shown: Any, options: argparse.Namespace) -> str:
+    import msgspec
+
+    command = options.command
+    if "verb" in options:
+        command = f"{command} {options.verb}"
+    values = {"schema": SCHEMA, "command": command, **shown.to_json()}
+    encoded = msgspec.json.encode(values, enc_hook=str)
+    return msgspec.json.format(encoded, indent=2).decode()
+
+
+def _exit_code(shown: Any, options: argparse.Namespace) -> int:
+    """The exit code of a command, by what it shows: 1 if something failed or, if that is asked, is not complete."""
+    if options.command == "status" and options.exit_code and not shown.complete:
+        return 1
+    if not getattr(shown, "ok", True):
+        return 1
+    return 0

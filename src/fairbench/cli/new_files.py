@@ -10,15 +10,20 @@ from string import Template
 from fairbench.common.errors import UsageError
 
 NEXT = {
-    "optimizer": ("check {0}", "try {0}", "run --suite mini --add-optimizer {0} --output-dir results/{1}"),
-    "arena": ("run --arenas {0} --optimizers AdamW,PsiLogic --output-dir results/{1}",),
+    "optimizer": [
+        "check {reference}",
+        "try {reference}",
+        "run --suite mini --add-optimizer {reference} --output-dir results/{name}",
+    ],
+    "arena": ["run --arenas {reference} --optimizers AdamW,PsiLogic --output-dir results/{name}"],
 }
 """The commands for the new file, by its kind."""
 
 
 def new(options: argparse.Namespace) -> str:
     """`fairbench new-optimizer` and `fairbench new-arena`."""
-    kind, name = options.command.removeprefix("new-"), options.name
+    kind = options.command.removeprefix("new-")
+    name = options.name
     class_name = "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # my_rule contains MyRule
     if not name.isidentifier() or keyword.iskeyword(name) or not class_name.isidentifier():
         raise UsageError(f"{name!r} is no valid name in Python; use letters, digits and _, as in my_rule")
@@ -27,7 +32,11 @@ def new(options: argparse.Namespace) -> str:
         raise UsageError(f"{path} exists and is not changed; choose a different name")
     if importlib.util.find_spec(name) is not None:
         raise UsageError(f"{path} would hide the module {name!r}, which Python already has; choose a different name")
-    template = Template((resources.files("fairbench.cli.templates") / f"{kind}.txt").read_text())
+    file = resources.files("fairbench.cli.templates") / f"{kind}.txt"
+    template = Template(file.read_text())
     path.write_text(template.substitute(Name=class_name))
-    lines = (f"\n    fairbench {command.format(f'{path}:{class_name}', name)}" for command in NEXT[kind])
-    return f"wrote {path}, a working {kind}. Adapt it, then\n{''.join(lines)}"
+    lines = [f"wrote {path}, a working {kind}. Adapt it, then", ""]
+    for command in NEXT[kind]:
+        arguments = command.format(reference=f"{path}:{class_name}", name=name)
+        lines.append(f"    fairbench {arguments}")
+    return "\n".join(lines)

@@ -1,17 +1,14 @@
-"""The options of the `fairbench` command: its parser, the types of its arguments, and the suite that they choose."""
+"""The options of the `fairbench` command, and the suite that they choose."""
 
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from fairbench.common.errors import UsageError, nearest
-from fairbench.common.installation import version
-from fairbench.common.terminal import say
+from fairbench.cli.arguments import names, number, seconds, whole
+from fairbench.common.errors import UsageError
 
 if TYPE_CHECKING:
     from fairbench.suites.schema import Suite
@@ -25,92 +22,10 @@ OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for on
 OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors look like all others of the command, and suggest the nearest option."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
-
-    def error(self, message: str) -> NoReturn:
-        see = " See" if message.endswith("?") else "; see"
-        raise UsageError(f"{message.removeprefix('argument ')}{see} {self.prog} --help")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The namespace; what is left over is an error of this parser, not of the one that called it."""
-        namespace, others = super().parse_known_args(args, namespace)
-        if others:
-            unknown = next((word for word in others if word.startswith("-")), others[0])
-            kind = "option" if unknown.startswith("-") else "argument"
-            known = [option for action in self._actions for option in action.option_strings]
-            self.error(f"unknown {kind} {unknown!r}{nearest(unknown.partition('=')[0], known)}")
-        return namespace, others
-
-
-class Version(argparse.Action):
-    """Prints the version and exits."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        say(f"fairbench {version()}")
-        parser.exit()
-
-
-def refuse_empty(words: Sequence[str]) -> None:
-    """Raise UsageError for an empty argument, as an unset variable of a shell gives one."""
-    for before, word in pairwise(["", *words]):
-        option, equals, value = word.partition("=")
-        if word.strip() and not (option.startswith("--") and equals and not value.strip()):
-            continue
-        name = option if equals else before if before.startswith("-") else "an argument"
-        raise UsageError(f"{name} is empty, as with an unset variable; give a value, or leave it out")
-
-
-def _number(kind: type, noun: str) -> Callable[[str], Any]:
-    """The type of an argument that is a number, whose range is checked elsewhere."""
-
-    def read(text: str) -> Any:
-        try:
-            return kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"must be a {noun}, got {text!r}") from None
-
-    return read
-
-
-whole, seconds = _number(int, "whole number"), _number(float, "number of seconds")
-number = _number(float, "number")
-
-
-def names(option: str, text: str | None) -> list[str] | None:
-    """The names of an option that takes several, separated by commas; None without the option."""
-    if text is None:
-        return None
-    if not (found := [part.strip() for part in text.split(",") if part.strip()]):
-        raise UsageError(f"{option} names nothing; leave it out, or give one or more, separated by commas")
-    return found
-
-
-def columns(text: str) -> dict[str, str]:
-    """The columns of a table by what they are, as a=b,c="d, e"; raises `UsageError` for another text."""
-    found = re.findall(r'(\w+)=("[^"]*"|[^,"]+)', text)
-    if ",".join(map("=".join, found)) != text:
-        raise UsageError(f'--columns must be WHAT=NAME,..., as optimizer=model,value="val/acc", got {text!r}')
-    return {role: name.strip('"') for role, name in found}
-
-
-def learning_rates(text: str) -> list[float]:
-    """The learning rates of a text such as 3e-4,1e-3, each positive and there once."""
-    try:
-        values = [float(word) for word in text.split(",") if word.strip()]
-    except ValueError:
-        raise UsageError(f"--lr must be learning rates, as 3e-4,1e-3; got {text!r}") from None
-    if not all(0 < lr < float("inf") for lr in values) or len(set(values)) < len(values):
-        raise UsageError(f"--lr must be positive and finite, each once; got {text!r}")
-    return values
-
-
 def add_suite_options(command: argparse.ArgumentParser) -> None:
     """The options that select and change a suite, and say where its study is."""
-    add = command.add_argument_group("what is compared").add_argument
+    group = command.add_argument_group("what is compared")
+    add = group.add_argument
     add("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
     suite = f"name or TOML file (default: {DEFAULT_SUITE}, with --data-root {PAPER_SUITE}; `fairbench list` shows all)"
     add("--suite", metavar="S", help=suite)
@@ -131,7 +46,7 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--steps", type=whole, metavar="N", help=steps)
     grid = "grid of learning rates that is searched for every optimizer, as 1e-4:1e-1:7 (default: the suite's search)"
     add("--lr-grid", metavar="LOW:HIGH:N", help=grid)
-    add_setting(add, f"a key of the suite file, as training.clip_norm=0 or arenas.vit.steps=100, or {OPTION}")
+    add_setting(group, f"a key of the suite file, as training.clip_norm=0 or arenas.vit.steps=100, or {OPTION}")
     add("--compile", action="store_true", help="compile models and optimizer steps")
     images = "images for the arenas that read images: DIR/class/*.png or DIR/train/class/*.png, resized to 32 x 32"
     add("--images", metavar="DIR", help=images)
@@ -147,9 +62,9 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("-j", "--workers", type=whole, metavar="N", help="concurrent trials on the CPU (default: its cores)")
 
 
-def add_setting(add: Any, text: str = OPTION) -> None:
+def add_setting(command: argparse._ActionsContainer, text: str = OPTION) -> None:
     """The option that sets single values."""
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
 
 
 def add_run_options(command: argparse.ArgumentParser) -> None:
@@ -189,7 +104,7 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     """The values of --set by their dotted keys."""
     from fairbench.suites.settings import parse_setting  # slow to import
 
-    return dict(map(parse_setting, options.set))
+    return dict(parse_setting(text) for text in options.set)
 
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
@@ -198,62 +113,96 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     from fairbench.suites.overrides import Overrides
 
     name = _suite_name(options)
-    compiled = {"training.compile": True} if options.compile else {}
+    changed: dict[str, Any] = {}
+    if options.compile:
+        changed["training.compile"] = True
+    changed.update(_program_settings(options))
+    changed.update(settings(options))
     overrides = Overrides(
         arenas=names("--arenas", options.arenas),
         optimizers=names("--optimizers", options.optimizers),
         added=options.add_optimizer,
-        settings={**compiled, **_of_program(options), **settings(options)},
+        settings=changed,
         seeds=_seeds(options.seeds),
         steps=options.steps,
         lr_grid=options.lr_grid or "",
-        folders={kind: folder for kind in ("images", "text") if (folder := getattr(options, kind))},
+        folders=_folders(options),
         reference=options.reference or "",
     )
     return load_suite(name, overrides)
 
 
 def _suite_name(options: argparse.Namespace) -> str:
-    sources = {
-        "SUITE": options.chosen,
-        "--suite": options.suite,
-        "--smoke-test": "smoke" if options.smoke_test else None,
-        "--program": PROGRAM_SUITE if options.program else None,
-    }
-    given = {option: name for option, name in sources.items() if name}
+    given = _given_suites(options)
     if len(set(given.values())) > 1:
         both = " and ".join(f"{option} means {name}" for option, name in given.items())
         raise UsageError(f"two suites were given: {both}; give one of them")
-    return next(iter(given.values()), PAPER_SUITE if options.data_root else DEFAULT_SUITE)
+    for name in given.values():
+        return name
+    if options.data_root:
+        return PAPER_SUITE
+    return DEFAULT_SUITE
 
 
-def _of_program(options: argparse.Namespace) -> dict[str, Any]:
+def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
+    """The suite that each option means."""
+    given = {}
+    if options.chosen:
+        given["SUITE"] = options.chosen
+    if options.suite:
+        given["--suite"] = options.suite
+    if options.smoke_test:
+        given["--smoke-test"] = "smoke"
+    if options.program:
+        given["--program"] = PROGRAM_SUITE
+    return given
+
+
+def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings of the suite `program` by the options of a training program."""
-    given = {"--metric": options.metric, "--margin": options.margin}
+    values = {"--metric": options.metric, "--margin": options.margin}
     if not options.program:
-        if wrong := [option for option, value in given.items() if value is not None]:
-            raise UsageError(f"{wrong[0]} is that of a --program; in a suite file it is a key of the arena")
+        for option, value in values.items():
+            if value is not None:
+                raise UsageError(f"{option} is that of a --program; in a suite file it is a key of the arena")
         return {}
-    if missing := [option for option, value in given.items() if value is None]:
+    missing = [option for option, value in values.items() if value is None]
+    if missing:
         raise UsageError(f"--program needs {' and '.join(missing)}, as --metric val/loss:min --margin 0.01")
     name, _, direction = options.metric.removeprefix("val/").rpartition(":")
     if not name or direction not in ("min", "max"):
         raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")
-    model = {"model.program": options.program, "model.metrics": {name: direction}}
-    arena = {**model, "metric": name, "margin": options.margin}
-    return {f"arenas.{PROGRAM_SUITE}.{key}": value for key, value in arena.items()}
+    arena = f"arenas.{PROGRAM_SUITE}"
+    return {
+        f"{arena}.model.program": options.program,
+        f"{arena}.model.metrics": {name: direction},
+        f"{arena}.metric": name,
+        f"{arena}.margin": options.margin,
+    }
+
+
+def _folders(options: argparse.Namespace) -> dict[str, str]:
+    """A user's folder by the kind of its data."""
+    folders = {}
+    if options.images:
+        folders["images"] = options.images
+    if options.text:
+        folders["text"] = options.text
+    return folders
 
 
 def _seeds(text: str | None) -> int | list[int] | None:
     """The number of seeds, or the seeds themselves, as 1,2,3 or 7, with a comma."""
-    if text is None:
+    words = names("--seeds", text)
+    if text is None or words is None:
         return None
     try:
-        seeds = [int(word) for word in names("--seeds", text) or ()]
+        seeds = [int(word) for word in words]
     except ValueError:
         raise UsageError(f"--seeds must be a number of seeds, or seeds as 1,2,3; got {text!r}") from None
     if "," in text:
         return seeds
-    if seeds[0] < 1:
+    (count,) = seeds
+    if count < 1:
         raise UsageError(f"--seeds must be at least 1, got {text}")
-    return seeds[0]
+    return count

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import fairbench as fb
-from fairbench.cli.options import chosen_suite, names, settings
+from fairbench.cli.arguments import names
+from fairbench.cli.options import chosen_suite, settings
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
@@ -73,10 +74,11 @@ def _slots(options: argparse.Namespace, kind: str, reason: str) -> list[DeviceSl
 def _numbers(text: str | None) -> list[int]:
     """The numbers of the GPUs to use; the first one of a machine without GPUs, which the preflight reports."""
     if text == "all":
-        return [*range(max(gpus_here(), 1))]
-    words = ["0"] if text is None else names("--gpus", text) or []
-    if wrong := [word for word in words if not word.isdecimal()]:
-        raise UsageError(f"--gpus takes numbers of GPUs, as in 0,1, or all; got {wrong[0]!r}")
+        return list(range(max(gpus_here(), 1)))
+    words = names("--gpus", text) or ["0"]
+    for word in words:
+        if not word.isdecimal():
+            raise UsageError(f"--gpus takes numbers of GPUs, as in 0,1, or all; got {word!r}")
     return [int(word) for word in dict.fromkeys(words)]
 
 
@@ -105,9 +107,10 @@ def run(options: argparse.Namespace) -> fb.Page:
 
 def chosen_run_options(options: argparse.Namespace) -> RunOptions:
     """The options of `fairbench run` on which no result depends, still without slots."""
-    every, limit = options.checkpoint_every, options.trial_timeout
+    limit = options.trial_timeout
     if limit is not None and not 0 < limit < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {limit}")
+    every = options.checkpoint_every
     if every is not None and not 0 <= every < float("inf"):
         raise UsageError(f"--checkpoint-every must be a number of seconds, or 0 for none until a signal, got {every}")
     if options.quiet and options.verbose:
@@ -178,13 +181,30 @@ def plan(options: argparse.Namespace) -> fb.Estimate:
 
 def preview(options: argparse.Namespace) -> fb.Table[Any]:
     """Preview an optimizer, with the command for a study of it."""
-    others = names("--against", options.against) or [x for x in (AGAINST,) if x != options.optimizer]
+    others = names("--against", options.against)
+    if others is None:
+        others = [] if options.optimizer == AGAINST else [AGAINST]
     previewed = fb.preview(
-        options.optimizer, others, options.suite, options.arena, options.lr, settings=settings(options), progress=True
+        options.optimizer,
+        against=others,
+        suite=options.suite,
+        arena=options.arena,
+        lr=options.lr,
+        settings=settings(options),
+        progress=True,
     )
-    arena = f" --arenas {options.arena}" if options.arena else ""
-    changes = "".join(f" --set '{text}'" for text in options.set)
-    only = f" --optimizers {','.join(others)} --add-optimizer {options.optimizer}" if others else ""
-    kept = not others or fb.Suite.load(options.suite).content.reference in others
-    baseline = "" if kept else f" --reference {others[0]}"
-    return replace(previewed, command=f"fairbench run --suite {options.suite}{arena}{only}{baseline}{changes}")
+    return replace(previewed, command=_command_of_study(options, others))
+
+
+def _command_of_study(options: argparse.Namespace, others: Sequence[str]) -> str:
+    """The command for a study of what was previewed with some other optimizers."""
+    words = ["fairbench run --suite", options.suite]
+    if options.arena:
+        words += ["--arenas", options.arena]
+    if others:
+        words += ["--optimizers", ",".join(others), "--add-optimizer", options.optimizer]
+        if fb.Suite.load(options.suite).content.reference not in others:
+            words += ["--reference", others[0]]
+    for text in options.set:
+        words += ["--set", f"'{text}'"]
+    return " ".join(words)

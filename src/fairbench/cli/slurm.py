@@ -47,10 +47,11 @@ ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 def slurm(options: argparse.Namespace) -> str:
     """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not."""
-    gpus = any(resource.partition(":")[0] == "gpu" for resource in (options.gres or "").split(","))
-    if gpus and options.device == "cpu":
+    requests_gpus = _requests_gpus(options.gres or "")
+    if requests_gpus and options.device == "cpu":
         raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")
-    options.device = options.device or ("cuda" if gpus else "cpu")
+    if not options.device:
+        options.device = "cuda" if requests_gpus else "cpu"
     chosen_run_options(options)
     target = chosen_target(options)
     chosen_slots(options, target)
@@ -65,42 +66,69 @@ def slurm(options: argparse.Namespace) -> str:
     return script
 
 
+def _requests_gpus(resources: str) -> bool:
+    """Whether there are GPUs among the resources of --gres, as in gpu:2."""
+    kinds = [resource.partition(":")[0] for resource in resources.split(",")]
+    return "gpu" in kinds
+
+
 def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
     if options.array < 1:
         raise UsageError(f"--array must be at least 1, the number of drivers; got {options.array}")
-    if wrong := [line for line in options.sbatch if not line.startswith("-") or "\n" in line]:
-        raise UsageError(f"--sbatch takes an option of sbatch, as in --sbatch=--account=physics; got {wrong[0]!r}")
-    resources = {name.replace("_", "-"): getattr(options, name) for name in RESOURCES}
-    if wrong := [value for value in resources.values() if value and "\n" in value]:
-        raise UsageError(f"options of sbatch are single lines; got {wrong[0]!r}")
-    directives = {
-        "job-name": f"fairbench-{name}",
-        "array": f"0-{options.array - 1}",
-        **resources,
-        "output": f"{directory / LOGS}/".replace("%", "%%") + "%A_%a.log",
-        "open-mode": "append",
-        "signal": f"B:USR1@{WARNING}",
-    }
-    lines = [f'--{option}="{x.translate(ESCAPED)}"' for option, x in directives.items() if x is not None]
-    # The GPUs that Slurm shows to the job, or its cores; the user's options come later and override these.
-    workers = "" if options.ray else f"{'--gpus all' if options.device == 'cuda' else CORES} "
-    run = shlex.join([sys.executable, "-m", "fairbench", "run"])
+    for line in options.sbatch:
+        if not line.startswith("-") or "\n" in line:
+            raise UsageError(f"--sbatch takes an option of sbatch, as in --sbatch=--account=physics; got {line!r}")
+    # The user's options come later and override the other ones.
+    lines = [*_directives(options, name, directory), "--requeue", *options.sbatch]
     return SCRIPT.format(
-        options="\n".join(f"#SBATCH {line}" for line in [*lines, "--requeue", *options.sbatch]),
+        options="\n".join(f"#SBATCH {line}" for line in lines),
         folder=shlex.quote(str(Path.cwd())),
-        command=f"{run} {workers}{shlex.join(_run_arguments(options))}",
+        command=_command(options),
         to_be_continued=TO_BE_CONTINUED,
     )
 
 
+def _directives(options: argparse.Namespace, name: str, directory: Path) -> list[str]:
+    """The options of sbatch, each with its value."""
+    directives = {"job-name": f"fairbench-{name}", "array": f"0-{options.array - 1}"}
+    for resource in RESOURCES:
+        value = getattr(options, resource)
+        if value is None:
+            continue
+        if "\n" in value:
+            raise UsageError(f"options of sbatch are single lines; got {value!r}")
+        directives[resource.replace("_", "-")] = value
+    folder = str(directory / LOGS).replace("%", "%%")
+    directives["output"] = f"{folder}/%A_%a.log"
+    directives["open-mode"] = "append"
+    directives["signal"] = f"B:USR1@{WARNING}"
+    return [f'--{option}="{value.translate(ESCAPED)}"' for option, value in directives.items()]
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command of a driver; it uses the GPUs that Slurm shows to the job, or its cores, unless options say more."""
+    run = shlex.join([sys.executable, "-m", "fairbench", "run"])
+    arguments = shlex.join(_run_arguments(options))
+    if options.ray:
+        return f"{run} {arguments}"
+    if options.device == "cuda":
+        return f"{run} --gpus all {arguments}"
+    return f"{run} {CORES} {arguments}"
+
+
 def _run_arguments(options: argparse.Namespace) -> list[str]:
     """The arguments for `fairbench run` with these options, where they differ from its defaults."""
+    defaults = vars(parser().parse_args(["run"]))
     arguments = []
-    for name, default in vars(parser().parse_args(["run"])).items():
+    for name, default in defaults.items():
         value = getattr(options, name)
-        option = "--" + ("suite" if name == "chosen" else name.replace("_", "-"))
+        if value == default or name in ("command", "do"):
+            continue
+        option = "--suite" if name == "chosen" else f"--{name.replace('_', '-')}"
         if value is True:
             arguments.append(option)
-        elif value != default and name not in ("command", "do"):
-            arguments += [f"{option}={each}" for each in (value if isinstance(value, list) else [value])]
+        elif isinstance(value, list):
+            arguments += [f"{option}={part}" for part in value]
+        else:
+            arguments.append(f"{option}={value}")
     return arguments

@@ -1,0 +1,113 @@
+"""The parser of the command line, and the texts of its arguments as values."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from fairbench.common.errors import UsageError, nearest
+from fairbench.common.installation import version
+from fairbench.common.terminal import say
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors look like all others of the command, and suggest the nearest option."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message as a `UsageError` that names the help."""
+        see = " See" if message.endswith("?") else "; see"
+        raise UsageError(f"{message.removeprefix('argument ')}{see} {self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The namespace; what is left over is an error of this parser, not of the one that called it."""
+        namespace, others = super().parse_known_args(args, namespace)
+        if others:
+            self._refuse(others)
+        return namespace, others
+
+    def _refuse(self, words: Sequence[str]) -> NoReturn:
+        """Raise a `UsageError` on the first unknown option, or if there is none on the first unknown argument."""
+        options = [word for word in words if word.startswith("-")]
+        kind = "option" if options else "argument"
+        word = options[0] if options else words[0]
+        known = [option for action in self._actions for option in action.option_strings]
+        name, _, _ = word.partition("=")
+        self.error(f"unknown {kind} {word!r}{nearest(name, known)}")
+
+
+class Version(argparse.Action):
+    """Prints the version and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        say(f"fairbench {version()}")
+        parser.exit()
+
+
+def refuse_empty(words: Sequence[str]) -> None:
+    """Raise UsageError for an empty argument, as an unset variable of a shell gives one."""
+    for before, word in pairwise(["", *words]):
+        option, equals, value = word.partition("=")
+        has_empty_value = option.startswith("--") and equals and not value.strip()
+        if word.strip() and not has_empty_value:
+            continue
+        name = "an argument"
+        if equals:
+            name = option
+        elif before.startswith("-"):
+            name = before
+        raise UsageError(f"{name} is empty, as with an unset variable; give a value, or leave it out")
+
+
+def _number(kind: type, noun: str) -> Callable[[str], Any]:
+    """The type of an argument that is a number, whose range is checked elsewhere."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be a {noun}, got {text!r}") from None
+
+    return read
+
+
+whole = _number(int, "whole number")
+seconds = _number(float, "number of seconds")
+number = _number(float, "number")
+
+
+def names(option: str, text: str | None) -> list[str] | None:
+    """The names of an option that takes several, separated by commas; None without the option."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    given = [part for part in parts if part]
+    if not given:
+        raise UsageError(f"{option} names nothing; leave it out, or give one or more, separated by commas")
+    return given
+
+
+def columns(text: str) -> dict[str, str]:
+    """The columns of a table by what they are, as a=b,c="d, e"; raises `UsageError` for another text."""
+    pairs = re.findall(r'(\w+)=("[^"]*"|[^,"]+)', text)
+    understood = ",".join(f"{role}={name}" for role, name in pairs)
+    if understood != text:
+        raise UsageError(f'--columns must be WHAT=NAME,..., as optimizer=model,value="val/acc", got {text!r}')
+    return {role: name.strip('"') for role, name in pairs}
+
+
+def learning_rates(text: str) -> list[float]:
+    """The learning rates of a text such as 3e-4,1e-3, each positive and there once."""
+    try:
+        rates = [float(word) for word in text.split(",") if word.strip()]
+    except ValueError:
+        raise UsageError(f"--lr must be learning rates, as 3e-4,1e-3; got {text!r}") from None
+    are_positive = all(0 < lr < float("inf") for lr in rates)
+    if not are_positive or len(set(rates)) < len(rates):
+        raise UsageError(f"--lr must be positive and finite, each once; got {text!r}")
+    return rates
