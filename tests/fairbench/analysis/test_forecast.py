@@ -23,9 +23,16 @@ pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that
 
 
 def rehearsed(the_study):
+    """The study with steps of 0.01 and evaluations of 0.5 seconds on a CPU."""
     arenas = the_study.suite.arenas
-    seconds, evaluations, taken = (dict.fromkeys(arenas, each) for each in (0.01, 0.5, 0))
-    return Preflight(the_study, seconds, evaluations, taken, 0, {})
+    return Preflight(
+        study=the_study,
+        step_seconds=dict.fromkeys(arenas, 0.01),
+        evaluation_seconds=dict.fromkeys(arenas, 0.5),
+        gpu_bytes=dict.fromkeys(arenas, 0),
+        gpu_free_bytes=0,
+        restart_reasons={},
+    )
 
 
 def nothing(spec):
@@ -53,10 +60,13 @@ def test_an_arena_that_is_tuned_on_another_has_no_sweep():
 @pytest.mark.parametrize(
     ("settings", "changed"),
     [
-        (1, {}), (1, {"seeds": [10, 11]}), (3, {"extra": {"weight_decay": [0.0, 0.1]}}), (3, {"budget": 5}),
+        (1, {}),
+        (1, {"seeds": [10, 11]}),
+        (3, {"extra": {"weight_decay": [0.0, 0.1]}}),
+        (3, {"budget": 5}),
         (5, {"budget": 8}),
     ],
-)  # fmt: skip
+)
 def test_trials_are_those_of_the_schedule(settings, changed):
     """As many as are scheduled at first; with those that may be added, as many as run if the edge always wins."""
     the_study = with_sweep(study(settings=settings), **changed)
@@ -67,8 +77,12 @@ def test_trials_are_those_of_the_schedule(settings, changed):
     records = {}
     queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
     while spec := queue.next():
-        rate = spec.lr if spec.stage == "sweep" and spec.lr < 2e-3 else -spec.lr  # the middle, then the lowest
-        records[spec.id] = Records().record(spec, rate if spec.arena.name == "vit" else -rate)
+        score = -spec.lr  # the lowest rate is the best
+        if spec.stage == "sweep" and spec.lr < 2e-3:
+            score = spec.lr  # the best of a sweep is in the middle
+        if spec.arena.name != "vit":  # lower is better
+            score = -score
+        records[spec.id] = Records().record(spec, score)
         queue.ended(spec)
     more = sum(f.more_final_trials for f in forecasts)
     assert usual <= len(records) <= usual + more
@@ -94,15 +108,14 @@ def test_seconds_by_hand(tmp_path):
 )
 def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite, monkeypatch, per_example, evaluated_examples, probed):
     """By a clock that counts examples: where they are slow, fewer are measured, at least two in a step."""
-    seen, evaluated = [0.0], []
+    evaluated = []
 
     def evaluate(arena, model, data, name, batch_size, most):
         evaluated.append(len(data.splits[name][:most]))
-        seen[0] += evaluated[-1] * per_example
         assert not torch.is_autocast_enabled("cpu")
 
     monkeypatch.setattr("fairbench.runner.trainings.builtin_loop.evaluate", evaluate)
-    monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: seen[0])
+    monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: sum(evaluated) * per_example)
     found = here(rehearsals.arenas_and_environment, tiny_suite, DeviceSlot())
     assert evaluated == evaluated_examples
     assert found["arenas"]["vit"]["evaluation_seconds"] == pytest.approx(449 * per_example)
@@ -110,21 +123,26 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite, monkeypatch, pe
 
 
 def test_the_disk_space_is_about_that_of_a_real_study(finished):
-    files = [path.stat().st_size for path in (*finished.output.glob("trials/*.json"), finished.output / "steps.csv")]
-    (found,) = forecast(rehearsed(open_study(finished.output)[0].study), nothing)
-    assert found.disk - FIGURE_BYTES == pytest.approx(sum(files), rel=0.5)
+    files = [*finished.output.glob("trials/*.json"), finished.output / "steps.csv"]
+    written = sum(file.stat().st_size for file in files)
+    opened, *_ = open_study(finished.output)
+    (found,) = forecast(rehearsed(opened.study), nothing)
+    assert found.disk - FIGURE_BYTES == pytest.approx(written, rel=0.5)
 
 
 def test_the_spread_is_that_of_what_the_test_compares():
     """Of the differences of pairs of seeds on record, or with Welch's test of the seeds of each arm."""
     optimizers = ("AdamW", "Lion", "PsiLogic")
-    paired, welch = (study(("vit",), optimizers, compare=EVERY_PAIR, test=x) for x in ("paired", "welch"))
-    ours, theirs = [0.5, 0.6, 0.9], [0.5, 0.55]
+    paired = study(("vit",), optimizers, compare=EVERY_PAIR, test="paired")
+    welch = study(("vit",), optimizers, compare=EVERY_PAIR, test="welch")
+    ours = [0.5, 0.6, 0.9]
+    theirs = [0.5, 0.55]
     scores = {"PsiLogic": ours, "AdamW": [*theirs, None], "Lion": [0.1, None, None]}
     (vit,) = forecast(rehearsed(paired), Records(paired, **scores))
     assert vit.spread == pytest.approx(stdev([0.5 - 0.5, 0.6 - 0.55]))  # no other pair has two seeds
     (vit,) = forecast(rehearsed(welch), Records(welch, **scores))
-    assert vit.spread == pytest.approx(((2 * variance(ours) + 1 * variance(theirs)) / 3) ** 0.5)
+    squares = 2 * variance(ours) + 1 * variance(theirs)
+    assert vit.spread == pytest.approx((squares / 3) ** 0.5)
     scores = {"PsiLogic": ours, "AdamW": [0.5, 0.5, 0.6], "Lion": [0.1, None, 0.3]}
     (vit,) = forecast(rehearsed(paired), Records(paired, **scores))
     squares = 2 * variance([0.0, 0.1, 0.3]) + variance([0.4, 0.6]) + variance([0.4, 0.3])
@@ -151,7 +169,9 @@ def test_the_plan_in_words():
     assert "PsiLogic against AdamW: 1 comparison at 0.05" in text
     assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text
 
-    ours, noisy, quiet = [0.5, 0.7, 0.8], [0.5, 0.6, 0.6], [0.500, 0.705, 0.810]  # pairs differ by 0.1 or by 0.005
+    ours = [0.5, 0.7, 0.8]
+    noisy = [0.5, 0.6, 0.6]  # differences of about 0.1
+    quiet = [0.500, 0.705, 0.810]  # and of about 0.005
     seen = shown(the_study, Records(the_study, PsiLogic=ours, AdamW=noisy))
     assert "0.33, by the seeds that have a record, which exceeds its margin" in seen
     seen = shown(the_study, Records(the_study, PsiLogic=ours, AdamW=quiet))
@@ -171,8 +191,10 @@ def test_the_plan_of_a_ladder_says_which_trend_it_finds():
     spread = f"{100 * first.trend_spread:.2g}%"
     assert f"ladder gpt: finds a trend over size of 0.05 with 90% power if seeds differ by {spread}" in shown(asked)
 
-    noise, rng = 0.01, np.random.default_rng(0)
-    middle = np.exp(np.mean(np.log([*{plan.steps for plan in asked.suite.arenas.values()}])))
+    noise = 0.01
+    rng = np.random.default_rng(0)
+    lengths = {plan.steps for plan in asked.suite.arenas.values()}
+    middle = np.exp(np.mean(np.log([*lengths])))
     cases = []
     for name, plan in asked.suite.arenas.items():
         loss = 1 + (plan.ladder_point.parameters / 2828) ** -0.35 + (plan.steps / middle) ** -0.35
@@ -182,9 +204,8 @@ def test_the_plan_of_a_ladder_says_which_trend_it_finds():
     records = Records(asked, *cases)
     known = forecast(rehearsed(asked), records)[0]
     fall = 1 - 2**-0.35
-    assert known.trend == pytest.approx(
-        0.05 * noise / fall / first.trend_spread, rel=0.25
-    )  # spread and law are estimates
+    expected = 0.05 * noise / fall / first.trend_spread
+    assert known.trend == pytest.approx(expected, rel=0.25)  # spread and law are estimates
     assert "by the seeds that have a record" in shown(asked, records)
     few = with_ladder(study(("gpt",), ("AdamW", "PsiLogic"), range(1, 6)), (1000, 2000))
     assert "ladder gpt: too few sizes, horizons or seeds" in shown(few)
