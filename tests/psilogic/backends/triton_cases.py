@@ -8,6 +8,7 @@ import math
 import sys
 import traceback
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import product
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -18,7 +19,7 @@ import triton.language as tl
 from configurations import CONFIGURATIONS, assert_same, build, snapshot, trace
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from trajectories import gradients, parameters, set_gradients, watch
+from trajectories import gradients, ones_for, parameters, set_gradients, watch
 from triton.runtime import interpreter
 
 from psilogic import PsiLogic
@@ -622,62 +623,136 @@ def check_decisions(every_shape):
     generator = torch.Generator().manual_seed(0)
     trials, period = (32, 15) if SOAK else (13, 11)
     for trial in range(trials):
-        group, shapes = random_group(generator), every_shape if trial % period == 1 else every_shape[:7]
-        params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
-        if trial % period == 1:
+        is_large = trial % period == 1
+        group = random_group(generator)
+        if is_large:
             group["max_grad_norm"] = 1.0 if trial % 2 else None
             group["agc_norm"] = "unit"  # regardless of the draw, rows are processed
-            group |= {"grad_centralize": True} if trial == 1 else {"agc_clip": 0.5}
+            if trial == 1:
+                group["grad_centralize"] = True
+            else:
+                group["agc_clip"] = 0.5
+        shapes = every_shape if is_large else every_shape[:7]
+        params = normal(shapes, generator)
+        grads = normal(shapes, generator)
         if trial % 3 == 0:
-            grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
+            grads[5][3, 1] = math.nan
+            grads[1][2] = math.inf
+            params[6][7, 0] = math.inf
+            params[5][4, 4] = math.nan
         elif trial % 3 == 1:
             grads[6] = grads[6][:, :1].expand(-1, 3).contiguous()  # nothing is left without the rows' means
-        kind = [group] * len(params), torch.device("cpu"), torch.float64, None, BucketCache()
-        bucket = Bucket(*kind, params, params, grads, [None] * len(params), list(range(len(params))))
-        n, relative = len(params), group["chaos_signal"] == "relative"
-        fast, slow, reference = torch.rand(3, n, generator=generator, dtype=torch.float64)
-        fast[0] = slow[0] = reference[0] = reference[5] = fast[3] = slow[3] = 0.0  # the fourth has no elements: gn is 0
-        slow[4], fast[4] = 0.5, (2 * 0.99 * 0.5 + 5e-9) / 0.9  # a spike, but for the margin of a relative signal
-        steps = torch.randint(0, 60, (n,), generator=generator).double()
-        start = torch.minimum(steps, torch.tensor(5.0))
-        grad_scale = drawn(generator, None, torch.tensor([64.0]))
-        memory = DetectorState(fast, slow, reference if relative else None)
-        expected, wanted = by_torch(bucket, memory, steps, start, grad_scale)
+        check_decision(group, params, grads, generator, trial)
 
-        kept = {"step": steps, "chaos_start": start, "chaos_fast": fast, "chaos_slow": slow, "chaos_ref": reference}
-        overflow, scalars = trial % 5 == 4, {name: x.clone() for name, x in kept.items()}
-        with patch.object(torch, "empty", lambda *size, **how: torch.full(size, math.nan, **how)):
-            of_units = unit_sums(
-                grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], DeviceTables()
-            )
-        total = None if group["max_grad_norm"] is None else total_squares([SimpleNamespace(sums=of_units)])
-        work = BucketStep(bucket, bucket, [], None, None)
-        work.sums, work.scalars = of_units, scalars
-        found = torch.tensor([2.0 * overflow]) if trial % 2 == 0 or overflow else None
-        decide.decide_bucket(work, decide.Factors(total, grad_scale), found)
-        actual = work.decision
 
-        def close(x, y, what, group=group):
-            message = f"{what} of {group}"
-            assert (x is None) == (y is None), message
-            if x is not None:
-                torch.testing.assert_close(
-                    x, y, rtol=1e-11, atol=1e-14, equal_nan=True, msg=lambda text: f"{message}: {text}"
-                )
+def normal(shapes, generator):
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
-        close(work.step.t, steps + 1, "t")
-        assert all(scalars[name]._version > 0 for name in ("step", "chaos_fast", "chaos_slow"))
-        close(work.mean, expected.mean, "mean")
-        close(work.scale, expected.scale, "scale")
-        for name in wanted._fields:
-            if name != "memory":
-                close(getattr(actual, name), getattr(wanted, name), name)
-        names = ["chaos_fast", "chaos_slow", *["chaos_ref"] * relative]
-        after = {**kept, "step": steps + 1, **dict(zip(names, wanted.memory, strict=False))}
-        for name, mine, theirs in zip(names, actual.memory, wanted.memory, strict=False):
-            close(mine, theirs, name)
-        for name, value in (kept if overflow else after).items():
-            close(scalars[name], value, name)
+
+def random_scalars(count, generator):
+    """The state of the detectors and the clocks of some tensors."""
+    fast, slow, reference = torch.rand(3, count, generator=generator, dtype=torch.float64)
+    for vector in (fast, slow, reference):
+        vector[0] = 0.0
+    reference[5] = 0.0
+    fast[3] = 0.0  # the fourth has no elements: gn is 0
+    slow[3] = 0.0
+    slow[4] = 0.5
+    fast[4] = (2 * 0.99 * 0.5 + 5e-9) / 0.9  # a spike, but for the margin of a relative signal
+    steps = torch.randint(0, 60, (count,), generator=generator).double()
+    return {
+        "step": steps,
+        "chaos_start": torch.minimum(steps, torch.tensor(5.0)),
+        "chaos_fast": fast,
+        "chaos_slow": slow,
+        "chaos_ref": reference,
+    }
+
+
+def check_decision(group, params, grads, generator, trial):
+    """The kernels decide about these tensors as torch's operations do."""
+    count = len(params)
+    bucket = Bucket(
+        [group] * count,
+        torch.device("cpu"),
+        torch.float64,
+        None,
+        BucketCache(),
+        params,
+        params,
+        grads,
+        [None] * count,
+        list(range(count)),
+    )
+    before = random_scalars(count, generator)
+    grad_scale = drawn(generator, None, torch.tensor([64.0]))
+    reference = before["chaos_ref"] if group["chaos_signal"] == "relative" else None
+    memory = DetectorState(before["chaos_fast"], before["chaos_slow"], reference)
+    expected, wanted = by_torch(bucket, memory, before["step"], before["chaos_start"], grad_scale)
+
+    is_overflow = trial % 5 == 4
+    found_inf = None
+    if trial % 2 == 0 or is_overflow:
+        found_inf = torch.tensor([2.0 if is_overflow else 0.0])
+    scalars = {name: value.clone() for name, value in before.items()}
+    work = by_kernels(bucket, scalars, grad_scale, found_inf)
+
+    def close(actual, expected, name):
+        assert_same_vector(actual, expected, f"{name} of {group}")
+
+    close(work.step.t, before["step"] + 1, "t")
+    for name in ("step", "chaos_fast", "chaos_slow"):
+        assert scalars[name]._version > 0
+    close(work.mean, expected.mean, "mean")
+    close(work.scale, expected.scale, "scale")
+    for name in wanted._fields:
+        if name != "memory":
+            close(getattr(work.decision, name), getattr(wanted, name), name)
+    for name in memory._fields:
+        close(getattr(work.decision.memory, name), getattr(wanted.memory, name), name)
+    after = dict(before)
+    if not is_overflow:
+        after["step"] = before["step"] + 1
+        after["chaos_fast"] = wanted.memory.fast
+        after["chaos_slow"] = wanted.memory.slow
+        if wanted.memory.reference is not None:
+            after["chaos_ref"] = wanted.memory.reference
+    for name, value in after.items():
+        close(scalars[name], value, name)
+
+
+def by_kernels(bucket, scalars, grad_scale, found_inf):
+    """The processing and the decision of tensors by Triton's kernels; what they do not write is NaN."""
+    group = bucket.group
+    params = bucket.params if group["agc_clip"] > 0 else None
+
+    def unwritten(*size, **options):
+        return torch.full(size, math.nan, **options)
+
+    with patch.object(torch, "empty", unwritten):
+        sums = unit_sums(bucket.grads, params, bucket.units, group["grad_centralize"], DeviceTables())
+    total = None
+    if group["max_grad_norm"] is not None:
+        total = total_squares([SimpleNamespace(sums=sums)])
+    work = BucketStep(bucket, bucket, [], None, None)
+    work.sums = sums
+    work.scalars = scalars
+    decide.decide_bucket(work, decide.Factors(total, grad_scale), found_inf)
+    return work
+
+
+def assert_same_vector(actual, expected, what):
+    if expected is None:
+        assert actual is None, what
+        return
+    torch.testing.assert_close(
+        actual,
+        expected,
+        rtol=1e-11,
+        atol=1e-14,
+        equal_nan=True,
+        msg=lambda text: f"{what}: {text}",
+    )
 
 
 POOLED = ("group", "global")
@@ -685,30 +760,35 @@ POOLED = ("group", "global")
 
 def assert_same_runs(options, snapshots_of, make=parameters, tolerance=1e-11):
     """Triton's kernels and foreach: `snapshots_of` takes optimizer, parameters, and whether it is Triton's run."""
-    runs = []
-    for execution in ({"fused": True}, {"foreach": True}):
-        params = make()
-        runs.append(snapshots_of(build(params, **options, **execution), params, "fused" in execution))
-    assert_same(*runs, tolerance)
+    params = make()
+    by_triton = snapshots_of(build(params, **options, fused=True), params, True)
+    params = make()
+    by_foreach = snapshots_of(build(params, **options, foreach=True), params, False)
+    assert_same(by_triton, by_foreach, tolerance)
 
 
 @case
 def the_optimizer_takes_the_kernels():
     """With spikes and tensors that come late; the first step too."""
-    double, single = {"everything but clipping", "everything"}, {"no warm-up", "global"}
-    for name, options in CONFIGURATIONS.items():
-        for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 1e-5)):
-            if name not in (single if dtype == torch.float32 else {*CONFIGURATIONS} if SOAK else double):
-                continue
+    in_double = CONFIGURATIONS if SOAK else ("everything but clipping", "everything")
+    for name in in_double:
+        check_optimizer(name, torch.float64, 1e-11)
+    for name in ("no warm-up", "global"):
+        check_optimizer(name, torch.float32, 1e-5)
 
-            def traced(optimizer, params, by_triton, dtype=dtype, name=name):
-                with noted(decision_kernels.decide_kernel) as launches:
-                    snapshots = trace(optimizer, params, gradients(7, dtype=dtype, every=6))
-                assert set(optimizer.executed) == ({"triton"} if by_triton else {"foreach"}), name
-                assert bool(launches) == (by_triton and name not in POOLED), name
-                return snapshots
 
-            assert_same_runs(options, traced, lambda dtype=dtype: parameters(dtype=dtype), tolerance)
+def check_optimizer(name, dtype, tolerance):
+    """The steps of a configuration in a dtype, which Triton's kernels take."""
+
+    def traced(optimizer, params, by_triton):
+        with noted(decision_kernels.decide_kernel) as launches:
+            snapshots = trace(optimizer, params, gradients(7, dtype=dtype, every=6))
+        executed = "triton" if by_triton else "foreach"
+        assert set(optimizer.executed) == {executed}, name
+        assert bool(launches) == (by_triton and name not in POOLED), name
+        return snapshots
+
+    assert_same_runs(CONFIGURATIONS[name], traced, partial(parameters, dtype=dtype), tolerance)
 
 
 @case
@@ -731,13 +811,20 @@ def groups_that_differ_in_numbers_share_the_launches():
 
 def grouped(params, defaults):
     """An optimizer with a group for each tensor, all different in the numbers that may differ."""
-    groups = [
-        {
-            "params": [p], "lr": 0.1 / (i + 1), "weight_decay": 0.1 * i, "gamma": 1.0 + i, "p_ext": 1.0 - 0.1 * i,
-            "max_cancel": 0.05 * (i + 1), "tau_scale": 1.0 + 0.1 * i, "chaos_tau": 0.01 * i,
-        }
-        for i, p in enumerate(params)
-    ]  # fmt: skip
+    groups = []
+    for i, p in enumerate(params):
+        groups.append(
+            {
+                "params": [p],
+                "lr": 0.1 / (i + 1),
+                "weight_decay": 0.1 * i,
+                "gamma": 1.0 + i,
+                "p_ext": 1.0 - 0.1 * i,
+                "max_cancel": 0.05 * (i + 1),
+                "tau_scale": 1.0 + 0.1 * i,
+                "chaos_tau": 0.01 * i,
+            }
+        )
     return PsiLogic(groups, **{**defaults, "chaos_warmup": 0, "quantum_decay": 0.1})
 
 
@@ -750,11 +837,14 @@ def an_overflow_changes_nothing_and_nothing_is_read():
         for t, grads in enumerate(gradients(5, every=15)):
             overflow = t in (0, 3)
             if not by_triton:
-                snapshots += [] if overflow else trace(optimizer, params, [grads])
+                if not overflow:
+                    snapshots += trace(optimizer, params, [grads])
                 continue
-            optimizer.grad_scale, optimizer.found_inf = torch.tensor([64.0]), torch.tensor([2.0 * overflow])
+            optimizer.grad_scale = torch.tensor([64.0])
+            optimizer.found_inf = torch.tensor([2.0 if overflow else 0.0])
             before = snapshot(optimizer, params)
-            set_gradients(params, [None if g is None else g * (math.inf if overflow else 64.0) for g in grads])
+            factor = math.inf if overflow else 64.0
+            set_gradients(params, [None if g is None else g * factor for g in grads])
             with NothingIsRead(), patch.object(Bucket, "on_host", False):  # as on another device
                 optimizer.step()
             if not overflow:
@@ -773,11 +863,18 @@ def a_captured_step_writes_the_state():
 
     def captured(optimizer, params, by_triton):
         def held():
-            return [id(x) for p in params if p in optimizer.state for x in optimizer.state[p].values()]
+            """The identities of the tensors of the state."""
+            identities = []
+            for state in optimizer.state.values():
+                identities += [id(value) for value in state.values()]
+            return identities
+
+        def yes():
+            return True
 
         snapshots = trace(optimizer, params, gradients(2))
-        before, capturing = held(), patch("torch.cuda.is_current_stream_capturing", lambda: True)
-        with patch("torch.cuda.is_initialized", lambda: True), capturing:
+        before = held()
+        with patch("torch.cuda.is_initialized", yes), patch("torch.cuda.is_current_stream_capturing", yes):
             snapshots += trace(optimizer, params, gradients(3))
         assert held() == before
         return snapshots
@@ -791,7 +888,7 @@ def the_monitor_sees_no_step_that_was_skipped():
     optimizer = build(params, fused=True)
     seen = watch(optimizer)
     for found in (0.0, 1.0, 0.0, None):
-        set_gradients(params, [torch.ones_like(p) for p in params])
+        set_gradients(params, ones_for(params))
         optimizer.grad_scale = torch.tensor([2.0])
         optimizer.found_inf = None if found is None else torch.tensor([found])
         with noted(decision_kernels.decide_kernel) as launches:
@@ -807,19 +904,20 @@ def other_executions_update_what_the_kernels_do_not_support():
     def make():
         return [*parameters([(3,), (4, 3), (6,)]), nn.Parameter(torch.ones(5, 2))]
 
-    for options in (CONFIGURATIONS["max_grad_norm"], {**CONFIGURATIONS["AGC of tensors"], "grad_centralize": True}):
-        gaps = options is CONFIGURATIONS["max_grad_norm"]
+    def traced(optimizer, params, by_triton, last_grad, expected):
+        grads = [*ones_for(params[:3]), last_grad]
+        with noted(decision_kernels.decide_kernel) as launches:
+            snapshots = trace(optimizer, params, [grads] * 3)
+        assert not launches
+        if by_triton:
+            assert set(optimizer.executed) == expected
+        return snapshots
 
-        def traced(optimizer, params, by_triton, gaps=gaps):
-            last = torch.ones(5, 4)[:, ::2] if gaps else torch.ones(5, 2)
-            with noted(decision_kernels.decide_kernel) as launches:
-                snapshots = trace(optimizer, params, [[*(torch.ones_like(p) for p in params[:3]), last]] * 3)
-            assert not launches
-            if by_triton:
-                assert set(optimizer.executed) == ({"triton", "foreach"} if gaps else {"triton"})
-            return snapshots
-
-        assert_same_runs(options, traced, make)
+    with_gaps = torch.ones(5, 4)[:, ::2]
+    with_a_gap = partial(traced, last_grad=with_gaps, expected={"triton", "foreach"})
+    assert_same_runs(CONFIGURATIONS["max_grad_norm"], with_a_gap, make)
+    without_gaps = partial(traced, last_grad=torch.ones(5, 2), expected={"triton"})
+    assert_same_runs({**CONFIGURATIONS["AGC of tensors"], "grad_centralize": True}, without_gaps, make)
 
 
 def main():
