@@ -19,25 +19,31 @@ from fairbench.data.preparation import hub
 
 END = "<|endoftext|>"
 CLASSES = ["apple", "bee", "can"]
-"""Of the small CIFAR-100."""
+"""The classes of the small CIFAR-100."""
+
+
+def sha256_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def register(patch, dataset, folder):
     """Make the archives in a folder the known ones."""
+    facts = DATASETS[dataset]
     archives = []
-    for archive in DATASETS[dataset].archives:
+    for archive in facts.archives:
         path = folder / archive.name
         if path.exists():
-            content = path.read_bytes()
-            archive = replace(archive, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+            archive = replace(archive, size=path.stat().st_size, sha256=sha256_of(path))
         archives.append(archive)
-    patch.setitem(DATASETS, dataset, replace(DATASETS[dataset], archives=tuple(archives)))
+    patch.setitem(DATASETS, dataset, replace(facts, archives=tuple(archives)))
 
 
 def register_hub(patch, root):
     """Make the hub's files in a folder the known ones."""
-    files = [path for path in root.rglob("*.*") if path.suffix in (".parquet", ".txt")]
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files]
+    lines = []
+    for path in root.rglob("*.*"):
+        if path.suffix in (".parquet", ".txt"):
+            lines.append(f"{sha256_of(path)}  {path.relative_to(root)}\n")
     (root / "SHA256SUMS").write_text("".join(lines))
     patch.setattr(hub, "HASHES", root / "SHA256SUMS")
 
@@ -45,7 +51,11 @@ def register_hub(patch, root):
 def noise(count, classes, side, seed):
     """Images of noise, no two alike, the classes in turn."""
     generator = np.random.default_rng(seed)
-    return [(generator.integers(0, 256, (*side, 3), np.uint8), i % classes) for i in range(count)]
+    images = []
+    for i in range(count):
+        pixels = generator.integers(0, 256, (*side, 3), np.uint8)
+        images.append((pixels, i % classes))
+    return images
 
 
 def encoded(pixels, kind):
@@ -86,10 +96,12 @@ class _Python2Pickler(pickle._Pickler):
         else:
             self.write(pickle.GLOBAL + f"{value.__module__}\n{value.__name__}\n".encode())
 
-    dispatch[str] = dispatch[bytes] = save_string
+    dispatch[str] = save_string
+    dispatch[bytes] = save_string
     dispatch[bool] = save_truth
     dispatch[type] = save_global
-    dispatch[type(len)] = dispatch[type(register)] = save_global
+    dispatch[type(len)] = save_global
+    dispatch[type(register)] = save_global
 
 
 def python2_pickle(value):
@@ -99,10 +111,14 @@ def python2_pickle(value):
 
 
 def cifar_pickle(images):
-    data = np.stack([pixels.transpose(2, 0, 1).reshape(-1) for pixels, _ in images])
     labels = [label for _, label in images]
-    names = [f"image_{i}.png" for i in range(len(images))]
-    content = {"data": data, "fine_labels": labels, "coarse_labels": labels, "filenames": names, "batch_label": "b"}
+    content = {
+        "data": np.stack([pixels.transpose(2, 0, 1).reshape(-1) for pixels, _ in images]),
+        "fine_labels": labels,
+        "coarse_labels": labels,
+        "filenames": [f"image_{i}.png" for i in range(len(images))],
+        "batch_label": "b",
+    }
     return python2_pickle(content)
 
 
@@ -137,7 +153,8 @@ def tiny_imagenet_members(train, val, wnids):
     root = "tiny-imagenet-200"
     members = {f"{root}/wnids.txt": "\n".join(reversed(wnids)).encode() + b"\n"}
     for i, (data, label) in enumerate(train):
-        members[f"{root}/train/{wnids[label]}/images/{wnids[label]}_{i}.JPEG"] = data
+        wnid = wnids[label]
+        members[f"{root}/train/{wnid}/images/{wnid}_{i}.JPEG"] = data
     lines = []
     for i, (data, label) in enumerate(val):
         members[f"{root}/val/images/val_{i}.JPEG"] = data
@@ -150,11 +167,17 @@ def tiny_imagenet_members(train, val, wnids):
 def write_parquet(path, columns, names=None):
     """A file as the hub's: images as structs of bytes and path, names of classes in the metadata."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    images = {k: [{"bytes": x, "path": None} for x in xs] for k, xs in columns.items() if isinstance(xs[0], bytes)}
-    table = pa.table({**columns, **images})
-    features = {column: {"names": list(classes), "_type": "ClassLabel"} for column, classes in (names or {}).items()}
+    stored = {}
+    for column, values in columns.items():
+        if isinstance(values[0], bytes):
+            values = [{"bytes": value, "path": None} for value in values]
+        stored[column] = values
+    features = {}
+    for column, classes in (names or {}).items():
+        features[column] = {"names": list(classes), "_type": "ClassLabel"}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    pq.write_table(table.replace_schema_metadata(metadata), path)
+    table = pa.table(stored).replace_schema_metadata(metadata)
+    pq.write_table(table, path)
     return path
 
 
@@ -166,15 +189,19 @@ def write_cifar_hub(root, train, test):
     """CIFAR-100 as the hub has it; returns its folder."""
     folder = hub_folder(root, "cifar100")
     for split, images in (("train", train), ("test", test)):
-        pixels, labels = [encoded(pixels, "PNG") for pixels, _ in images], [label for _, label in images]
-        columns = {"img": pixels, "fine_label": labels, "coarse_label": [0 for _ in images]}
+        columns = {
+            "img": [encoded(pixels, "PNG") for pixels, _ in images],
+            "fine_label": [label for _, label in images],
+            "coarse_label": [0 for _ in images],
+        }
         write_parquet(folder / f"cifar100/{split}-00000-of-00001.parquet", columns, {"fine_label": CLASSES})
     return folder
 
 
 def stories_file(path, stories):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes("".join(f"{story}\n{END}\n" for story in stories).encode())
+    content = "".join(f"{story}\n{END}\n" for story in stories)
+    path.write_bytes(content.encode())
     return path
 
 
@@ -185,26 +212,40 @@ def jpegs(images):
 def write_tiny_hub(root, train, val, names):
     """Tiny ImageNet as the hub has it."""
     for split, images in (("train", train), ("valid", val)):
-        columns = {"image": [data for data, _ in images], "label": [label for _, label in images]}
+        columns = {
+            "image": [data for data, _ in images],
+            "label": [label for _, label in images],
+        }
         path = hub_folder(root, "tiny-imagenet") / f"data/{split}-00000-of-00001-70d52db3c749a935.parquet"
         write_parquet(path, columns, {"label": names} if names else None)
 
 
 def write_faces(folder, faces, others=()):
     """CelebA's archive and list of partitions, with faces by split and others that are in no split."""
-    numbered = [(data, i) for i, split in enumerate(("train", "val", "test")) for data in faces[split]]
-    every = [*(data for data, _ in numbered), *others]
-    write_zip(folder / "img_align_celeba.zip", {f"img_align_celeba/{i + 1:06}.jpg": x for i, x in enumerate(every)})
-    lines = "".join(f"{i + 1:06}.jpg {number}\r\n" for i, (_, number) in enumerate(numbered))
-    (folder / "list_eval_partition.txt").write_bytes(lines.encode())
+    members = {}
+    lines = []
+
+    def add(data):
+        """Add an image to the archive; returns its name."""
+        name = f"{len(members) + 1:06}.jpg"
+        members[f"img_align_celeba/{name}"] = data
+        return name
+
+    for number, split in enumerate(("train", "val", "test")):
+        for data in faces[split]:
+            lines.append(f"{add(data)} {number}\r\n")
+    for data in others:
+        add(data)
+    write_zip(folder / "img_align_celeba.zip", members)
+    (folder / "list_eval_partition.txt").write_bytes("".join(lines).encode())
 
 
 def write_faces_hub(root, faces):
     """CelebA as the hub has it, in two files for each split, in another order."""
     for split, images in faces.items():
+        official = "valid" if split == "val" else split
         pixels = [encoded(decoded(image).transpose(1, 2, 0), "PNG") for image in images]
         for i, part in enumerate((pixels[1:], pixels[:1])):
-            official = {"val": "valid"}.get(split, split)
             name = f"img_align+identity+attr/{official}-{i:05}-of-00002.parquet"
             write_parquet(hub_folder(root, "celeba") / name, {"image": part})
 

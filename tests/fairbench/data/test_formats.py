@@ -3,6 +3,7 @@
 import io
 import struct
 import zlib
+from dataclasses import dataclass
 
 import archives
 import numpy as np
@@ -32,91 +33,192 @@ def saved(image, kind="PNG", **options):
 
 
 def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    checksum = zlib.crc32(kind + data)
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
 
 
-def png(pixels, color):
-    """A PNG with 16 bits, which Pillow does not write; color 0: grey, 2: RGB, 4: grey and alpha."""
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+def png_with_16_bits(pixels, color):
+    """A PNG that Pillow does not write, of big-endian pixels; color 0: grey, 2: RGB, 4: grey and alpha."""
     header = struct.pack(">IIBBBBB", 6, 4, 16, color, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    parts = [
+        b"\x89PNG\r\n\x1a\n",
+        chunk(b"IHDR", header),
+        chunk(b"IDAT", zlib.compress(rows)),
+        chunk(b"IEND", b""),
+    ]
+    return b"".join(parts)
 
 
-def turned(orientation):
+def with_orientation(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
-    return saved(Image.fromarray(COLORS), "PNG", exif=exif)
+    return saved(Image.fromarray(COLORS), exif=exif)
 
 
-OPAQUE = np.dstack([COLORS, np.full((4, 6), 255, np.uint8)])
-SEE_THROUGH = np.dstack([COLORS, np.full((4, 6), 254, np.uint8)])
+def with_alpha(alpha):
+    """The colors, all with the same opacity."""
+    opacity = np.full((4, 6), alpha, np.uint8)
+    return Image.fromarray(np.dstack([COLORS, opacity]))
+
+
+def as_rgb(grey):
+    """Three equal channels."""
+    return np.dstack([grey, grey, grey])
+
+
 PALETTE = Image.fromarray(COLORS).quantize(16)
-IMAGES = {
-    "palette": (saved(PALETTE), np.asarray(PALETTE.convert("RGB"))),
-    "palette with transparency": (saved(PALETTE, transparency=0), "transparent pixels"),
-    "opaque": (saved(Image.fromarray(OPAQUE)), COLORS),
-    "transparent": (saved(Image.fromarray(SEE_THROUGH)), "transparent pixels"),
-    "grey": (saved(Image.fromarray(GREY)), np.dstack([GREY] * 3)),
-    "black and white": (saved(Image.fromarray(GREY > 100)), np.dstack([(GREY > 100).astype(np.uint8) * 255] * 3)),
-    "CMYK": (saved(Image.fromarray(255 - OPAQUE, "CMYK"), "TIFF"), COLORS),
-    "grey with 16 bits": (png(GREY.astype(">u2") * 257, 0), "more than 8 bits per pixel value (Pillow's mode I"),
-    "RGB with 16 bits": (png(COLORS.astype(">u2") * 257, 2), COLORS),
-    "grey, alpha, 16 bits": (png(np.dstack([GREY.astype(">u2") * 257, np.full((4, 6), 65535)]).astype(">u2"), 4),
-                             np.dstack([GREY] * 3)),
-    "floats": (saved(Image.fromarray(GREY / np.float32(240)), "TIFF"), "more than 8 bits per pixel value"),
-    "on its side": (turned(6), np.rot90(COLORS, -1)),
-    "mirrored": (turned(2), COLORS[:, ::-1]),
-    "damaged EXIF": (saved(Image.fromarray(COLORS), "PNG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\xff"), COLORS),
-    "truncated": (saved(Image.fromarray(COLORS))[:-30], "is no image, or damaged (OSError: "),
-    "text": (b"no image", "is no image, or damaged (UnidentifiedImageError: "),
-    "large": (saved(Image.new("1", (2049, 2048))), "is too large: 2049 x 2048 pixels; make it smaller"),
-}  # fmt: skip
+BLACK_AND_WHITE = GREY > 100
+INK = 255 - np.dstack([COLORS, np.full((4, 6), 255, np.uint8)])
+"""The colors as cyan, magenta, yellow and no black."""
+GREY_16 = GREY.astype(">u2") * 257
+GREY_AND_ALPHA_16 = np.dstack([GREY_16, np.full((4, 6), 65535)]).astype(">u2")
+DAMAGED_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\xff"
 
 
-@pytest.mark.parametrize(("data", "expected"), IMAGES.values(), ids=IMAGES)
-def test_images_are_right_or_refused(data, expected):
-    if isinstance(expected, str):
-        with pytest.raises(UsageError) as raised:
-            decode_image(data, "shard.parquet, index 5")
-        assert str(raised.value).startswith("shard.parquet, index 5 ")
-        assert expected in str(raised.value)
-    else:
-        np.testing.assert_array_equal(decode_image(data, "").transpose(1, 2, 0), expected)
+@dataclass
+class RightImage:
+    name: str
+    data: bytes
+    pixels: np.ndarray
+
+
+RIGHT_IMAGES = [
+    RightImage("palette", saved(PALETTE), pixels=np.asarray(PALETTE.convert("RGB"))),
+    RightImage("opaque", saved(with_alpha(255)), pixels=COLORS),
+    RightImage("grey", saved(Image.fromarray(GREY)), pixels=as_rgb(GREY)),
+    RightImage(
+        name="black and white",
+        data=saved(Image.fromarray(BLACK_AND_WHITE)),
+        pixels=as_rgb(BLACK_AND_WHITE.astype(np.uint8) * 255),
+    ),
+    RightImage("CMYK", saved(Image.fromarray(INK, "CMYK"), "TIFF"), pixels=COLORS),
+    RightImage(
+        name="RGB with 16 bits",
+        data=png_with_16_bits(COLORS.astype(">u2") * 257, color=2),
+        pixels=COLORS,
+    ),
+    RightImage(
+        name="grey, alpha, 16 bits",
+        data=png_with_16_bits(GREY_AND_ALPHA_16, color=4),
+        pixels=as_rgb(GREY),
+    ),
+    RightImage("on its side", with_orientation(6), pixels=np.rot90(COLORS, -1)),
+    RightImage("mirrored", with_orientation(2), pixels=COLORS[:, ::-1]),
+    RightImage("damaged EXIF", saved(Image.fromarray(COLORS), exif=DAMAGED_EXIF), pixels=COLORS),
+]
+
+
+@pytest.mark.parametrize("image", RIGHT_IMAGES, ids=lambda image: image.name)
+def test_images_are_decoded_to_rgb(image):
+    pixels = decode_image(image.data, "")
+    np.testing.assert_array_equal(pixels.transpose(1, 2, 0), image.pixels)
+
+
+@dataclass
+class RefusedImage:
+    name: str
+    data: bytes
+    complaint: str
+
+
+REFUSED_IMAGES = [
+    RefusedImage("palette with transparency", saved(PALETTE, transparency=0), complaint="transparent pixels"),
+    RefusedImage("transparent", saved(with_alpha(254)), complaint="transparent pixels"),
+    RefusedImage(
+        name="grey with 16 bits",
+        data=png_with_16_bits(GREY_16, color=0),
+        complaint="more than 8 bits per pixel value (Pillow's mode I",
+    ),
+    RefusedImage(
+        name="floats",
+        data=saved(Image.fromarray(GREY / np.float32(240)), "TIFF"),
+        complaint="more than 8 bits per pixel value",
+    ),
+    RefusedImage(
+        name="truncated",
+        data=saved(Image.fromarray(COLORS))[:-30],
+        complaint="is no image, or damaged (OSError: ",
+    ),
+    RefusedImage("text", b"no image", complaint="is no image, or damaged (UnidentifiedImageError: "),
+    RefusedImage(
+        name="large",
+        data=saved(Image.new("1", (2049, 2048))),
+        complaint="is too large: 2049 x 2048 pixels; make it smaller",
+    ),
+]
+
+
+@pytest.mark.parametrize("image", REFUSED_IMAGES, ids=lambda image: image.name)
+def test_other_images_are_refused(image):
+    with pytest.raises(UsageError) as raised:
+        decode_image(image.data, "shard.parquet, index 5")
+    assert str(raised.value).startswith("shard.parquet, index 5 ")
+    assert image.complaint in str(raised.value)
 
 
 # Labels, columns and lists
 
-NOISE = [archives.encoded(pixels, "PNG") for pixels, _ in archives.noise(33, 3, (32, 32), 0)]
+IMAGES = [archives.encoded(pixels, "PNG") for pixels, _ in archives.noise(33, 3, (32, 32), 0)]
 LABELS = [i % 3 for i in range(33)]
 
 
-@pytest.mark.parametrize(
-    ("columns", "complaint"),
-    [
-        ({"fine_label": [*LABELS[:32], -1]}, "index 32 has the label -1, expected a whole number from 0 to 2"),
-        ({"fine_label": [*LABELS[:32], 3]}, "index 32 has the label 3, "),
-        ({"fine_label": [None, *LABELS[1:]]}, "index 0 has the label None, "),
-        ({"fine_label": [0.5, *LABELS[1:]]}, "index 0 has the label 0.5, "),
-        ({"fine_label": ["a"] * 33}, "index 0 has the label 'a', "),
-        ({"label": LABELS}, " has no column 'fine_label', but img, label"),
-        ({"img": [*NOISE[:7], None, *NOISE[8:]], "fine_label": LABELS}, "index 7: 'img' is no image, but NoneType"),
-        ({"img": [*NOISE[:7], b"?", *NOISE[8:]], "fine_label": LABELS}, "index 7 is no image, or damaged"),
-        ({"img": [*NOISE[:7], archives.encoded(GREY, "PNG"), *NOISE[8:]], "fine_label": LABELS},
-         "index 7 has shape (3, 4, 6), expected (3, 32, 32): a different dataset?"),
-    ],
-)  # fmt: skip
-def test_wrong_rows_are_named_with_file_and_index(tmp_path, columns, complaint):
+def with_image_7(data):
+    """The images, with other bytes in place of the one with index 7."""
+    return [*IMAGES[:7], data, *IMAGES[8:]]
+
+
+@dataclass
+class WrongRows:
+    """The labels and images of a file, and the complaint that follows its path."""
+
+    name: str
+    complaint: str
+    labels: list | None = None
+    images: list | None = None
+    label_column: str = "fine_label"
+
+
+WRONG_ROWS = [
+    WrongRows(
+        name="a negative label",
+        labels=[*LABELS[:32], -1],
+        complaint=", index 32 has the label -1, expected a whole number from 0 to 2",
+    ),
+    WrongRows("a label that is too large", labels=[*LABELS[:32], 3], complaint=", index 32 has the label 3, "),
+    WrongRows("no label", labels=[None, *LABELS[1:]], complaint=", index 0 has the label None, "),
+    WrongRows("half a label", labels=[0.5, *LABELS[1:]], complaint=", index 0 has the label 0.5, "),
+    WrongRows("words for labels", labels=["a"] * 33, complaint=", index 0 has the label 'a', "),
+    WrongRows(
+        name="no column of labels",
+        label_column="label",
+        complaint=" has no column 'fine_label', but img, label",
+    ),
+    WrongRows("no image", images=with_image_7(None), complaint=", index 7: 'img' is no image, but NoneType"),
+    WrongRows("a damaged image", images=with_image_7(b"?"), complaint=", index 7 is no image, or damaged"),
+    WrongRows(
+        name="a small image",
+        images=with_image_7(archives.encoded(GREY, "PNG")),
+        complaint=", index 7 has shape (3, 4, 6), expected (3, 32, 32): a different dataset?",
+    ),
+]
+
+
+@pytest.mark.parametrize("rows", WRONG_ROWS, ids=lambda rows: rows.name)
+def test_wrong_rows_are_named_with_file_and_index(tmp_path, rows):
     archives.write_cifar_hub(tmp_path, archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1))
     path = archives.hub_folder(tmp_path, "cifar100") / "cifar100/test-00000-of-00001.parquet"
-    archives.write_parquet(path, {"img": NOISE, **columns})
+    archives.write_parquet(path, {"img": rows.images or IMAGES, rows.label_column: rows.labels or LABELS})
     with pytest.raises(UsageError) as raised:
         prepare(dataset_config("cifar100"), PrepareOptions(tmp_path, tmp_path, unverified=True))
-    assert f"{path}{complaint if complaint.startswith(' ') else f', {complaint}'}" in str(raised.value)
+    assert f"{path}{rows.complaint}" in str(raised.value)
 
 
 def test_labels_of_an_archive_are_named_with_file_and_index(tmp_path):
-    train, test = archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1)
-    test[4] = test[4][0], -1
+    train = archives.noise(33, 3, (32, 32), 0)
+    test = archives.noise(6, 3, (32, 32), 1)
+    pixels, _ = test[4]
+    test[4] = (pixels, -1)
     members = archives.cifar_members(train, test, archives.CLASSES)
     path = archives.write_tar(tmp_path / "cifar-100-python.tar.gz", members)
     with pytest.raises(UsageError) as raised:
@@ -124,13 +226,17 @@ def test_labels_of_an_archive_are_named_with_file_and_index(tmp_path):
     assert f"{path}: test, index 4 has the label -1" in str(raised.value)
 
 
-def test_texts_that_are_not_utf8_are_named(tmp_path):
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        ("Once upon a time".encode("utf-16"), "text 1 is UTF-16, expected UTF-8; save it as UTF-8"),
+        (b"one<|endoftext|>two\nthr\xe9e", "text 2, line 2: b'\\xe9e' is not UTF-8"),
+    ],
+    ids=["UTF-16", "Latin-1"],
+)
+def test_texts_that_are_not_utf8_are_named(tmp_path, data, complaint):
     path = tmp_path / "mine.txt"
-    for data, complaint in (
-        ("Once upon a time".encode("utf-16"), f"{path}: text 1 is UTF-16, expected UTF-8; save it as UTF-8"),
-        (b"one<|endoftext|>two\nthr\xe9e", f"{path}: text 2, line 2: b'\\xe9e' is not UTF-8"),
-    ):
-        path.write_bytes(data)
-        with pytest.raises(UsageError) as raised:
-            list(split_texts(path, 100))
-        assert complaint in str(raised.value)
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as raised:
+        list(split_texts(path, 100))
+    assert f"{path}: {complaint}" in str(raised.value)

@@ -16,35 +16,58 @@ from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("full_size")
 
-BODIES = {"vit": 5_524_416, "resnet": 11_176_512}
-"""Parameters without the head: timm's vit_tiny_patch16_224 and torchvision's resnet18, theirs taken off."""
-HEADS = {"vit": 193 * 100, "resnet": 513 * 200}
+VIT = 5_524_416 + 193 * 100
+"""The parameters of timm's vit_tiny_patch16_224 without its head, and the head."""
+RESNET = 11_176_512 + 513 * 200
+"""The parameters of torchvision's resnet18 without its head, and the head."""
 GPT = 257 * 256 + 128 * 256 + 4 * (12 * 256**2 + 13 * 256) + 2 * 256
 """Embeddings, positions, four blocks and the last norm: the formula of a GPT-2 with tied embeddings."""
 DATASETS = ["tinystories", "cifar100", "tiny-imagenet", "celeba"]
-SHORT = (
-    ("steps = 2000", "steps = 3"), ("sweep_steps = 500", "sweep_steps = 1"), ("warmup_steps = 100", "warmup_steps = 0"),
-    ("log_every = 50", "log_every = 1"), ("batch_size = 64", "batch_size = 1"), ("points = 7", "points = 2"),
-    ("evaluations = 10", "evaluations = 1"), ("seeds = [0, 1, 2]", "seeds = [0]"),
-    ("evaluated = 4096", "evaluated = 1"), ("flip = true", "flip = true, evaluated = 1"),
-    ('precision = "bfloat16"', 'precision = "float32"'), ("size = 64, crop = 140", "size = 32, crop = 140"),
-)  # fmt: skip
+SHORT = {
+    "steps = 2000": "steps = 3",
+    "sweep_steps = 500": "sweep_steps = 1",
+    "warmup_steps = 100": "warmup_steps = 0",
+    "log_every = 50": "log_every = 1",
+    "batch_size = 64": "batch_size = 1",
+    "points = 7": "points = 2",
+    "evaluations = 10": "evaluations = 1",
+    "seeds = [0, 1, 2]": "seeds = [0]",
+    "evaluated = 4096": "evaluated = 1",
+    "flip = true": "flip = true, evaluated = 1",
+    'precision = "bfloat16"': 'precision = "float32"',
+    "size = 64, crop = 140": "size = 32, crop = 140",
+}
+"""The lines of the suite `paper` that are replaced."""
+
+
+def stories(split, count):
+    return [f"{split}, {i}: {'once upon a time ' * 60}" for i in range(count)]
+
+
+def colours(count):
+    """Images of noise for Tiny ImageNet, encoded; few colours make small files."""
+    images = archives.noise(count, 200, (64, 64), count)
+    return archives.jpegs([(pixels // 8 * 8, label) for pixels, label in images])
 
 
 @pytest.fixture
 def data_root(tmp_path, monkeypatch, no_figures):
     """The four archives, small but for their numbers of classes, of which this test declares the hashes to be known."""
     root = tmp_path / "data"
-    stories = [[f"{split}, {i}: {'once upon a time ' * 60}" for i in range(n)] for split, n in (("a", 80), ("b", 20))]
-    archives.write_stories(root, *stories)
-    train, test = archives.noise(1000, 100, (32, 32), 0), archives.noise(100, 100, (32, 32), 1)
+    archives.write_stories(root, stories("a", 80), stories("b", 20))
+
+    train = archives.noise(1000, 100, (32, 32), 0)
+    test = archives.noise(100, 100, (32, 32), 1)
     members = archives.cifar_members(train, test, [f"class {i:02}" for i in range(100)])
     archives.write_tar(root / "cifar-100-python.tar.gz", members)
-    colours = [[(pixels // 8 * 8, x) for pixels, x in archives.noise(n, 200, (64, 64), n)] for n in (2000, 200)]
-    members = archives.tiny_imagenet_members(*map(archives.jpegs, colours), [f"n{i:08}" for i in range(200)])
+
+    wnids = [f"n{i:08}" for i in range(200)]
+    members = archives.tiny_imagenet_members(colours(2000), colours(200), wnids)
     archives.write_zip(root / "tiny-imagenet-200.zip", members)
+
     faces = [data for data, _ in archives.jpegs(archives.noise(5, 1, (218, 178), 2))]
     archives.write_faces(root, {"train": faces[:3], "val": faces[3:4], "test": faces[4:]})
+
     for dataset in DATASETS:
         archives.register(monkeypatch, dataset, root)
     monkeypatch.chdir(tmp_path)
@@ -54,7 +77,7 @@ def data_root(tmp_path, monkeypatch, no_figures):
 def short_paper(folder):
     """The suite `paper` but for three steps, one example, one seed, small faces, and float32, quick on every CPU."""
     text = (Path(__file__).parents[3] / "src/fairbench/suites/paper.toml").read_text()
-    for old, new in SHORT:
+    for old, new in SHORT.items():
         assert old in text
         text = text.replace(old, new)
     (folder / "short.toml").write_text(text)
@@ -62,7 +85,8 @@ def short_paper(folder):
 
 
 def parameters(arena, plan, data):
-    return sum(p.numel() for p in load_arena(arena).build_model(data, **plan.model).parameters())
+    model = load_arena(arena).build_model(data, **plan.model)
+    return sum(p.numel() for p in model.parameters())
 
 
 def test_the_papers_study_on_its_own_data(data_root, tmp_path, command):
@@ -75,7 +99,8 @@ def test_the_papers_study_on_its_own_data(data_root, tmp_path, command):
     assert "UNVERIFIED" not in shown
 
     rows = list(csv.DictReader((tmp_path / "out" / "summary.csv").open()))
-    assert {row["arena"]: row["status"] for row in rows} == dict.fromkeys(("gpt", "vit", "resnet", "ddpm"), "finished")
+    status = {row["arena"]: row["status"] for row in rows}
+    assert status == {"gpt": "finished", "vit": "finished", "resnet": "finished", "ddpm": "finished"}
     table = pyarrow.parquet.read_table(tmp_path / "out" / "records.parquet")
     assert set(table["environment_data"].to_pylist()) == {"archive, verified"}
     assert {row["val"] for row in rows} == {""}  # the paper selects on what it reports
@@ -84,22 +109,28 @@ def test_the_papers_study_on_its_own_data(data_root, tmp_path, command):
     assert len(finals) == 4
     assert all(final["val"] == final["test"] for final in finals)
 
-    assert "In cifar100, 891 test images have near-duplicates in train (Barz and Denzler" in (
-        " ".join((tmp_path / "out" / "report.html").read_text().split())
-    )
+    report = " ".join((tmp_path / "out" / "report.html").read_text().split())
+    assert "In cifar100, 891 test images have near-duplicates in train (Barz and Denzler" in report
     command("compare", "out")
 
     full = load_suite("paper")
     assert full.training.precision == "bfloat16"
     assert [config.dataset for config in configs_of(full.data_tables)] == DATASETS
-    data = {arena: load_source(plan.data, data_root) for arena, plan in load_suite(suite).arenas.items()}
-    counts = {arena: parameters(arena, plan, data[arena]) for arena, plan in full.arenas.items()}
-    assert counts == {"gpt": GPT, **{name: BODIES[name] + HEADS[name] for name in BODIES}, "ddpm": 4_437_699}
+    short = load_suite(suite)
+    counts = {}
+    for arena, plan in full.arenas.items():
+        data = load_source(short.arenas[arena].data, data_root)
+        counts[arena] = parameters(arena, plan, data)
+    assert counts == {"gpt": GPT, "vit": VIT, "resnet": RESNET, "ddpm": 4_437_699}
 
 
 def test_strict_and_paper_cpu_read_what_paper_reads():
-    paper, strict, cpu = (load_suite(name) for name in ("paper", "strict", "paper-cpu"))
-    assert configs_of(paper.data_tables) == configs_of(strict.data_tables) == configs_of(cpu.data_tables)
+    paper = load_suite("paper")
+    strict = load_suite("strict")
+    cpu = load_suite("paper-cpu")
+    datasets = configs_of(paper.data_tables)
+    assert configs_of(strict.data_tables) == datasets
+    assert configs_of(cpu.data_tables) == datasets
     assert not strict.breaks
     assert len(strict.final.seeds) >= 10
     for name, arena in strict.arenas.items():
