@@ -55,12 +55,24 @@ class Wheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         """The tags of Python, its interface, and the system."""
-        return super().get_tag() if any(Path(self.bdist_dir).rglob("*.so")) else ("py3", "none", "any")
+        was_compiled = any(Path(self.bdist_dir).rglob("*.so"))
+        if not was_compiled:
+            return "py3", "none", "any"
+        return super().get_tag()
 
 
-capabilities = CAPABILITIES.get(platform.machine(), {}) if sys.platform == "linux" else {}
-setup(
-    ext_modules=[ADDRESSES, *(kernels(*item) for item in capabilities.items())] if capabilities else [],
-    cmdclass={"bdist_wheel": Wheel},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE and capabilities else {},
-)
+def extensions() -> list[Extension]:
+    """The extensions for this machine; none where no kernels are known."""
+    if sys.platform != "linux" or platform.machine() not in CAPABILITIES:
+        return []
+    found = [ADDRESSES]
+    for capability, flags in CAPABILITIES[platform.machine()].items():
+        found.append(kernels(capability, flags))
+    return found
+
+
+modules = extensions()
+options = {}
+if STABLE and modules:
+    options["bdist_wheel"] = {"py_limited_api": "cp310"}
+setup(ext_modules=modules, cmdclass={"bdist_wheel": Wheel}, options=options)

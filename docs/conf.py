@@ -11,9 +11,15 @@ sys.path[:0] = [str(HERE / "ext"), str(HERE.parent / "src")]
 project = "psilogic and fairbench"
 author = "The PsiLogic maintainers"
 extensions = [
-    "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon",
-    "api", "contents", "generated", "mathml", "repository_links",
-]  # fmt: skip
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "api",
+    "contents",
+    "generated",
+    "mathml",
+    "repository_links",
+]
 exclude_patterns = ["ext"]
 nitpicky = True
 smartquotes = False  # they would turn the two dashes of an option into another character
@@ -32,6 +38,8 @@ napoleon_use_rtype = False
 html_theme = "furo"
 html_title = project
 html_copy_source = False
-html_static_path, html_css_files = ["static"], ["site.css"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
-pygments_style, pygments_dark_style = "default", "github-dark"
+pygments_style = "default"
+pygments_dark_style = "github-dark"

@@ -29,15 +29,25 @@ def picture() -> str:
     panels: dict[str, list[Interval]] = {}
     margins = {}
     for row in comparisons():
-        name, sure = row["baseline"], row["verdict"] in ("better", "worse")
+        name = row["baseline"]
         look = ArmStyle(1, name, name, *style_of(KNOWN.index(name)))
-        gain, low, high, margin = (float(row[x]) for x in ("gain", "ci_low", "ci_high", "margin"))
+        gain = float(row["gain"])
+        low = float(row["ci_low"])
+        high = float(row["ci_high"])
+        is_sure = row["verdict"] in ("better", "worse")
         title = f"{row['arena']}, {row['metric']}"
-        panels.setdefault(title, []).append(Interval(name, name, look, gain, low, high, sure))
-        margins[title] = margin
-    about = "Gain of PsiLogic", "gain of PsiLogic over each (right is better)", "Filled: better or worse."
+        panels.setdefault(title, []).append(Interval(name, name, look, gain, low, high, is_sure))
+        margins[title] = float(row["margin"])
     with figure_options(WIDTH):
-        drawn = draw_intervals(panels, "readme", *about, row_height=LABEL_HEIGHT + 0.04, margins=margins)
+        drawn = draw_intervals(
+            panels,
+            "readme",
+            "Gain of PsiLogic",
+            "gain of PsiLogic over each (right is better)",
+            "Filled: better or worse.",
+            row_height=LABEL_HEIGHT + 0.04,
+            margins=margins,
+        )
     assert drawn is not None
     return drawn.svg
 
@@ -45,7 +55,11 @@ def picture() -> str:
 def dark(svg: str) -> str:
     """The same picture in dark colors."""
     by_light = dict(COLORS.values())
-    return re.sub(r"#[0-9a-f]{6}", lambda color: by_light.get(color[0], color[0]), svg)
+
+    def in_the_dark(color: re.Match[str]) -> str:
+        return by_light.get(color[0], color[0])
+
+    return re.sub(r"#[0-9a-f]{6}", in_the_dark, svg)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,9 @@ class Paired:
 
     def finalize(self) -> str:
         """The result."""
-        test = paired_t(*zip(*self.pairs, strict=True))
+        first = [a for a, _ in self.pairs]
+        second = [b for _, b in self.pairs]
+        test = paired_t(first, second)
         return formatting.interval(test.difference, test.ci_low, test.ci_high)
 
 
@@ -58,9 +60,15 @@ def typed(text: str) -> str | float | None:
     """A cell of a CSV file as a value of SQL."""
     if text in ("TRUE", "FALSE"):
         return text == "TRUE"
-    if number := NUMERAL.fullmatch(text):
+    number = NUMERAL.fullmatch(text)
+    if number:
         return float(text) if number[1] else int(text)
     return text or None
+
+
+def in_words(count: int) -> str:
+    """A small number as a word."""
+    return WORDS[count] if count < len(WORDS) else str(count)
 
 
 @cache
@@ -69,16 +77,17 @@ def database(folder: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
     for name in WRITERS:
         connection.create_function(name, -1, getattr(formatting, name))
-    connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
+    connection.create_function("in_words", 1, in_words)
     connection.create_function("sqrt", 1, sqrt)  # not every SQLite has it
     connection.create_aggregate("paired", 2, Paired)
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="") as file:
             names, *rows = csv.reader(file)
         columns = ", ".join(f"[{name}]" for name in names)
+        placeholders = ", ".join("?" for _ in names)
+        values = [[typed(cell) for cell in row] for row in rows]
         connection.execute(f"create table [{path.stem}] ({columns})")
-        values = ([typed(cell) for cell in row] for row in rows)
-        connection.executemany(f"insert into [{path.stem}] values ({', '.join('?' * len(names))})", values)
+        connection.executemany(f"insert into [{path.stem}] values ({placeholders})", values)
     return connection
 
 
@@ -94,43 +103,71 @@ def shown(folder: Path, name: str, words: str | None) -> str:
     Raises:
         ValueError: there is no such name, its query fails or has not one value, or the claim is not true.
     """
-    place, kinds = f"{folder.name}.{name}", declared(folder)
-    kind = next((kind for kind, queries in kinds.items() if name in queries), None)
-    if kind is None or (kind == "claims") != (words is not None):
+    where = f"{folder.name}.{name}"
+    kind = kind_of(folder, name)
+    is_claim = words is not None
+    if kind is None or (kind == "claims") != is_claim:
         found = f"it in {kind}" if kind else "no such name"
-        raise ValueError(f"{place}: values.toml has {found}; words go with claims")
-    query = kinds[kind][name]
+        raise ValueError(f"{where}: values.toml has {found}; words go with claims")
+    query = declared(folder)[kind][name]
     try:
         cursor = database(folder).execute(query)
     except sqlite3.Error as error:
-        raise ValueError(f"{place}: {error} in: {query}") from None
+        raise ValueError(f"{where}: {error} in: {query}") from None
     rows = cursor.fetchall()
     if kind == "tables":
-        return "\n".join(table_lines([column[0] for column in cursor.description], rows, measured(folder, query)))
-    if len(rows) != 1 or len(rows[0]) != 1 or rows[0][0] is None or (words and rows[0][0] != 1):
-        raise ValueError(f"{place}: {rows} instead of {'1, so the claim is false' if words else 'one value'}: {query}")
-    return words or str(rows[0][0])
+        head = [column[0] for column in cursor.description]
+        return "\n".join(table_lines(head, rows, measured(folder, query)))
+    value = only_value(rows)
+    if words is not None:
+        if value != 1:
+            raise ValueError(f"{where}: {rows} instead of 1, so the claim is false: {query}")
+        return words
+    if value is None:
+        raise ValueError(f"{where}: {rows} instead of one value: {query}")
+    return str(value)
+
+
+def kind_of(folder: Path, name: str) -> str | None:
+    """Whether a name is in "values", "claims" or "tables" of a folder; None if it is in none of them."""
+    for kind, queries in declared(folder).items():
+        if name in queries:
+            return kind
+    return None
+
+
+def only_value(rows: list[tuple[object, ...]]) -> object:
+    """The value of a query's one cell; None if it has another number of cells."""
+    if len(rows) != 1 or len(rows[0]) != 1:
+        return None
+    return rows[0][0]
 
 
 def table_lines(head: list[str], rows: list[tuple[object, ...]], source: str) -> Iterator[str]:
     """A table in Markdown, and where it was measured."""
-    for line in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(formatting.NONE if x is None else str(x) for x in line)} |"
+    for row in (head, ["---" for _ in head], *rows):
+        cells = [formatting.NONE if value is None else str(value) for value in row]
+        yield f"| {' | '.join(cells)} |"
     if source:
-        yield from ("", f"<sub>{source}</sub>")
+        yield ""
+        yield f"<sub>{source}</sub>"
 
 
 def measured(folder: Path, query: str) -> str:
     """When, at which commit and on what a table was measured, by a study's `config.json` or by `measured.csv`."""
-    if (config := folder / "config.json").exists():
+    config = folder / "config.json"
+    if config.exists():
         plan = json.loads(config.read_text())["plans"][-1]
         environment = plan["study"]["environment"]
         commit = environment["git"][:7] + environment["git"][40:]  # with "+changes", if it has them
         return f"Measured on {plan['declared'][:10]}, commit {commit}, {environment['device']}."
     with (folder / "measured.csv").open() as file:
-        of_files = {Path(row["file"]).stem: row for row in csv.DictReader(file)}
-    used = [of_files[word] for word in re.findall(r"\w+", query) if word in of_files]  # the first is what it is about
-    return " ".join(f"Measured on {row['date']}, commit {row['commit']}, {row['machine']}." for row in used[:1])
+        row_of = {Path(row["file"]).stem: row for row in csv.DictReader(file)}
+    for word in re.findall(r"\w+", query):
+        if word in row_of:  # the first table of the query is what it is about
+            row = row_of[word]
+            return f"Measured on {row['date']}, commit {row['commit']}, {row['machine']}."
+    return ""
 
 
 def rendered(template: str, results: Path = RESULTS) -> str:

@@ -3,6 +3,7 @@
 python examples/accelerate_loop.py
 """
 
+import math
 import tempfile
 
 import torch
@@ -13,12 +14,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from psilogic import PsiLogicViT, monitor
 
-EPOCHS, ACCUMULATE = 2, 2
+EPOCHS = 2
+ACCUMULATE = 2
 
 torch.manual_seed(0)
 digits = load_digits()
 images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
-batches = DataLoader(TensorDataset(images, torch.tensor(digits.target)), batch_size=32, shuffle=True)
+labels = torch.tensor(digits.target)
+batches = DataLoader(TensorDataset(images, labels), batch_size=32, shuffle=True)
 model = nn.Sequential(
     nn.Conv2d(1, 16, 3),
     nn.BatchNorm2d(16),
@@ -30,16 +33,17 @@ model = nn.Sequential(
 )
 
 accelerator = Accelerator(mixed_precision="bf16", gradient_accumulation_steps=ACCUMULATE, cpu=True)
-steps = EPOCHS * -(-len(batches) // ACCUMULATE)  # an epoch's last step accumulates the remaining batches
+steps_of_epoch = math.ceil(len(batches) / ACCUMULATE)  # the last step accumulates the remaining batches
+steps = EPOCHS * steps_of_epoch
 optimizer = PsiLogicViT(model, lr=2e-3, total_steps=steps, chaos_warmup=10)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 chaos = monitor(optimizer, model.named_parameters())  # before `prepare`, which wraps the optimizer
 model, optimizer, scheduler, batches = accelerator.prepare(model, optimizer, scheduler, batches)
 
 for epoch in range(EPOCHS):
-    for x, y in batches:
+    for inputs, targets in batches:
         with accelerator.accumulate(model):
-            loss = nn.functional.cross_entropy(model(x), y)
+            loss = nn.functional.cross_entropy(model(inputs), targets)
             accelerator.backward(loss)
             if accelerator.sync_gradients:
                 accelerator.clip_grad_norm_(model.parameters(), 1.0)

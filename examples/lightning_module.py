@@ -20,12 +20,18 @@ class DigitClassifier(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Flatten(),
+            nn.Conv2d(1, 16, 3),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3),
+            nn.ReLU(),
+            nn.Flatten(),
             nn.Linear(512, 10),
-        )  # fmt: skip
+        )
 
     def training_step(self, batch, batch_idx):
-        loss = nn.functional.cross_entropy(self.layers(batch[0]), batch[1])
+        inputs, targets = batch
+        loss = nn.functional.cross_entropy(self.layers(inputs), targets)
         self.log("loss", loss, prog_bar=True)
         return loss
 
@@ -39,14 +45,24 @@ class DigitClassifier(lightning.LightningModule):
 lightning.seed_everything(0)
 digits = load_digits()
 images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
-batches = DataLoader(TensorDataset(images, torch.tensor(digits.target)), batch_size=32, shuffle=True)
+labels = torch.tensor(digits.target)
+batches = DataLoader(TensorDataset(images, labels), batch_size=32, shuffle=True)
 
 chaos = ChaosMonitor()
 trainer = lightning.Trainer(
-    max_epochs=2, accelerator="cpu", precision="bf16-mixed", gradient_clip_val=1.0, callbacks=[chaos],
-    log_every_n_steps=20, logger=CSVLogger("results", name="lightning_example"), enable_checkpointing=False,
+    max_epochs=2,
+    accelerator="cpu",
+    precision="bf16-mixed",
+    gradient_clip_val=1.0,
+    callbacks=[chaos],
+    log_every_n_steps=20,
+    logger=CSVLogger("results", name="lightning_example"),
+    enable_checkpointing=False,
     enable_progress_bar=False,
-)  # fmt: skip
+)
 trainer.fit(DigitClassifier(), batches)
-print({name: round(float(value), 3) for name, value in trainer.callback_metrics.items()}, chaos.monitors[0].totals())
-print(chaos.monitors[0].spikes()[-3:])
+
+metrics = {name: round(float(value), 3) for name, value in trainer.callback_metrics.items()}
+monitor = chaos.monitors[0]
+print(metrics, monitor.totals())
+print(monitor.spikes()[-3:])

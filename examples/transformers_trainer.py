@@ -11,7 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
 
 from psilogic import PsiLogic, monitor
 
-STEPS, LENGTH = 30, 32
+STEPS = 30
+LENGTH = 32
 
 
 class ChaosCallback(TrainerCallback):
@@ -21,14 +22,20 @@ class ChaosCallback(TrainerCallback):
         self.chaos = monitor(optimizer, model.named_parameters())
 
     def on_log(self, args, state, control, *, logs, **others):
-        logs.update({f"chaos/{name}": value for name, value in self.chaos.totals().items()})
+        for name, value in self.chaos.totals().items():
+            logs[f"chaos/{name}"] = value
 
 
 torch.manual_seed(0)
 text = torch.tensor(list(Path(__file__).read_bytes()))  # the model learns to write this file
-model = LlamaForCausalLM(
-    LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+config = LlamaConfig(
+    vocab_size=256,
+    hidden_size=64,
+    intermediate_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=4,
 )
+model = LlamaForCausalLM(config)
 windows = [{"input_ids": row, "labels": row} for row in text.unfold(0, LENGTH, 4)]
 
 with tempfile.TemporaryDirectory() as directory:

@@ -39,8 +39,11 @@ def check_messages(request):
     def check(name, message_of):
         path = EXPECTED / "messages" / name
         cases = re.findall(r"^\S.*", path.read_text(), re.MULTILINE)
-        messages = [message_of(case).strip().replace("\n", "\n    ") for case in cases]
-        compare(request, path, "".join(f"{x}\n    {y}\n" for x, y in zip(cases, messages, strict=True)))
+        text = ""
+        for case in cases:
+            message = message_of(case).strip().replace("\n", "\n    ")
+            text += f"{case}\n    {message}\n"
+        compare(request, path, text)
 
     return check
 

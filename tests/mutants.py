@@ -30,8 +30,12 @@ def name(key, path):
     """A fault by its function and the changed code: what an edit elsewhere in the file does not change."""
     function = re.sub(r"__mutmut_\d+$", "", key).replace("xǁ", "").replace("ǁ", ".").replace(".x_", ".")
     diff = get_diff_for_mutant(key, path=path).splitlines()[3:]
-    new = [line[1:].strip() for line in diff if line.startswith("+")]
-    return f"{function}: {' '.join(new or ['without', *(line[1:].strip() for line in diff if line.startswith('-'))])}"
+    added = [line[1:].strip() for line in diff if line.startswith("+")]
+    removed = [line[1:].strip() for line in diff if line.startswith("-")]
+    change = " ".join(added)
+    if not added:
+        change = f"without {' '.join(removed)}"
+    return f"{function}: {change}"
 
 
 class QuickestFirst(PytestRunner):
@@ -44,26 +48,51 @@ class QuickestFirst(PytestRunner):
 def survivors():
     """Each fault that was tried, and whether it survived."""
     mutants, _ = collect_source_file_mutation_data(mutant_names=[])
-    tried = [x for x in mutants if x[2] is not None]
-    return {name(key, file.path): status_by_exit_code[code] not in NOTICED for file, key, code in tried}
+    survived = {}
+    for file, key, code in mutants:
+        if code is not None:
+            survived[name(key, file.path)] = status_by_exit_code[code] not in NOTICED
+    return survived
 
 
 def main(modules):
     """Try the faults of these modules, or of all; returns 1 if one survived that is not listed."""
     os.chdir(ROOT)
     shutil.rmtree("mutants", ignore_errors=True)
-    file_mutation.mutation_operators = [x for x in file_mutation.mutation_operators if x[1].__name__ not in LOUD]
+    operators = file_mutation.mutation_operators
+    file_mutation.mutation_operators = [operator for operator in operators if operator[1].__name__ not in LOUD]
     isolation.PytestRunner = QuickestFirst
-    cli(["run", "--max-children", "1", *(f"{module}.*" for module in modules)], standalone_mode=False)
-    tried, text = survivors(), Path(__file__).with_name("survivors.txt").read_text()
-    listed = {line for line in text.splitlines() if line and not line.startswith("#")}
-    everywhere = [line.removeprefix("any: ") for line in listed if line.startswith("any: ")]
-    new = [x for x in tried if tried[x] and x not in listed and not any(part in x for part in everywhere)]
-    old = [] if modules else [x for x in listed if not x.startswith("any: ") and not tried.get(x)]
-    print("", *(f"survived, and is not in survivors.txt: {x}" for x in sorted(new)), sep="\n")
-    print(*(f"in survivors.txt, and does not survive: {x}" for x in sorted(old)), sep="\n")
+    patterns = [f"{module}.*" for module in modules]
+    cli(["run", "--max-children", "1", *patterns], standalone_mode=False)
+
+    tried = survivors()
+    listed, listed_everywhere = listed_survivors()
+    new = []
+    for fault, survived in tried.items():
+        is_listed = fault in listed or any(part in fault for part in listed_everywhere)
+        if survived and not is_listed:
+            new.append(fault)
+    print()
+    for fault in sorted(new):
+        print(f"survived, and is not in survivors.txt: {fault}")
+    if not modules:
+        for fault in sorted(listed):
+            if not tried.get(fault):
+                print(f"in survivors.txt, and does not survive: {fault}")
     print(f"{len(tried)} faults, {sum(tried.values())} survived, {len(new)} of them not listed")
     return int(bool(new))
+
+
+def listed_survivors():
+    """The faults in survivors.txt, and the parts of faults that may survive in any function."""
+    faults = set()
+    parts = []
+    for line in Path(__file__).with_name("survivors.txt").read_text().splitlines():
+        if line.startswith("any: "):
+            parts.append(line.removeprefix("any: "))
+        elif line and not line.startswith("#"):
+            faults.add(line)
+    return faults, parts
 
 
 if __name__ == "__main__":

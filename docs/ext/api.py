@@ -25,13 +25,23 @@ class Api(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         (package,) = self.arguments
+        module = import_module(package)
         entries = []
-        for name in filter(None, map(str.strip, self.content)):
-            value = getattr(import_module(package), name)
-            exception = inspect.isclass(value) and issubclass(value, Exception)
-            kind = "exception" if exception else "class" if inspect.isclass(value) else "function"
-            entries.append(f".. auto{kind}:: {package}.{name}\n")
+        for line in self.content:
+            name = line.strip()
+            if name:
+                kind = kind_of(getattr(module, name))
+                entries.append(f".. auto{kind}:: {package}.{name}\n")
         return self.parse_text_to_nodes("```{eval-rst}\n" + "\n".join(entries) + "```\n")
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a public name, as autodoc calls it."""
+    if not inspect.isclass(value):
+        return "function"
+    if issubclass(value, Exception):
+        return "exception"
+    return "class"
 
 
 def check_names(app: Sphinx, env: BuildEnvironment) -> None:
@@ -45,7 +55,9 @@ def check_names(app: Sphinx, env: BuildEnvironment) -> None:
 
 def plain_reference(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, text: nodes.Node) -> Any:
     """What has no entry stays text: names of Python and torch, arguments, and code in docstrings."""
-    return text if node.get("refdomain") == "py" and not node.get("refexplicit") else None
+    if node.get("refdomain") == "py" and not node.get("refexplicit"):
+        return text
+    return None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

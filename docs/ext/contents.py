@@ -5,14 +5,20 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
+"""A heading, and the text below it."""
+LINKED_PAGE = re.compile(r"^\* \[.*?\]\((.*?)\.md\)", re.MULTILINE)
+"""An item of a list that is a link to a page."""
+
 
 def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
     """Add to the index a hidden table of contents for each section that is a list of pages."""
     if page != app.config.root_doc:
         return
-    for caption, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", source[0], flags=re.MULTILINE):
-        pages = re.findall(r"^\* \[.*?\]\((.*?)\.md\)", body, flags=re.MULTILINE)
-        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
+    sections = SECTION.findall(source[0])
+    for caption, body in sections:
+        pages = "\n".join(LINKED_PAGE.findall(body))
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -57,6 +57,8 @@ COMPARED: Mapping[str, type] = {
     "comparison_paper_cost.csv": CostRow,
 }
 """The files of `fairbench compare A B` and `fairbench compare DIR paper`."""
+SEARCHED = Field("NAME", "any", "each further hyperparameter that the suite searches")
+"""The column of a hyperparameter that the suite searches."""
 SET_BY_FAIRBENCH = {"name", "facts", "cell", "size"}
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "table"}
 PRESETS: Mapping[type[Preset], Any] = {PsiLogicNLP: NLP, PsiLogicGPT: GPT, PsiLogicViT: VIT}
@@ -65,18 +67,30 @@ PRESETS: Mapping[type[Preset], Any] = {PsiLogicNLP: NLP, PsiLogicGPT: GPT, PsiLo
 def command() -> Lines:
     """Every command with its options, an example and its exit codes."""
     for each in _commands(parser()):
-        each.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=88)
-        example, _, codes = (each.epilog or "").partition("\nexit codes: ")
+        each.formatter_class = _wide_formatter
         about = each.description or ""
-        yield from (f"## {each.prog}", "", escaped(about[:1].upper() + about[1:]), "")
-        yield from ("```text", each.format_usage().strip(), "```")
+        yield f"## {each.prog}"
+        yield ""
+        yield escaped(about[:1].upper() + about[1:])
+        yield ""
+        yield "```text"
+        yield each.format_usage().strip()
+        yield "```"
         for group in each._action_groups:
-            actions = [action for action in group._group_actions if action.help != argparse.SUPPRESS]
-            rows = [_option(action) for action in actions if action.dest != "help"]
-            if rows:
-                yield from (table((escaped(group.title or ""), "meaning"), rows))
-        yield from ("Example:", "", "```text", example.removeprefix("example: "), "```", "")
-        yield from (f"Exit codes: {escaped(codes)}.", "")
+            yield from _options(group)
+        example, _, codes = (each.epilog or "").partition("\nexit codes: ")
+        yield "Example:"
+        yield ""
+        yield "```text"
+        yield example.removeprefix("example: ")
+        yield "```"
+        yield ""
+        yield f"Exit codes: {escaped(codes)}."
+        yield ""
+
+
+def _wide_formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, width=88)
 
 
 def _commands(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -89,35 +103,58 @@ def _commands(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
         yield top
 
 
+def _options(group: argparse._ArgumentGroup) -> Lines:
+    """The table of a group of options; nothing if all of them are hidden."""
+    rows = []
+    for action in group._group_actions:
+        if action.help != argparse.SUPPRESS and action.dest != "help":
+            rows.append(_option(action))
+    if rows:
+        title = escaped(group.title or "")
+        yield from table((title, "meaning"), rows)
+
+
 def _option(action: argparse.Action) -> tuple[str, str]:
     """An option with its value, and its help."""
-    value = action.metavar or "|".join(action.choices or ())
+    value = str(action.metavar or "|".join(action.choices or ()))
+    meaning = escaped(action.help or "")
+    if not action.option_strings:
+        return code(value), meaning
     shown = f" {value}" if value and action.nargs != 0 else ""
-    names = ", ".join(code(f"{name}{shown}") for name in action.option_strings)
-    return names or code(value), escaped(action.help or "")
+    names = [code(f"{name}{shown}") for name in action.option_strings]
+    return ", ".join(names), meaning
 
 
 def suite_keys() -> Lines:
     """The keys of each table of a suite file."""
     for title, kind in TABLES.items():
-        types, words = get_type_hints(kind), meanings(kind, "Attributes")
-        own = [x for x in fields(kind) if x.name not in SET_BY_FAIRBENCH and not _of_tables(types[x.name])]
-        rows = [(code(x.name), _type(types[x.name]), _default(x), escaped(words[x.name])) for x in own]
-        yield from (f"## {code(title) if '[' in title else title}", "", escaped(summary(kind)))
+        types = get_type_hints(kind)
+        words = meanings(kind, "Attributes")
+        rows = []
+        for key in fields(kind):
+            if key.name not in SET_BY_FAIRBENCH and not _of_tables(types[key.name]):
+                rows.append((code(key.name), _type(types[key.name]), _default(key), escaped(words[key.name])))
+        heading = code(title) if "[" in title else title
+        yield f"## {heading}"
+        yield ""
+        yield escaped(summary(kind))
         yield from table(("key", "value", "default", "meaning"), rows)
 
 
 def _of_tables(hint: Any) -> bool:
     """Whether a key is a table, or several, with keys of its own."""
-    return any(is_dataclass(x) for x in (hint, *get_args(hint)))
+    return any(is_dataclass(part) for part in (hint, *get_args(hint)))
 
 
 def _type(hint: Any) -> str:
     """The type of a value in words."""
+    parts = get_args(hint)
+    if NoneType in parts:
+        hint = next(part for part in parts if part is not NoneType)
     if get_origin(hint) is list:
-        return f"list of {_type(get_args(hint)[0])}s"
-    kinds = [x for x in get_args(hint) if x is not NoneType] if NoneType in get_args(hint) else [hint]
-    return "list of texts" if kinds == [list[str]] else WORDS[get_origin(kinds[0]) or kinds[0]]
+        (item,) = get_args(hint)
+        return f"list of {_type(item)}s"
+    return WORDS[get_origin(hint) or hint]
 
 
 def _default(field: Any) -> str:
@@ -125,55 +162,72 @@ def _default(field: Any) -> str:
     if field.default is MISSING and field.default_factory is MISSING:
         return "required"
     value = field.default if field.default_factory is MISSING else field.default_factory()
-    return "" if value in (None, "", {}) else code(json.dumps(value))
+    if value in (None, "", {}):
+        return ""
+    return code(json.dumps(value))
 
 
 def shocks() -> Lines:
     """The kinds of shocks."""
     rows = []
     for name, facts in SHOCKS.items():
-        options = ", ".join(code(f"{key} = {json.dumps(value)}") for key, value in facts.options.items())
-        rows.append((code(name), facts.title, ", ".join(facts.kinds), options))
+        options = [code(f"{key} = {json.dumps(value)}") for key, value in facts.options.items()]
+        rows.append((code(name), facts.title, ", ".join(facts.kinds), ", ".join(options)))
     yield from table(("kind", "effect", "data", "option"), rows)
 
 
 def words_of() -> Lines:
     """The schedules and the needs of optimizers."""
-    yield from table(("schedule", "learning rate"), [(code(name), words) for name, words in SCHEDULES.items()])
-    yield from table(("need", "meaning"), [(code(name), words) for name, words in NEEDS.items()])
+    schedules = [(code(name), words) for name, words in SCHEDULES.items()]
+    yield from table(("schedule", "learning rate"), schedules)
+    needs = [(code(name), words) for name, words in NEEDS.items()]
+    yield from table(("need", "meaning"), needs)
 
 
 def data_files() -> Lines:
     """The columns of every data file of a study."""
-    searched = Field("NAME", "any", "each further hyperparameter that the suite searches")
-    written = {x.file_name: x.kind for section in SECTIONS for x in section.outputs if x.kind}
-    for name, kind in written.items():
+    for name, kind in _written_tables().items():
         own = _record_columns() if kind is RecordTable else fields_of(kind)
         if issubclass(kind, Trial):
-            own.insert([x.name for x in own].index("seed"), searched)
+            names = [column.name for column in own]
+            own.insert(names.index("seed"), SEARCHED)
         yield from _columns(name, purpose(kind), own)
     for name, kind in COMPARED.items():
         yield from _columns(name, purpose(kind), fields_of(kind))
 
 
+def _written_tables() -> dict[str, type]:
+    """The kind of the rows of each file of a report."""
+    written = {}
+    for section in SECTIONS:
+        for output in section.outputs:
+            if output.kind:
+                written[output.file_name] = output.kind
+    return written
+
+
 def _columns(name: str, about: str, own: list[Field]) -> Lines:
-    described = [x.to_json() for x in own]
-    types = [f"list of {x.item}s" if x.item else x.type for x in own]
-    rows = [
-        (code(x["name"]), type_, x.get("unit", ""), escaped(x["description"].removeprefix("list: ")))
-        for x, type_ in zip(described, types, strict=True)
-    ]
-    yield from (f"## {name}", "", escaped(about), *table(("column", "type", "unit", "meaning"), rows))
+    rows = []
+    for column in own:
+        described = column.to_json()
+        type_ = f"list of {column.item}s" if column.item else column.type
+        meaning = described["description"].removeprefix("list: ")
+        rows.append((code(described["name"]), type_, described.get("unit", ""), escaped(meaning)))
+    yield f"## {name}"
+    yield ""
+    yield escaped(about)
+    yield from table(("column", "type", "unit", "meaning"), rows)
 
 
 def _record_columns() -> list[Field]:
     """The columns of all records, with words in capitals for names that differ between studies."""
-    results = SimpleNamespace(
-        study=SimpleNamespace(suite=SimpleNamespace(arenas=["ARENA"], selection="val")), metrics={"ARENA": ["METRIC"]}
+    suite = SimpleNamespace(arenas=["ARENA"], selection="val")
+    results = SimpleNamespace(study=SimpleNamespace(suite=suite), metrics={"ARENA": ["METRIC"]})
+    run = SimpleNamespace(
+        cost=SimpleNamespace(seconds={"PHASE": 0.0}),
+        environment={"PACKAGE": ""},
+        mechanism=SimpleNamespace(totals={"QUANTITY": 0.0}, path_length={"QUANTITY": 0.0}, tensors={}),
     )
-    mechanism = SimpleNamespace(totals={"QUANTITY": 0.0}, path_length={"QUANTITY": 0.0}, tensors={})
-    cost = SimpleNamespace(seconds={"PHASE": 0.0})
-    run = SimpleNamespace(cost=cost, environment={"PACKAGE": ""}, mechanism=mechanism)
     return [*columns(results, [run])]  # type: ignore[arg-type, list-item]
 
 
@@ -183,35 +237,64 @@ def record() -> Lines:
 
 
 def _record_keys(kind: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    """The keys of a structure, each with its type or, if it is a structure, with what that is; then the keys of it."""
     for name, hint in get_type_hints(kind).items():
-        inner = next((x for x in (hint, *get_args(hint)) if isinstance(x, type) and issubclass(x, Struct)), None)
+        inner = _structure_in(hint)
+        if inner is None:
+            yield code(prefix + name), code(_name_of(hint))
+            continue
         listed = "list of: " if get_origin(hint) is list else ""
-        shown = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
-        yield code(prefix + name), f"{listed}{escaped(summary(inner))}" if inner else code(shown)
-        if inner:
-            yield from _record_keys(inner, f"{prefix}{name}.")
+        yield code(prefix + name), listed + escaped(summary(inner))
+        yield from _record_keys(inner, f"{prefix}{name}.")
+
+
+def _structure_in(hint: Any) -> type[Struct] | None:
+    """The structure that a value is, or that is in it."""
+    for part in (hint, *get_args(hint)):
+        if isinstance(part, type) and issubclass(part, Struct):
+            return part
+    return None
+
+
+def _name_of(hint: Any) -> str:
+    """A type as it is written in the source."""
+    if isinstance(hint, type) and not get_args(hint):
+        return hint.__name__
+    return str(hint).replace("typing.", "")
 
 
 def presets() -> Lines:
     """The values of the presets, and the chaos gain of each part of a model."""
     defaults = inspect.signature(PsiLogic).parameters
-    names = dict.fromkeys(name for preset in PRESETS for name in preset.hyperparameters)
-    values = [[defaults[name].default, *(preset.hyperparameters.get(name) for preset in PRESETS)] for name in names]
-    head = ("argument", "PsiLogic", *(preset.__name__ for preset in PRESETS))
-    yield from table(head, [(code(name), *map(str, row)) for name, row in zip(names, values, strict=True)])
-    yield from ("A preset that gets a module makes these groups:", "")
-    gains = [(preset.__name__, x) for preset, sections in PRESETS.items() for x in sections]
-    parts = [", ".join(sorted(part.name.lower() for part in x.parts)) for _, x in gains]
-    rows = [(name, code(x.name), f"{x.gamma:g}", of) for (name, x), of in zip(gains, parts, strict=True)]
-    yield from table(("preset", "group", "gamma", "parts"), rows)
+    names: dict[str, None] = {}
+    for preset in PRESETS:
+        names |= dict.fromkeys(preset.hyperparameters)
+    rows = []
+    for name in names:
+        values = [str(preset.hyperparameters.get(name)) for preset in PRESETS]
+        rows.append((code(name), str(defaults[name].default), *values))
+    preset_names = [preset.__name__ for preset in PRESETS]
+    yield from table(("argument", "PsiLogic", *preset_names), rows)
+
+    yield "A preset that gets a module makes these groups:"
+    yield ""
+    groups = []
+    for preset, sections in PRESETS.items():
+        for section in sections:
+            parts = sorted(part.name.lower() for part in section.parts)
+            groups.append((preset.__name__, code(section.name), f"{section.gamma:g}", ", ".join(parts)))
+    yield from table(("preset", "group", "gamma", "parts"), groups)
 
 
 PARTS: Mapping[str, Callable[[], Lines]] = {
-    function.__name__: function
-    for function in (
-        command, suite_keys, shocks, words_of, data_files, record, presets,
-    )
-}  # fmt: skip
+    "command": command,
+    "suite_keys": suite_keys,
+    "shocks": shocks,
+    "words_of": words_of,
+    "data_files": data_files,
+    "record": record,
+    "presets": presets,
+}
 
 
 class Generated(SphinxDirective):
@@ -220,7 +303,9 @@ class Generated(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        return self.parse_text_to_nodes("\n".join(PARTS[self.arguments[0]]()), allow_section_headings=True)
+        (name,) = self.arguments
+        text = "\n".join(PARTS[name]())
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -9,6 +9,10 @@ SPECIAL = re.compile(r"(`+[^`]*`+)|([\\*<>\[\]_#])")
 """Code, which stays as it is, or a character that Markdown reads as markup."""
 
 
+ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", re.MULTILINE)
+"""An entry of a section of a docstring: its names, and its text with further lines."""
+
+
 def escaped(words: str) -> str:
     """Words of which only code in backticks is markup."""
     return SPECIAL.sub(lambda found: found[1] or f"\\{found[2]}", words)
@@ -21,7 +25,9 @@ def code(value: Any) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """The lines of a table, whose cells are Markdown."""
-    yield from ("", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}")
+    yield ""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
     for row in rows:
         cells = [cell.replace("|", r"\|") for cell in row]
         yield f"| {' | '.join(cells)} |"
@@ -30,11 +36,18 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def meanings(thing: Any, section: str) -> dict[str, str]:
     """The names and texts of a section of a docstring, such as "Args" or "Attributes"."""
-    lines = (inspect.getdoc(thing) or "").partition(f"\n{section}:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", lines, flags=re.MULTILINE)
-    return {name: " ".join(words.split()) for names, words in entries for name in names.split(", ")}
+    docstring = inspect.getdoc(thing) or ""
+    _, _, rest = docstring.partition(f"\n{section}:\n")
+    lines, _, _ = rest.partition("\n\n")
+    found = {}
+    for names, words in ENTRY.findall(lines):
+        for name in names.split(", "):
+            found[name] = " ".join(words.split())
+    return found
 
 
 def summary(thing: Any) -> str:
     """The first paragraph of a docstring."""
-    return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+    docstring = inspect.getdoc(thing) or ""
+    paragraph, _, _ = docstring.partition("\n\n")
+    return " ".join(paragraph.split())

@@ -9,9 +9,11 @@ from sphinx.application import Sphinx
 
 def visit_math(writer: Any, node: nodes.Element) -> None:
     """Write a formula, inline or as a block."""
-    block = isinstance(node, nodes.math_block)
-    formula = tex2mathml(node.astext(), as_block=block)
-    writer.body.append(f'<div class="formula">{formula}</div>' if block else formula)
+    is_block = isinstance(node, nodes.math_block)
+    formula = tex2mathml(node.astext(), as_block=is_block)
+    if is_block:
+        formula = f'<div class="formula">{formula}</div>'
+    writer.body.append(formula)
     raise nodes.SkipNode
 
 

@@ -37,38 +37,58 @@ class RepositoryLinks(SphinxTransform):
 
     def apply(self, **_: Any) -> None:
         docs = Path(self.env.srcdir)
-        for node in list(self.document.findall(lambda x: x.get("reftype") == "myst" if hasattr(x, "get") else False)):
-            target = node["reftarget"] + ".md" * (node["refdomain"] == "doc")
-            base = docs if node["refdomain"] == "doc" else (docs / self.env.docname).parent
-            path = (base / target).resolve()
+        for node in list(self.document.findall(_is_link)):
+            if node["refdomain"] == "doc":
+                path = docs / f"{node['reftarget']}.md"
+            else:
+                path = (docs / self.env.docname).parent / node["reftarget"]
+            path = path.resolve()
             if not path.exists() or path.is_relative_to(docs) or not path.is_relative_to(docs.parent):
                 continue
             name = path.relative_to(docs.parent).as_posix()
             if name in INCLUDED:
                 node["reftarget"] = INCLUDED[name]
-            elif path.is_dir() or path.suffix in SHOWN:
-                node.replace_self(self._shown(node, path / "__init__.py" if path.is_dir() else path))
+            elif path.is_dir():
+                node.replace_self(self._shown(node, path / "__init__.py"))
+            elif path.suffix in SHOWN:
+                node.replace_self(self._shown(node, path))
 
     def _shown(self, node: nodes.Element, path: Path) -> nodes.reference:
         """A link to the page of a file; a test's name leads to its line."""
         name = path.relative_to(Path(self.env.srcdir).parent).as_posix()
         self.env.app.shown_files[f"source/{name}"] = path
         uri = self.env.app.builder.get_relative_uri(self.env.docname, f"source/{name}")
-        if re.fullmatch(r"test_\w+", node.astext()):
-            lines = path.read_text().splitlines()
-            found = [i for i, line in enumerate(lines, 1) if re.match(rf"\s*def {node.astext()}\(", line)]
-            if not found:
-                logger.warning("no test %s in %s", node.astext(), name, location=node)
-            uri += f"#line-{[*found, 1][0]}"
+        test = node.astext()
+        if re.fullmatch(r"test_\w+", test):
+            line = _line_of(test, path)
+            if line is None:
+                logger.warning("no test %s in %s", test, name, location=node)
+            uri += f"#line-{line or 1}"
         return nodes.reference("", "", *node.children, refuri=uri, internal=True)
+
+
+def _is_link(node: nodes.Node) -> bool:
+    """Whether a node is a link as MyST reads it, which is not yet resolved."""
+    return isinstance(node, nodes.Element) and node.get("reftype") == "myst"
+
+
+def _line_of(function: str, path: Path) -> int | None:
+    """The number of the line in which a function of a file begins; None if it has no such function."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if re.match(rf"\s*def {function}\(", line):
+            return number
+    return None
 
 
 def write_files(app: Sphinx, error: Exception | None) -> None:
     """Write a page for each file that a page links to, with an anchor for each line."""
     for page, path in app.shown_files.items():
-        file, name = Path(app.outdir) / f"{page}.html", page.removeprefix("source/")
+        file = Path(app.outdir) / f"{page}.html"
         file.parent.mkdir(parents=True, exist_ok=True)
-        lines = [f'<span id="line-{i}">{escape(x)}\n</span>' for i, x in enumerate(path.read_text().splitlines(), 1)]
+        name = page.removeprefix("source/")
+        lines = []
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            lines.append(f'<span id="line-{number}">{escape(line)}\n</span>')
         file.write_text(f"{HEAD.format(name)}<h1>{name}</h1><pre>{''.join(lines)}</pre>")
 
 

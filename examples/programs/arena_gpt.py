@@ -20,25 +20,33 @@ from fairbench.arenas.gpt import GPT
 from fairbench.data.batches import Batches
 from fairbench.training.trainer import evaluate
 
-CPU, LOG_EVERY, EVALUATIONS = torch.device("cpu"), 10, 6
-rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+CPU = torch.device("cpu")
+LOG_EVERY = 10
+EVALUATIONS = 6
+
+rank = int(os.environ.get("RANK", "0"))
+world = int(os.environ.get("WORLD_SIZE", "1"))
 trial = fairbench.trial.current(steps=300)
 torch.set_num_threads(1)
 arena = GPT()
 data = arena.open_data({"source": "stdlib", "context": 64, "evaluated": 128}, Path())
 torch.manual_seed(trial.seed)
-model = plain = arena.build_model(data, hidden_size=32, layers=2, heads=2)
-trial.start(model)
+plain = arena.build_model(data, hidden_size=32, layers=2, heads=2)
+trial.start(plain)
+model = plain
 if world > 1:
     dist.init_process_group("gloo")
     if "--fsdp" in sys.argv:
-        torch.distributed.fsdp.fully_shard(model, mesh=torch.distributed.init_device_mesh("cpu", (world,)))
+        mesh = torch.distributed.init_device_mesh("cpu", (world,))
+        torch.distributed.fsdp.fully_shard(model, mesh=mesh)
     else:
-        model = DistributedDataParallel(model)
+        model = DistributedDataParallel(plain)
 optimizer = trial.optimizer(model, lr=1e-3)
 schedule = trial.lr_schedule(optimizer)
-batches, losses = Batches(data, 8, trial.steps, trial.seed, CPU), []
+batches = Batches(data, batch_size=8, steps=trial.steps, seed=trial.seed, device=CPU)
+losses = []
 evaluated = {round(trial.steps * (i + 1) / EVALUATIONS) for i in range(EVALUATIONS)}
+
 for step in range(1, trial.steps + 1):
     tokens = next(batches).inputs
     trial.batch(tokens)
@@ -54,5 +62,8 @@ for step in range(1, trial.steps + 1):
         losses.clear()
     if step in evaluated:
         metrics = evaluate(arena, plain, data, "val", 256)
-        trial.log(step, **{f"val_{name}": value for name, value in metrics.items()})
-trial.result(val=metrics, test=evaluate(arena, plain, data, "test", 256))
+        named_metrics = {f"val_{name}": value for name, value in metrics.items()}
+        trial.log(step, **named_metrics)
+
+test_metrics = evaluate(arena, plain, data, "test", 256)
+trial.result(val=metrics, test=test_metrics)

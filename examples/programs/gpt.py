@@ -9,10 +9,17 @@ from torch import distributed, nn
 
 import fairbench.trial
 
-rank, world, context = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")), 64
+CONTEXT = 64
+BATCH_SIZE = 8
+
+rank = int(os.environ.get("RANK", "0"))
+world = int(os.environ.get("WORLD_SIZE", "1"))
 trial = fairbench.trial.current(steps=300)
-text = b"".join(file.read_bytes() for file in sorted(Path(os.__file__).parent.glob("*.py")))
-windows = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().unfold(0, context + 1, context)
+
+files = sorted(Path(os.__file__).parent.glob("*.py"))
+text = b"".join(file.read_bytes() for file in files)
+tokens = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
+windows = tokens.unfold(0, CONTEXT + 1, CONTEXT)
 train, val, test = windows.tensor_split([len(windows) * 8 // 10, len(windows) * 9 // 10])
 
 
@@ -21,40 +28,87 @@ class GPT(nn.Module):
 
     def __init__(self, width=32, layers=2):
         super().__init__()
-        self.bytes, self.places = nn.Embedding(256, width), nn.Embedding(context, width)
-        block = nn.TransformerEncoderLayer(width, 2, 4 * width, 0.0, nn.functional.gelu, batch_first=True)
-        self.blocks, self.head = nn.TransformerEncoder(block, layers), nn.Linear(width, 256)
+        self.bytes = nn.Embedding(256, width)
+        self.positions = nn.Embedding(CONTEXT, width)
+        block = nn.TransformerEncoderLayer(
+            d_model=width,
+            nhead=2,
+            dim_feedforward=4 * width,
+            dropout=0.0,
+            activation=nn.functional.gelu,
+            batch_first=True,
+        )
+        self.blocks = nn.TransformerEncoder(block, layers)
+        self.head = nn.Linear(width, 256)
 
     def forward(self, windows):
         """The cross-entropy of each byte after those before it."""
-        x = self.bytes(windows[:, :-1]) + self.places(torch.arange(context))
-        mask = nn.Transformer.generate_square_subsequent_mask(context)
+        inputs = windows[:, :-1]
+        targets = windows[:, 1:]
+        x = self.bytes(inputs) + self.positions(torch.arange(CONTEXT))
+        mask = nn.Transformer.generate_square_subsequent_mask(CONTEXT)
         logits = self.head(self.blocks(x, mask, is_causal=True))
-        return nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+        return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def checkpoint(step, part):
+    """The file that a process writes after a step."""
+    return trial.folder / f"gpt-{step}-{part}.pt"
+
+
+def last_checkpoint():
+    """The last step of which every process has written its file; 0 if there is none."""
+    for step in range(trial.steps, 0, -1):
+        if all(checkpoint(step, part).exists() for part in range(world)):
+            return step
+    return 0
+
+
+def save_checkpoint(step):
+    """Write the file of this process whole or not at all."""
+    unfinished = checkpoint(0, rank)
+    torch.save((model.state_dict(), optimizer.state_dict()), unfinished)
+    unfinished.rename(checkpoint(step, rank))
+
+
+def draw_batch(step):
+    """The batch of a step, the same in a training that was resumed."""
+    generator = torch.Generator().manual_seed(10_000 * trial.seed + step)
+    rows = torch.randint(len(train), (BATCH_SIZE,), generator=generator)
+    return train[rows[rank::world]]
+
+
+def evaluate(split):
+    """The loss of some windows of a split."""
+    with torch.no_grad():
+        return model(split[:: len(split) // 64])
 
 
 torch.manual_seed(trial.seed)
 model = GPT()
 if world > 1:
     distributed.init_process_group("gloo")
-    model = distributed.fsdp.fully_shard(model) if "--fsdp" in sys.argv else nn.parallel.DistributedDataParallel(model)
+    distribute = distributed.fsdp.fully_shard if "--fsdp" in sys.argv else nn.parallel.DistributedDataParallel
+    model = distribute(model)
 optimizer = trial.optimizer(model, lr=1e-3)
-checkpoints = [[trial.folder / f"gpt-{step}-{part}.pt" for part in range(world)] for step in range(trial.steps + 1)]
-saved = [step for step, parts in enumerate(checkpoints) if all(part.exists() for part in parts)]
-done = max(saved, default=0) if trial.resumed else 0
+
+done = 0
+if trial.resumed:
+    done = last_checkpoint()
 if done:
-    for part, state in zip((model, optimizer), torch.load(checkpoints[done][rank]), strict=True):
-        part.load_state_dict(state)
+    model_state, optimizer_state = torch.load(checkpoint(done, rank))
+    model.load_state_dict(model_state)
+    optimizer.load_state_dict(optimizer_state)
+
 for step in range(done + 1, trial.steps + 1):
-    drawn = torch.randint(len(train), (8,), generator=torch.Generator().manual_seed(10_000 * trial.seed + step))
-    loss = model(train[drawn[rank::world]])
+    loss = model(draw_batch(step))
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
     trial.log(step, train_loss=loss)
     if step % max(trial.steps // 4, 1) == 0:
-        torch.save((model.state_dict(), optimizer.state_dict()), checkpoints[0][rank])
-        checkpoints[0][rank].rename(checkpoints[step][rank])  # whole or not at all
-with torch.no_grad():
-    losses = [model(split[:: len(split) // 64]) for split in (val, test)]
-trial.result(val={"loss": losses[0]}, test={"loss": losses[1]})
+        save_checkpoint(step)
+
+val_loss = evaluate(val)
+test_loss = evaluate(test)
+trial.result(val={"loss": val_loss}, test={"loss": test_loss})

@@ -7,12 +7,19 @@ from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, 
 
 import fairbench.trial
 
+LENGTH = 32
+
 trial = fairbench.trial.current(steps=20, folder="huggingface_output")
 text = torch.tensor(list(Path(__file__).read_bytes() * 4))
-windows = [{"input_ids": x, "labels": x} for x in text[: len(text) // 32 * 32].view(-1, 32)]
-train, val, test = windows[:-40], windows[-40:-20], windows[-20:]
+rows = text.unfold(0, LENGTH, LENGTH)
+windows = [{"input_ids": row, "labels": row} for row in rows]
+train = windows[:-40]
+val = windows[-40:-20]
+test = windows[-20:]
+
 set_seed(trial.seed)
-model = GPT2LMHeadModel(GPT2Config(vocab_size=256, n_positions=32, n_embd=32, n_layer=1, n_head=2))
+config = GPT2Config(vocab_size=256, n_positions=LENGTH, n_embd=32, n_layer=1, n_head=2)
+model = GPT2LMHeadModel(config)
 arguments = TrainingArguments(
     output_dir=str(trial.folder / "checkpoints"),
     max_steps=trial.steps,
@@ -38,6 +45,8 @@ class Progress(TrainerCallback):
 
 optimizer = trial.optimizer(model, lr=1e-3)
 trainer = Trainer(model, arguments, train_dataset=train, callbacks=[Progress()], optimizers=(optimizer, None))
-trainer.train(resume_from_checkpoint=trial.resumed and any(trial.folder.glob("checkpoints/checkpoint-*")))
-val_loss, test_loss = (trainer.evaluate(split)["eval_loss"] for split in (val, test))
+has_checkpoint = any(trial.folder.glob("checkpoints/checkpoint-*"))
+trainer.train(resume_from_checkpoint=trial.resumed and has_checkpoint)
+val_loss = trainer.evaluate(val)["eval_loss"]
+test_loss = trainer.evaluate(test)["eval_loss"]
 trial.result(val={"loss": val_loss}, test={"loss": test_loss})

@@ -31,6 +31,7 @@ EXAMPLE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
+COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 COMMAND = re.compile(r"(?:until )?(?:\.venv/bin/|\$\(VENV\)/bin/|python -m )?fairbench (.*)")
 
 
@@ -53,43 +54,60 @@ class Example:
         """The commands of a shell block, each with the output that the page shows."""
         text = self.text.replace("\\\n", " ")
         if text.startswith("$ "):
-            yield from (tuple(part.split("\n", 1)) for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:])
+            _, *parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
+            for part in parts:
+                command, output = part.split("\n", 1)
+                yield command, output
         elif self.kind == "inline":
             yield text.replace("\n", " "), ""
         elif self.kind == "sh":
-            yield from ((line, "") for line in text.splitlines() if line.strip())
+            for line in text.splitlines():
+                if line.strip():
+                    yield line, ""
 
 
 def examples(page):
     """The examples of a page in its order."""
-    text = re.sub("<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), page.read_text(), flags=re.DOTALL)
+    text = COMMENT.sub(line_ends, page.read_text())
     for found in EXAMPLE.finditer(text):
-        place = f"{page.name}:{text.count(chr(10), 0, found.start()) + 1}"
+        line = text.count("\n", 0, found.start()) + 1
+        place = f"{page.name}:{line}"
         if found["language"]:
-            yield Example(page, place, found["language"], found["block"])
+            yield Example(page, place, kind=found["language"], text=found["block"])
+        elif found["shell"]:
+            yield Example(page, place, kind="sh", text=textwrap.dedent(found["shell"]))
         else:
-            shell = found["shell"]
-            given = textwrap.dedent(shell) if shell else found["inline"]
-            yield Example(page, place, "sh" if shell else "inline", given)
+            yield Example(page, place, kind="inline", text=found["inline"])
+
+
+def line_ends(comment):
+    """The line ends of a comment, so that what comes after it stays in its line."""
+    return "\n" * comment[0].count("\n")
 
 
 def every_command(command):
     """The parsers of all commands, also of `suite show`."""
     for action in command._actions:
-        for each in action.choices.values() if isinstance(action.choices, dict) else ():
-            yield each
-            yield from every_command(each)
+        if isinstance(action.choices, dict):
+            for each in action.choices.values():
+                yield each
+                yield from every_command(each)
 
 
 def listed(heading):
     """The pages under a heading of the index."""
-    part = (DOCS / "index.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return [DOCS / name for name in re.findall(r"^\* \[.*?\]\((.*?)\)", part, re.MULTILINE)]
+    _, _, rest = (DOCS / "index.md").read_text().partition(f"\n## {heading}\n")
+    section, _, _ = rest.partition("\n## ")
+    return [DOCS / name for name in re.findall(r"^\* \[.*?\]\((.*?)\)", section, re.MULTILINE)]
 
 
 def block(page, containing):
     """The text of the one block of a page that contains something."""
-    (text,) = (x.text for x in examples(DOCS / page) if x.kind not in ("sh", "inline") and containing in x.text)
+    found = []
+    for example in examples(DOCS / page):
+        if example.kind not in ("sh", "inline") and containing in example.text:
+            found.append(example.text)
+    (text,) = found
     return text
 
 
@@ -128,44 +146,62 @@ class User:
 
     def run(self, line, output, known):
         """Run a command as a shell does, or as far as it is followed, and compare what it prints with the page."""
-        if not (command := COMMAND.fullmatch(line.strip())):
-            assert not known or any(re.match(other, line) for other in self.not_run), f"what is this? {line}"
+        command = COMMAND.fullmatch(line.strip())
+        if command is None:
+            if known:
+                assert any(re.match(other, line) for other in self.not_run), f"what is this? {line}"
             return
         text, _, target = command[1].partition("> ")
         words = self.words(text)
-        follow = [x for pattern, (x, _) in self.followed.items() if re.match(pattern, shlex.join(words))]
+        follow = self.how_to_follow(words)
         if only_named(words):
             assert words[0] in ("COMMAND", *command_names(parser())), words
         elif follow:
-            follow[0](parser().parse_args(words))
+            follow(parser().parse_args(words))
         elif target or output or shlex.join(words) not in self.shown:
             shown = self.call(words)
             if output:
-                assert [x.rstrip() for x in shown.splitlines()] == output.strip().splitlines()
+                assert [line.rstrip() for line in shown.splitlines()] == output.strip().splitlines()
             if target and not target.startswith("/"):
-                Path(target.split(";")[0].split()[0]).write_text(shown)
+                file = target.split(";")[0].split()[0]
+                Path(file).write_text(shown)
+
+    def how_to_follow(self, words):
+        """What is done with the options of a command that is not run; None if it is run."""
+        for pattern, (follow, _) in self.followed.items():
+            if re.match(pattern, shlex.join(words)):
+                return follow
+        return None
 
     def printed(self, beginning):
         """What the one command with this beginning has printed."""
-        (text,) = (shown for command, shown in self.shown.items() if command.startswith(beginning))
+        (text,) = [shown for command, shown in self.shown.items() if command.startswith(beginning)]
         return text
 
     def words(self, text):
         words = shlex.split(re.split("[|;]", text)[0], comments=True)
         refuse_empty(words)
-        ids = [f"results/mini/trials/{path.name}" for path in sorted(Path("results/mini/trials").glob("*.json"))]
+        trials = sorted(Path("results/mini/trials").glob("*.json"))
+        ids = [f"results/mini/trials/{path.name}" for path in trials]
         stand_ins = dict(zip(("ID", "[ID]"), ids, strict=False))
         words = [stand_ins.get(word, word).replace("/shared/", "shared/") for word in words]
-        return words if words[0] in ("COMMAND", *command_names(parser())) else ["run", *words]
+        if words[0] not in ("COMMAND", *command_names(parser())):
+            words.insert(0, "run")
+        return words
 
     def call(self, words):
-        shown, said, before = io.StringIO(), io.StringIO(), {*Path().rglob("*")}
-        with redirect_stdout(shown), redirect_stderr(said):
+        command = shlex.join(words)
+        before = set(Path().rglob("*"))
+        output = io.StringIO()
+        errors = io.StringIO()
+        with redirect_stdout(output), redirect_stderr(errors):
             code = main(words)
-        self.shown[shlex.join(words)] = shown.getvalue()
-        self.written[shlex.join(words)] = {x for x in {*Path().rglob("*")} - before if "__pycache__" not in x.parts}
-        assert code == 0, f"{shlex.join(words)} ends with {code}:\n{shown.getvalue()}\n{said.getvalue()}"
-        return shown.getvalue()
+        shown = output.getvalue()
+        self.shown[command] = shown
+        added = set(Path().rglob("*")) - before
+        self.written[command] = {path for path in added if "__pycache__" not in path.parts}
+        assert code == 0, f"{command} ends with {code}:\n{shown}\n{errors.getvalue()}"
+        return shown
 
 
 def only_named(words):

@@ -43,7 +43,9 @@ def idle(trainer: Trainer, steps: int) -> str:
     for step in range(1, steps + 1):
         norms, _ = around_step(trainer, partial(_gradient_norms, trainer))
         least = LEAST_GRADIENT * max(norms)
-        trained.update(name for name, norm in zip(names, norms, strict=True) if norm > least)
+        for name, norm in zip(names, norms, strict=True):
+            if norm > least:
+                trained.add(name)
         for name, old, new in zip(names, kinds, _kinds(trainer), strict=True):
             if old != new:
                 return f"step {step} turns {name} from {old} into {new}"
@@ -77,19 +79,6 @@ def every_tensor(case: Case) -> tuple[Severity, str]:
     return "pass", "each is trained, and keeps its dtype, shape and requires_grad"
 
 
-def _moves_at(case: Case, factor: float) -> list[list[float]]:
-    """How far two steps move each tensor after the learning rate was multiplied by a factor."""
-    trainer = case.training(2)
-    distances = []
-    for _ in range(2):
-        for group in trainer.optimizer.param_groups:
-            group["lr"] *= factor
-        old = weights(trainer)
-        trainer.train_one_step()
-        distances.append(moves(old, weights(trainer)))
-    return distances
-
-
 @check(
     "unused parts",
     "warn",
@@ -112,6 +101,19 @@ def _rates(trainer: Trainer) -> list[float]:
     return [group["lr"] for group in trainer.optimizer.param_groups]
 
 
+def _moves_at(case: Case, factor: float) -> list[list[float]]:
+    """How far two steps move each tensor after the learning rate was multiplied by a factor."""
+    trainer = case.training(2)
+    distances = []
+    for _ in range(2):
+        for group in trainer.optimizer.param_groups:
+            group["lr"] *= factor
+        old = weights(trainer)
+        trainer.train_one_step()
+        distances.append(moves(old, weights(trainer)))
+    return distances
+
+
 @check("lr schedule", "fail", "multiply every change of a weight, decay included, by group['lr']; do not assign to it")
 def lr_schedule(case: Case) -> tuple[Severity, str]:
     """A learning rate that a scheduler has set applies to the next steps, and no step changes it."""
@@ -125,7 +127,10 @@ def lr_schedule(case: Case) -> tuple[Severity, str]:
     none = _moves_at(case, 0.0)
     is_late = half[0] == whole[0] and half[1] != whole[1]  # it applies from the second step on, as in torch's ASGD
     step = 1 if is_late else 0
-    same = sum(at_half == at_whole > 0 for at_half, at_whole in zip(half[step], whole[step], strict=True))
+    same = 0
+    for at_half, at_whole in zip(half[step], whole[step], strict=True):
+        if at_half == at_whole and at_whole > 0:
+            same += 1
     if same:
         return "fail", f"at half the lr a step moves {same} of {len(trainer.params)} tensors as far as before"
     moved = hypot(*whole[step])

@@ -20,6 +20,8 @@ LABELS = 50
 
 
 class Case(NamedTuple):
+    """An arena, the options of its model, and the size of a batch."""
+
     task: str
     model: dict[str, Any]
     batch_size: int
@@ -27,41 +29,77 @@ class Case(NamedTuple):
 
 def original(case, shape):
     """The library's model, without dropout."""
-    from diffusers import UNet2DModel
-    from transformers import (
-        GPT2Config,
-        GPT2LMHeadModel,
-        ResNetConfig,
-        ResNetForImageClassification,
-        ViTConfig,
-        ViTForImageClassification,
-    )
+    originals = {"gpt": original_gpt, "vit": original_vit, "resnet": original_resnet, "ddpm": original_ddpm}
+    return originals[case.task](case.model, shape)
 
-    size, o = shape[-1], case.model
-    if case.task == "gpt":
-        sizes = {"n_embd": o["hidden_size"], "n_layer": o["layers"], "n_head": o["heads"]}
-        off = dict.fromkeys(["resid_pdrop", "embd_pdrop", "attn_pdrop"], 0.0)
-        return GPT2LMHeadModel(GPT2Config(vocab_size=LABELS, n_positions=size, use_cache=False, **sizes, **off))
-    if case.task == "vit":
-        sizes = {"hidden_size": o["hidden_size"], "num_hidden_layers": o["layers"], "num_attention_heads": o["heads"]}
-        sizes |= {"intermediate_size": 4 * o["hidden_size"], "image_size": size, "patch_size": o["patch_size"]}
-        return ViTForImageClassification(ViTConfig(num_channels=shape[0], num_labels=LABELS, **sizes))
-    if case.task == "resnet":
-        widths = [o["width"] * 2**i for i in range(4)]
-        sizes = {"embedding_size": o["width"], "hidden_sizes": widths, "depths": [2, 2, 2, 2]}
-        config = ResNetConfig(num_channels=shape[0], layer_type="basic", num_labels=LABELS, **sizes)
-        return ResNetForImageClassification(config)
-    attends = [i in o["attention_levels"] for i in range(len(o["channels"]))]
+
+def original_gpt(options, shape):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=LABELS,
+        n_positions=shape[-1],
+        n_embd=options["hidden_size"],
+        n_layer=options["layers"],
+        n_head=options["heads"],
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        use_cache=False,
+    )
+    return GPT2LMHeadModel(config)
+
+
+def original_vit(options, shape):
+    from transformers import ViTConfig, ViTForImageClassification
+
+    config = ViTConfig(
+        num_channels=shape[0],
+        image_size=shape[-1],
+        patch_size=options["patch_size"],
+        hidden_size=options["hidden_size"],
+        num_hidden_layers=options["layers"],
+        num_attention_heads=options["heads"],
+        intermediate_size=4 * options["hidden_size"],
+        num_labels=LABELS,
+    )
+    return ViTForImageClassification(config)
+
+
+def original_resnet(options, shape):
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    width = options["width"]
+    config = ResNetConfig(
+        num_channels=shape[0],
+        embedding_size=width,
+        hidden_sizes=[width, 2 * width, 4 * width, 8 * width],
+        depths=[2, 2, 2, 2],
+        layer_type="basic",
+        num_labels=LABELS,
+    )
+    return ResNetForImageClassification(config)
+
+
+def original_ddpm(options, shape):
+    from diffusers import UNet2DModel
+
+    channels = options["channels"]
+    down = ["DownBlock2D" for _ in channels]
+    up = ["UpBlock2D" for _ in channels]
+    for level in options["attention_levels"]:
+        down[level] = "AttnDownBlock2D"
+        up[len(channels) - 1 - level] = "AttnUpBlock2D"
     return UNet2DModel(
-        sample_size=size,
+        sample_size=shape[-1],
         in_channels=shape[0],
         out_channels=shape[0],
         layers_per_block=1,
-        block_out_channels=tuple(o["channels"]),
-        down_block_types=tuple("AttnDownBlock2D" if here else "DownBlock2D" for here in attends),
-        up_block_types=tuple("AttnUpBlock2D" if here else "UpBlock2D" for here in reversed(attends)),
-        norm_num_groups=o["norm_groups"],
-        attention_head_dim=o["norm_groups"],
+        block_out_channels=tuple(channels),
+        down_block_types=tuple(down),
+        up_block_types=tuple(up),
+        norm_num_groups=options["norm_groups"],
+        attention_head_dim=options["norm_groups"],
     )
 
 
@@ -74,42 +112,67 @@ def scaled_down(value):
 
 def cases():
     """The models of all suites, scaled down, and one with attention in every level."""
-    found = [Case("ddpm", {"channels": [8, 16, 24], "norm_groups": 4, "attention_levels": [0, 1, 2]}, 5)]
+    attends_everywhere = {"channels": [8, 16, 24], "norm_groups": 4, "attention_levels": [0, 1, 2]}
+    found = [Case("ddpm", attends_everywhere, batch_size=5)]
     for suite in map(load_suite, suite_names()):
         for name, arena in suite.arenas.items():
             task = suite.task(name)
             if task not in ARENAS:
                 continue
-            model = {key: min(x, 3) if key == "layers" else scaled_down(x) for key, x in arena.model.items()}
+            model = {key: scaled_down(value) for key, value in arena.model.items()}
+            if "layers" in model:
+                model["layers"] = min(arena.model["layers"], 3)
             # Only the U-Net depends on the size of the batch: it changes the layout of large ones.
-            case = Case(task, model, arena.batch_size if task == "ddpm" else 4)
-            found += [case] if case not in found else []
+            batch_size = arena.batch_size if task == "ddpm" else 4
+            case = Case(task, model, batch_size)
+            if case not in found:
+                found.append(case)
     return found
 
 
-def batch_of(case):
-    """A random batch for an arena, and the shape of an input of its model."""
-    size = {"vit": 2 * case.model.get("patch_size", 0), "ddpm": 8}.get(case.task, 32)
-    shape = (size,) if case.task == "gpt" else (3, size, size)
+def shape_of_input(case):
+    """The shape of an input of a model."""
+    if case.task == "gpt":
+        return (32,)
+    if case.task == "vit":
+        side = 2 * case.model["patch_size"]
+    elif case.task == "ddpm":
+        side = 8
+    else:
+        side = 32
+    return (3, side, side)
+
+
+def random_batch(case, shape):
+    """A random batch for an arena, whose model has inputs of a shape."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(LABELS, (case.batch_size,), generator=generator)
     if case.task == "gpt":
-        return Split(torch.randint(LABELS, (case.batch_size, size + 1), generator=generator), labels), shape
-    return Split(torch.randn(case.batch_size, *shape, generator=generator), labels), shape
+        (length,) = shape
+        inputs = torch.randint(LABELS, (case.batch_size, length + 1), generator=generator)
+    else:
+        inputs = torch.randn(case.batch_size, *shape, generator=generator)
+    return Split(inputs, labels)
+
+
+def data_of(shape):
+    """Data of which only the shape of an input and the number of labels are known."""
+    return Data({}, "", lambda batch, generator: batch, shape, LABELS)
 
 
 def tensor(output):
     """The output of a model; those of the libraries' models are attributes."""
-    return next(
-        each
-        for each in (output, getattr(output, "logits", None), getattr(output, "sample", None))
-        if isinstance(each, Tensor)
-    )
+    if isinstance(output, Tensor):
+        return output
+    if hasattr(output, "logits"):
+        return output.logits
+    return output.sample
 
 
 def trained(arena, model, examples, precision):
     """Losses and gradients of two steps of AdamW, the scores after them, and the last weights and statistics."""
-    optimizer, numbers = torch.optim.AdamW(model.parameters(), lr=1e-2), []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    numbers = []
 
     def called(*inputs):
         return tensor(model(*inputs))
@@ -119,7 +182,8 @@ def trained(arena, model, examples, precision):
             optimizer.zero_grad()
             loss = arena.loss(called, *examples)
             loss.backward()
-            numbers += [loss.detach(), *(p.grad.clone() for p in model.parameters())]
+            numbers.append(loss.detach())
+            numbers += [p.grad.clone() for p in model.parameters()]
             optimizer.step()
         model.eval()
         with torch.no_grad():
@@ -130,45 +194,58 @@ def trained(arena, model, examples, precision):
 def groups(model):
     """Every parameter group that psilogic finds for the model, with the names of its parameters."""
     names = {p: name for name, p in model.named_parameters()}
-    found = [x for make in (gpt_groups, nlp_groups, vit_groups, suitable(model)[0].groups_of) for x in make(model)]
-    return [(x["name"], [names[p] for p in x["params"]]) for x in found]
+    preset = suitable(model)[0]
+    found = []
+    for make_groups in (gpt_groups, nlp_groups, vit_groups, preset.groups_of):
+        for group in make_groups(model):
+            members = [names[p] for p in group["params"]]
+            found.append((group["name"], members))
+    return found
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_a_model_is_the_librarys_one_bit_by_bit(case):
-    arena, (batch, shape) = load_arena(case.task), batch_of(case)
-    data = Data({}, "", lambda batch, generator: batch, shape, LABELS)
+    arena = load_arena(case.task)
+    shape = shape_of_input(case)
+    batch = random_batch(case, shape)
     examples = arena.examples(batch, torch.Generator().manual_seed(0))
     for precision in ("float32", "bfloat16"):
-        models, generators = [], []
-        for build in (lambda: arena.build_model(data, **case.model), lambda: original(case, shape)):
-            torch.manual_seed(1)
-            models.append(build())
-            generators.append(torch.get_rng_state())
-        ours, theirs = models
+        torch.manual_seed(1)
+        ours = arena.build_model(data_of(shape), **case.model)
+        our_generator = torch.get_rng_state()
+        torch.manual_seed(1)
+        theirs = original(case, shape)
+        their_generator = torch.get_rng_state()
         assert [*ours.state_dict()] == [*theirs.state_dict()]
         assert weights_hash(ours) == weights_hash(theirs)
-        assert torch.equal(*generators)
+        assert torch.equal(our_generator, their_generator)
         assert groups(ours) == groups(theirs)
-        pairs = zip(*(trained(arena, model, examples, precision) for model in models), strict=True)
-        assert all(torch.equal(our, their) for our, their in pairs)
+        our_numbers = trained(arena, ours, examples, precision)
+        their_numbers = trained(arena, theirs, examples, precision)
+        for our, their in zip(our_numbers, their_numbers, strict=True):
+            assert torch.equal(our, their)
 
 
 def test_noise_is_added_as_by_the_librarys_scheduler():
     from diffusers import DDPMScheduler
 
     clean = torch.randn(5000, 1, 2, 2, generator=torch.Generator().manual_seed(0))
-    noisy, steps, noise = DDPM().examples(Split(clean, torch.empty(0)), torch.Generator().manual_seed(0))
+    batch = Split(clean, torch.empty(0))
+    noisy, steps, noise = DDPM().examples(batch, torch.Generator().manual_seed(0))
     assert len(steps.unique()) > 900
-    assert torch.equal(noisy, DDPMScheduler(num_train_timesteps=1000).add_noise(clean, noise, steps))
+    scheduler = DDPMScheduler(num_train_timesteps=1000)
+    assert torch.equal(noisy, scheduler.add_noise(clean, noise, steps))
 
 
 @pytest.mark.parametrize("task", ["gpt", "vit"])
 def test_heads_that_cannot_share_the_hidden_size_are_named(task):
-    model = {"hidden_size": 8, "layers": 1, "heads": 3, "patch_size": 4}
-    case = Case(task, {key: x for key, x in model.items() if key in ARENAS[task].model_options}, 1)
-    batch, shape = batch_of(case)
+    options = {"hidden_size": 8, "layers": 1, "heads": 3}
+    if task == "vit":
+        options["patch_size"] = 4
+    case = Case(task, options, batch_size=1)
+    shape = shape_of_input(case)
     arena = load_arena(task)
-    built = arena.build_model(Data({}, "", lambda batch, generator: batch, shape, LABELS), **case.model)
+    model = arena.build_model(data_of(shape), **options)
+    examples = arena.examples(random_batch(case, shape), torch.Generator())
     with pytest.raises(ValueError, match="the hidden size must be a multiple of heads; got 8 and 3"):
-        arena.loss(built, *arena.examples(batch, torch.Generator()))
+        arena.loss(model, *examples)

@@ -71,6 +71,7 @@ PALETTE = Image.fromarray(COLORS).quantize(16)
 BLACK_AND_WHITE = GREY > 100
 INK = 255 - np.dstack([COLORS, np.full((4, 6), 255, np.uint8)])
 """The colors as cyan, magenta, yellow and no black."""
+COLORS_16 = COLORS.astype(">u2") * 257
 GREY_16 = GREY.astype(">u2") * 257
 GREY_AND_ALPHA_16 = np.dstack([GREY_16, np.full((4, 6), 65535)]).astype(">u2")
 DAMAGED_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\xff"
@@ -83,33 +84,33 @@ class RightImage:
     pixels: np.ndarray
 
 
-RIGHT_IMAGES = [
-    RightImage("palette", saved(PALETTE), pixels=np.asarray(PALETTE.convert("RGB"))),
-    RightImage("opaque", saved(with_alpha(255)), pixels=COLORS),
+GREY_IMAGES = [
     RightImage("grey", saved(Image.fromarray(GREY)), pixels=as_rgb(GREY)),
     RightImage(
         name="black and white",
         data=saved(Image.fromarray(BLACK_AND_WHITE)),
         pixels=as_rgb(BLACK_AND_WHITE.astype(np.uint8) * 255),
     ),
-    RightImage("CMYK", saved(Image.fromarray(INK, "CMYK"), "TIFF"), pixels=COLORS),
-    RightImage(
-        name="RGB with 16 bits",
-        data=png_with_16_bits(COLORS.astype(">u2") * 257, color=2),
-        pixels=COLORS,
-    ),
     RightImage(
         name="grey, alpha, 16 bits",
         data=png_with_16_bits(GREY_AND_ALPHA_16, color=4),
         pixels=as_rgb(GREY),
     ),
+]
+COLOR_IMAGES = [
+    RightImage("palette", saved(PALETTE), pixels=np.asarray(PALETTE.convert("RGB"))),
+    RightImage("opaque", saved(with_alpha(255)), pixels=COLORS),
+    RightImage("CMYK", saved(Image.fromarray(INK, "CMYK"), "TIFF"), pixels=COLORS),
+    RightImage("RGB with 16 bits", png_with_16_bits(COLORS_16, color=2), pixels=COLORS),
+]
+EXIF_IMAGES = [
     RightImage("on its side", with_orientation(6), pixels=np.rot90(COLORS, -1)),
     RightImage("mirrored", with_orientation(2), pixels=COLORS[:, ::-1]),
     RightImage("damaged EXIF", saved(Image.fromarray(COLORS), exif=DAMAGED_EXIF), pixels=COLORS),
 ]
 
 
-@pytest.mark.parametrize("image", RIGHT_IMAGES, ids=lambda image: image.name)
+@pytest.mark.parametrize("image", GREY_IMAGES + COLOR_IMAGES + EXIF_IMAGES, ids=lambda image: image.name)
 def test_images_are_decoded_to_rgb(image):
     pixels = decode_image(image.data, "")
     np.testing.assert_array_equal(pixels.transpose(1, 2, 0), image.pixels)
@@ -122,9 +123,11 @@ class RefusedImage:
     complaint: str
 
 
-REFUSED_IMAGES = [
+TRANSPARENT_IMAGES = [
     RefusedImage("palette with transparency", saved(PALETTE, transparency=0), complaint="transparent pixels"),
     RefusedImage("transparent", saved(with_alpha(254)), complaint="transparent pixels"),
+]
+DEEP_IMAGES = [
     RefusedImage(
         name="grey with 16 bits",
         data=png_with_16_bits(GREY_16, color=0),
@@ -135,18 +138,21 @@ REFUSED_IMAGES = [
         data=saved(Image.fromarray(GREY / np.float32(240)), "TIFF"),
         complaint="more than 8 bits per pixel value",
     ),
+]
+DAMAGED_IMAGES = [
     RefusedImage(
         name="truncated",
         data=saved(Image.fromarray(COLORS))[:-30],
         complaint="is no image, or damaged (OSError: ",
     ),
     RefusedImage("text", b"no image", complaint="is no image, or damaged (UnidentifiedImageError: "),
-    RefusedImage(
-        name="large",
-        data=saved(Image.new("1", (2049, 2048))),
-        complaint="is too large: 2049 x 2048 pixels; make it smaller",
-    ),
 ]
+LARGE_IMAGE = RefusedImage(
+    name="large",
+    data=saved(Image.new("1", (2049, 2048))),
+    complaint="is too large: 2049 x 2048 pixels; make it smaller",
+)
+REFUSED_IMAGES = [*TRANSPARENT_IMAGES, *DEEP_IMAGES, *DAMAGED_IMAGES, LARGE_IMAGE]
 
 
 @pytest.mark.parametrize("image", REFUSED_IMAGES, ids=lambda image: image.name)
@@ -179,7 +185,7 @@ class WrongRows:
     label_column: str = "fine_label"
 
 
-WRONG_ROWS = [
+WRONG_LABELS = [
     WrongRows(
         name="a negative label",
         labels=[*LABELS[:32], -1],
@@ -194,6 +200,8 @@ WRONG_ROWS = [
         label_column="label",
         complaint=" has no column 'fine_label', but img, label",
     ),
+]
+WRONG_IMAGES = [
     WrongRows("no image", images=with_image_7(None), complaint=", index 7: 'img' is no image, but NoneType"),
     WrongRows("a damaged image", images=with_image_7(b"?"), complaint=", index 7 is no image, or damaged"),
     WrongRows(
@@ -204,7 +212,7 @@ WRONG_ROWS = [
 ]
 
 
-@pytest.mark.parametrize("rows", WRONG_ROWS, ids=lambda rows: rows.name)
+@pytest.mark.parametrize("rows", WRONG_LABELS + WRONG_IMAGES, ids=lambda rows: rows.name)
 def test_wrong_rows_are_named_with_file_and_index(tmp_path, rows):
     archives.write_cifar_hub(tmp_path, archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1))
     path = archives.hub_folder(tmp_path, "cifar100") / "cifar100/test-00000-of-00001.parquet"

@@ -67,31 +67,19 @@ class TextFolder:
     test: int = 10
 
 
+TRAIN_AND_VALID = {"train.txt": END.join(STORIES[:150]), "valid.txt": END.join(STORIES[140:])}
+WIKITEXT = {"a/wiki.train.raw": END.join(STORIES[:150]), "a/wiki.test.raw": END.join(STORIES[150:])}
+TWO_FILES_OF_TRAIN = {"train-0.jsonl": in_lines(STORIES[:90]), "train-1.jsonl": in_lines(STORIES[90:])}
+JSON_LINES = {"stories.txt": in_lines(STORIES)}
+JSON_LIST = {"all.json": json.dumps([{"story": story, "n": {}} for story in STORIES])}
+CSV = {"all.csv": in_csv(STORIES)}
 FOLDERS = [
-    TextFolder(
-        name="train and valid",
-        contents={"train.txt": END.join(STORIES[:150]), "valid.txt": END.join(STORIES[140:])},
-        train=133,
-        val=60,
-        test=7,
-    ),
-    TextFolder(
-        name="train and test of WikiText",
-        contents={"a/wiki.train.raw": END.join(STORIES[:150]), "a/wiki.test.raw": END.join(STORIES[150:])},
-        train=135,
-        val=15,
-        test=50,
-    ),
-    TextFolder(
-        name="two files of train",
-        contents={"train-0.jsonl": in_lines(STORIES[:90]), "train-1.jsonl": in_lines(STORIES[90:])},
-    ),
-    TextFolder(name="JSON lines in a text file", contents={"stories.txt": in_lines(STORIES)}),
-    TextFolder(
-        name="a list in JSON",
-        contents={"all.json": json.dumps([{"story": story, "n": {}} for story in STORIES])},
-    ),
-    TextFolder(name="CSV", contents={"all.csv": in_csv(STORIES)}),
+    TextFolder("train and valid", TRAIN_AND_VALID, train=133, val=60, test=7),
+    TextFolder("train and test of WikiText", WIKITEXT, train=135, val=15, test=50),
+    TextFolder("two files of train", TWO_FILES_OF_TRAIN),
+    TextFolder("JSON lines in a text file", JSON_LINES),
+    TextFolder("a list in JSON", JSON_LIST),
+    TextFolder("CSV", CSV),
 ]
 
 

@@ -27,42 +27,52 @@ def spiking(model, step):
     """Set gradients in which single tensors have spikes of a hundred times the usual size."""
     generator = torch.Generator().manual_seed(step)
     for i, p in enumerate(model.parameters()):
-        p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype) * (100.0 if (step + i) % 7 == 0 else 1.0)
+        p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype)
+        if (step + i) % 7 == 0:
+            p.grad *= 100.0
 
 
 def test_mirror_spreads_the_same_sum_evenly():
     """In each step from the same weights, PsiLogic's cancellation is replaced by its mean over tensors."""
     options = {"lr": 0.01, "gamma": 3.0, "chaos_warmup": 0, "weight_decay": 0.1}
-    mirrored, model = net(), net()
-    mirror, plain = Mirror(mirrored.parameters(), **options), PsiLogic(model.parameters(), **options)
+    model = net()
+    plain = PsiLogic(model.parameters(), **options)
+    mirrored = net()
+    mirror = Mirror(mirrored.parameters(), **options)
     watch = plain.mechanism(model.named_parameters())
     total = {name: 0.0 for name, _ in model.named_parameters()}
-    fired = 0
+    steps_with_a_choice = 0
     for step in range(1, 30):
         start = [p.detach().clone() for p in mirrored.parameters()]
         with torch.no_grad():
-            for p, x in zip(model.parameters(), start, strict=True):
-                p.copy_(x)
-        for each, optimizer in ((mirrored, mirror), (model, plain)):
-            spiking(each, step)
-            optimizer.step()
-        now = watch.quantities()["cancellation"][1]
-        own = [now[name] - total[name] for name in total]
-        total, mean = dict(now), sum(now[name] - total[name] for name in total) / len(total)
-        fired += len(set(own)) > 1
-        for p, q, x, c in zip(mirrored.parameters(), model.parameters(), start, own, strict=True):
-            torch.testing.assert_close(p.detach(), q.detach() + (c - mean) * x, rtol=1e-12, atol=1e-14)
-    assert fired > 10
+            for p, weights in zip(model.parameters(), start, strict=True):
+                p.copy_(weights)
+        spiking(mirrored, step)
+        mirror.step()
+        spiking(model, step)
+        plain.step()
+
+        _, new_total = watch.quantities()["cancellation"]
+        cancelled = [new_total[name] - total[name] for name in total]
+        mean = sum(cancelled) / len(cancelled)
+        total = dict(new_total)
+        if len(set(cancelled)) > 1:
+            steps_with_a_choice += 1
+        parts = zip(mirrored.parameters(), model.parameters(), start, cancelled, strict=True)
+        for p, q, weights, share in parts:
+            expected = q.detach() + (share - mean) * weights
+            torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-14)
+    assert steps_with_a_choice > 10
 
 
 def test_slow_norm_clip_by_hand():
     p = nn.Parameter(torch.zeros(4))
-    clip, slow = SlowNormClip([p], lr=0.1, ratio=2.0), None
+    clip = SlowNormClip([p], lr=0.1, ratio=2.0)
+    slow = 1.0  # the first norm
     watch = clip.mechanism([("p", p)])
     for i, norm in enumerate([1.0, 1.0, 50.0, 0.0, 1.5]):
         p.grad = torch.tensor([norm, 0.0, 0.0, 0.0])
         clip.step()
-        slow = slow if slow else norm
         allowed = min(norm, 2.0 * slow)
         slow = 0.99 * slow + 0.01 * allowed
         assert p.grad.norm().item() == pytest.approx(allowed), i
@@ -81,7 +91,8 @@ def test_every_arena_has_groups_of_its_field(arena, tmp_path):
     plan = load_suite("mini").arenas[arena]
     model = load_arena(arena).build_model(load_source(plan.data, tmp_path), **plan.model)
     groups = field_groups(model)
-    assert sum(p.numel() for group in groups for p in group["params"]) == sum(p.numel() for p in model.parameters())
+    sizes = [sum(p.numel() for p in group["params"]) for group in groups]
+    assert sum(sizes) == sum(p.numel() for p in model.parameters())
     assert {group.get("weight_decay") for group in groups} == {0.0, None}
     assert not any("gamma" in group for group in groups)  # otherwise an arm with gamma = 0 would have the chaos term
 
@@ -109,8 +120,10 @@ def test_an_arm_has_its_own_clipping_and_groups(tmp_path):
     found = {}
     for name in suite.optimizers:
         spec = trial_spec(study, "vit", name, "final", 1e-2, 1)
-        found[name] = trial(replace(spec, training=replace(spec.training, steps=6, evaluations=1))).result
-    assert (found["Tight"].clip_rate, found["AdamW"].clip_rate) == (1.0, 0.0)
+        training = replace(spec.training, steps=6, evaluations=1)
+        found[name] = trial(replace(spec, training=training)).result
+    assert found["Tight"].clip_rate == 1.0
+    assert found["AdamW"].clip_rate == 0.0
     weights = {name: result.hashes.final_weights for name, result in found.items()}
     assert len(set(weights.values())) == len(weights)
     assert "fairbench.optimizers.controls" in study.optimizers["Mirror"].code
