@@ -78,7 +78,7 @@ class PsiLogic(Observable):
             memory); None leaves the choice to `fused`, which has priority.
         fused: None runs psilogic's compiled kernels on a CPU (torch's fused kernel where they were not compiled),
             Triton's on an NVIDIA GPU (foreach, after a warning, where it cannot compile), and foreach elsewhere and for
-            layouts that these do not support; `executed` counts the tensors of the last step by execution. False is
+            layouts that these do not support; `executed` counts the tensors of the last step by backend. False is
             foreach. True announces to `torch.amp.GradScaler` that the step unscales by itself, and is an error in the
             first step if devices, dtypes and options of a group admit nothing fused.
         capturable: keep `step` on the parameter's device.
@@ -291,9 +291,9 @@ class PsiLogic(Observable):
         if found_inf is not None and (is_observed or not all(work.backend.on_device for work in works)):
             if found_inf.item():
                 return
-            found_inf = None  # otherwise the updates check it on the device
+            found_inf = None  # where it is not read here, the updates check it on the device
         inputs = StepInputs(self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, is_observed)
-        works[0].backend.decide(works, inputs)
+        works[0].backend.decide(works, inputs)  # all of a step decide in the same way
         for work in sorted(works, key=attrgetter("backend.speculates"), reverse=True):
             if work.states:
                 work.backend.finish(work, found_inf)

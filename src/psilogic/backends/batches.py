@@ -8,7 +8,7 @@ from torch import Tensor
 
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.device_tables import DeviceTables
-from psilogic.tensors.memory import alike, flat
+from psilogic.tensors.memory import flat, same_layouts
 from psilogic.tensors.norms import TensorList, traced
 
 
@@ -73,7 +73,7 @@ def _pieces(
     A unit is cut in the order of memory if the columns have it without gaps, otherwise along its dimensions.
     """
     by_rows = by_rows and columns[0][0].ndim > 1
-    if not by_rows and alike(columns, by_rows=False):
+    if not by_rows and same_layouts(columns, by_rows=False):
         columns = [[flat(xs[0])] for xs in columns]
         within_row = False
     first = columns[0][0]

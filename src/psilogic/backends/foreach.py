@@ -44,7 +44,7 @@ class Foreach(ByTorch):
 def update_batch_(work: BucketStep, batch: Batch) -> None:
     """Update the tensors of one batch, with the rounding that their bucket asks for."""
     _, params, exp_avgs, exp_avg_sqs, *kahan = batch.columns
-    grads = as_real(process(work, batch))
+    grads = as_real(processed_grads(work, batch))
     step = work.step.take(batch.tensors)
     if work.owned.rounding == "nearest":
         adam_(Tensors(params, grads, exp_avgs, exp_avg_sqs), step, batch.tables)
@@ -55,7 +55,7 @@ def update_batch_(work: BucketStep, batch: Batch) -> None:
     narrow_(params, exact, compensations)
 
 
-def process(work: BucketStep, batch: Batch) -> TensorList:
+def processed_grads(work: BucketStep, batch: Batch) -> TensorList:
     """scale (g - mean) of a batch; `p.grad` is not changed."""
     bucket = work.owned
     grads, params = batch.columns[:2]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from psilogic.backends.batches import batches
 from psilogic.backends.by_torch import ByTorch
-from psilogic.backends.foreach import process
+from psilogic.backends.foreach import processed_grads
 from psilogic.step import BucketStep, Scalar, Step, Tensors
 from psilogic.tensors.memory import uniform
 from psilogic.tensors.norms import TensorList, accumulation_dtype
@@ -39,7 +39,7 @@ class TorchFused(ByTorch):
         params, grads, exp_avgs, exp_avg_sqs = work.tensors
         for batch in batches(work.owned, [grads, params, exp_avgs, exp_avg_sqs], BLOCK):
             _, params, exp_avgs, exp_avg_sqs = batch.columns
-            processed = process(work, batch)
+            processed = processed_grads(work, batch)
             step = work.step.take(batch.tensors)
             if step.quantum_rate is not None:
                 _quantum_decay_(params, processed, step.quantum_rate.tolist())

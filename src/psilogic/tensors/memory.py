@@ -83,16 +83,16 @@ def ordinary(columns: Sequence[TensorList]) -> bool:
 
 
 def uniform(dtypes: Container[torch.dtype], columns: Sequence[TensorList], by_rows: bool) -> bool:
-    """Whether all are ordinary, of one of some dtypes, and `alike`, so that a kernel can run through their memory."""
+    """Whether a kernel can run through their memory: all are ordinary, of one of some dtypes, in the same layouts."""
     found: set[torch.dtype] = set()
     for xs in columns:
         found.update(map(attrgetter("dtype"), xs))
     if len(found) != 1 or found.pop() not in dtypes:
         return False
-    return ordinary(columns) and alike(columns, by_rows)
+    return ordinary(columns) and same_layouts(columns, by_rows)
 
 
-def alike(columns: Sequence[TensorList], by_rows: bool) -> bool:
+def same_layouts(columns: Sequence[TensorList], by_rows: bool) -> bool:
     """Whether the tensors of each parameter (one of each column) have the same layout in memory, without gaps.
 
     With `by_rows` also whether the rows of dimension 0 are there one after the other.

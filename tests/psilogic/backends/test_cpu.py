@@ -94,6 +94,15 @@ def test_the_kernels_are_those_of_this_processor():
     assert Path(kernels.kernels.__file__).name.startswith(f"kernels_{variant}.")
 
 
+@pytest.mark.usefixtures("compiled_kernels")
+def test_kernels_of_other_sources_are_refused(monkeypatch):
+    """Their tables would have other entries, or the same in another order."""
+    compiled = kernels.kernels
+    monkeypatch.setattr(compiled, "UPDATE_ENTRIES", compiled.UPDATE_ENTRIES.replace("mean scale", "scale mean"))
+    with pytest.raises(RuntimeError, match="was compiled from other sources than those here; install again"):
+        kernels._load()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["default", "avx2"])
 def test_the_kernels_of_older_processors(capability):
