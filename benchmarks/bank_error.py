@@ -9,17 +9,17 @@ of the bank without replacement: the same for both copies, as in every study, or
 the bank counts as diverged.
 """
 
-import argparse
 import sys
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from csv_files import read_csv, write_csv
-from search_error import COST, the_study
+from csv_files import csv_parser, read_csv, write_csv
+from search_error import record_of, the_study
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from fabricated import history
@@ -27,7 +27,7 @@ from fabricated import history
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.alternatives import DEPENDS
 from fairbench.study.plan import ResolvedSuite
-from fairbench.study.record import Hashes, Record, Result
+from fairbench.study.record import Record
 from fairbench.study.trial_spec import TrialSpec
 
 COPIES = {"AdamW": "0", "PsiLogic": "1"}
@@ -50,36 +50,61 @@ def study_of(arena: str, rates: list[float], seeds: int) -> ResolvedSuite:
     return replace(study, suite=suite, arenas={arena: study.arenas[arena]}, optimizers=optimizers)
 
 
-def record(spec: TrialSpec, bank: Bank, seeds: dict[int, int], metrics: dict[str, str], metric: str) -> Record | None:
-    """The record of a trial, with the values of the training of the bank that takes its place."""
-    if spec.stage == "timing":
-        return None
-    row = bank.get((COPIES[spec.optimizer.name], spec.training.steps, f"{spec.lr:.3g}", seeds[spec.seed]))
-    status, final = "diverged", None
-    if row and row["val"]:
-        values = {split: float(row[split] or row["val"]) for split in ("val", "test")}
-        status, final = "finished", {x: {**dict.fromkeys(metrics, 0.0), metric: value} for x, value in values.items()}
-    hashes = Hashes("", "", "", f"{spec.optimizer.name} {spec.lr}")
-    result = Result(spec.training.steps, final, hashes, 1, 0.0, None)
-    return Record(id="", stage=spec.stage, status=status, result=result, cost=COST, environment={})
+@dataclass(frozen=True)
+class BankRecords:
+    """The records of a study: each has the values of the training of the bank that takes its trial's place.
+
+    Attributes:
+        seeds: the seed of the bank by that of the study, for each optimizer.
+        metrics: those of the arena.
+        metric: the primary one.
+    """
+
+    bank: Bank
+    seeds: dict[str, dict[int, int]]
+    metrics: Collection[str]
+    metric: str
+
+    def __call__(self, spec: TrialSpec) -> Record | None:
+        """The record of a trial; None of a timing trial."""
+        if spec.stage == "timing":
+            return None
+        name = spec.optimizer.name
+        seed = self.seeds[name][spec.seed]
+        row = self.bank.get((COPIES[name], spec.training.steps, f"{spec.lr:.3g}", seed))
+        if not row or not row["val"]:
+            return record_of(spec, "diverged", None)
+        others = dict.fromkeys(self.metrics, 0.0)
+        val = float(row["val"])
+        test = float(row["test"] or row["val"])
+        final = {"val": {**others, self.metric: val}, "test": {**others, self.metric: test}}
+        return record_of(spec, "finished", final)
 
 
 def row(arena: str, rows: list[dict[str, str]], seeds: int, same_seeds: bool, studies: int) -> dict[str, Any]:
     """The share of studies with a false difference, and how large the difference is on average."""
-    rates = sorted({float(x["lr"]) for x in rows})
-    study, random = study_of(arena, rates, seeds), np.random.default_rng(1)
-    bank = {(x["copy"], int(x["steps"]), f"{float(x['lr']):.3g}", int(x["seed"])): x for x in rows}
-    plans, of_bank = history(study), sorted({int(x["seed"]) for x in rows})
-    own, metric = [*study.suite.sweep.seeds, *study.suite.final.seeds], study.suite.arenas[arena].metric
+    rates = sorted({float(training["lr"]) for training in rows})
+    of_bank = sorted({int(training["seed"]) for training in rows})
+    bank: Bank = {}
+    for training in rows:
+        rate = f"{float(training['lr']):.3g}"
+        bank[training["copy"], int(training["steps"]), rate, int(training["seed"])] = training
+    study = study_of(arena, rates, seeds)
+    plans = history(study)
+    metrics = study.suite.metrics[arena]
+    metric = study.suite.arenas[arena].metric
+    own = [*study.suite.sweep.seeds, *study.suite.final.seeds]
+    random = np.random.default_rng(1)
     found: dict[str, list[float]] = defaultdict(list)
     for _ in range(studies):
-        drawn = [int(x) for x in random.permutation(of_bank)]
+        drawn = [int(seed) for seed in random.permutation(of_bank)]
         others = drawn if same_seeds else drawn[len(own) :]
-        seen = {"AdamW": dict(zip(own, drawn, strict=False)), "PsiLogic": dict(zip(own, others, strict=False))}
-        analyses = Analyses(
-            plans, lambda x, seen=seen: record(x, bank, seen[x.optimizer.name], study.suite.metrics[arena], metric)
-        )
-        (c,) = analyses.comparisons
+        seeds_of = {
+            "AdamW": dict(zip(own, drawn, strict=False)),
+            "PsiLogic": dict(zip(own, others, strict=False)),
+        }
+        records = BankRecords(bank, seeds_of, metrics, metric)
+        (c,) = Analyses(plans, records).comparisons
         found["different"].append(c.verdict in ("better", "worse"))
         found["withheld"].append(DEPENDS in c.note)
         found["gain"].append(abs(c.gain or 0.0))
@@ -96,10 +121,9 @@ def row(arena: str, rows: list[dict[str, str]], seeds: int, same_seeds: bool, st
 
 def main() -> None:
     """Print the table, and write it as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = csv_parser(__doc__)
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--bank", type=Path, default=Path("docs/results/benchmarks/training_bank.csv"))
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     by_arena: dict[str, list[dict[str, str]]] = defaultdict(list)
     for training in read_csv(options.bank):

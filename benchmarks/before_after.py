@@ -7,7 +7,6 @@ They step the same tensors in turns, with moments at the same place, in an order
 the median over the rounds of (now / before in that round).
 """
 
-import argparse
 import importlib
 import statistics
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clocks import wall
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from step_time import LR, WARM_UP, interleaved
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch import Tensor
@@ -78,11 +77,10 @@ def measure(name: str, before: Any, now: Any, rounds: int) -> list[dict[str, Any
 
 def main() -> None:
     """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = csv_parser(__doc__)
     options.add_argument("source", type=Path, help="the folder of the other checkout that holds psilogic")
     options.add_argument("--sets", nargs="+", choices=TENSOR_SETS, default=list(TENSOR_SETS), metavar="SET")
     options.add_argument("--rounds", type=int, default=31)
-    options.add_argument("--csv", type=Path)
     chosen = options.parse_args()
     now, before = importlib.import_module("psilogic"), load(chosen.source.resolve())
     print(f"now {now.__file__}\nbefore {before.__file__}\n{chosen.rounds} rounds after {WARM_UP} to warm up")

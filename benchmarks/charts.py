@@ -5,12 +5,11 @@
 Reads step_time.csv and step_memory.csv of that folder, writes figures/step.png and figures/step.svg.
 """
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
-from csv_files import read_csv
+from csv_files import csv_parser, read_csv
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -69,7 +68,7 @@ def draw(folder: Path) -> Figure:
 
 def main() -> None:
     """Read, draw, write."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = csv_parser(__doc__)
     options.add_argument("--results", type=Path, default=Path("docs/results/benchmarks"))
     folder = options.parse_args().results
     with figure_options():

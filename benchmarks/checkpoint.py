@@ -3,7 +3,6 @@
 .venv/bin/python benchmarks/checkpoint.py [--csv docs/results/benchmarks/checkpoint.csv]
 """
 
-import argparse
 import resource
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from transformers import GPT2Config, GPT2LMHeadModel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
@@ -65,8 +64,7 @@ def write(path: Path, state: State) -> None:
 
 def main() -> None:
     """Print the results, and write them as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path)
+    parser = csv_parser(__doc__)
     options = parser.parse_args()
     torch.set_num_threads(1)
     lines: list[tuple[str, ...]] = [("what", "write_s", "read_s", "mb")]

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -9,6 +10,13 @@ from typing import Any
 
 MEASURED = "measured.csv"
 """In a folder of published tables: a row for each of them."""
+
+
+def csv_parser(doc: str | None) -> ArgumentParser:
+    """The parser of a benchmark with this docstring, whose table is written to `--csv` if that is given."""
+    parser = ArgumentParser(description=(doc or "").splitlines()[0])
+    parser.add_argument("--csv", type=Path)
+    return parser
 
 
 def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
@@ -22,20 +30,30 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
     _write(rows, path)
     about = path.parent / MEASURED
-    if about.exists():
-        known = {row["file"]: row for row in read_csv(about)}
-        row = known.setdefault(path.name, {"file": path.name, "what": "", "script": "", "code": "src"})
-        row["date"] = str(datetime.now(timezone.utc).date())
-        commit = LOADED_REVISION[:7] + LOADED_REVISION[40:]  # with "+changes", if it has them
-        row |= {"script": f"benchmarks/{Path(sys.argv[0]).name}", "commit": commit, "machine": processor()}
-        _write([known[name] for name in sorted(known)], about)
+    if not about.exists():
+        return
+    known = {row["file"]: row for row in read_csv(about)}
+    row = known.setdefault(path.name, {"file": path.name, "what": "", "script": "", "code": "src"})
+    row["date"] = str(datetime.now(timezone.utc).date())
+    row["script"] = f"benchmarks/{Path(sys.argv[0]).name}"
+    row["commit"] = LOADED_REVISION[:7] + LOADED_REVISION[40:]  # with "+changes", if it has them
+    row["machine"] = processor()
+    _write([known[name] for name in sorted(known)], about)
 
 
 def _write(rows: Sequence[dict[str, Any]], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
-        writer.writerows({k: str(v).upper() if isinstance(v, bool) else v for k, v in row.items()} for row in rows)
+        for row in rows:
+            writer.writerow({name: _cell(value) for name, value in row.items()})
+
+
+def _cell(value: Any) -> Any:
+    """A value as it is written."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    return value
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

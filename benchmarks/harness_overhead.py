@@ -6,7 +6,6 @@ Both train the same models on the same batches with AdamW, clipping and the cosi
 table shows the median seconds of the training loop alone (no model building, no evaluation) and their ratio.
 """
 
-import argparse
 import statistics
 import sys
 import time
@@ -14,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas.registry import load_arena
@@ -75,9 +74,8 @@ def bare_seconds(spec: TrialSpec) -> float:
 
 def main() -> None:
     """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = csv_parser(__doc__)
     options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--csv", type=Path)
     chosen = options.parse_args()
     torch.set_num_threads(1)
     rows = []

@@ -7,16 +7,14 @@ table shows the median milliseconds of one training step (data, forward, backwar
 ratios to AdamW, torch's default and torch's fused one, in the same round.
 """
 
-import argparse
 import random
 import statistics
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from harness_overhead import STEPS, bare_seconds, specs
 
 from fairbench.study.trial_spec import TrialSpec
@@ -60,9 +58,8 @@ def measure(spec: TrialSpec, rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = csv_parser(__doc__)
     options.add_argument("--rounds", type=int, default=9)
-    options.add_argument("--csv", type=Path)
     chosen = options.parse_args()
     torch.set_num_threads(1)  # as the trials of a study, of which as many run as there are cores
     rows = []

@@ -14,15 +14,13 @@ at least 90% of the studies should find. Seeds are normal, with a standard devia
 is exact: all resamples of 5 seeds with their probabilities, and the 95% between their percentiles, in 500 studies.
 """
 
-import argparse
 import math
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from numpy.typing import NDArray
 
 from fairbench.analysis.statistics.least_squares import Observations
@@ -137,9 +135,8 @@ def rows(studies: int) -> Iterator[dict[str, str | float]]:
 
 def main() -> None:
     """Print the table, and write it as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = csv_parser(__doc__)
     parser.add_argument("--studies", type=int, default=STUDIES)
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     table = []
     for one in rows(options.studies):

@@ -5,12 +5,10 @@
 A study of 4 arenas and 3 baselines, all with the same mean; p below 0.05 / 12 in any comparison is a false verdict.
 """
 
-import argparse
 from math import log, sqrt
-from pathlib import Path
 
 import numpy as np
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from scipy import stats
 
 from fairbench.analysis.audit.assumptions import correlation_limit, spread_limit
@@ -61,8 +59,7 @@ def studies(test: str, kind: str, ratio: float, correlation: float, seeds: int) 
 
 def main() -> None:
     """Print the table, and write it as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path)
+    parser = csv_parser(__doc__)
     options = parser.parse_args()
     rows = [studies(test, *case, seeds) for case in CASES for test in TESTS for seeds in (3, 5, 10)]
     for row in rows:

@@ -8,12 +8,10 @@ Skewed scores are exponential, heavy-tailed ones have Student's t distribution w
 would give the false verdict. A single error is one of a comparison alone, without Holm's correction.
 """
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from scipy import special
 
 from fairbench.analysis.statistics.sequential import Design
@@ -117,8 +115,7 @@ def rows() -> Iterator[dict[str, str | float]]:
 
 def main() -> None:
     """Print the table, and write it as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path)
+    parser = csv_parser(__doc__)
     options = parser.parse_args()
     table = []
     for row in rows():

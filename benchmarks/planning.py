@@ -3,7 +3,6 @@
 .venv/bin/python benchmarks/planning.py [--csv docs/results/benchmarks/planning.csv]
 """
 
-import argparse
 import resource
 import sys
 import tempfile
@@ -11,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from fabricated import Records, history, study
 
 from fairbench.report.study import write_report
@@ -31,8 +30,7 @@ def cpu() -> float:
 
 def main() -> None:
     """Print the results, and write them as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path)
+    parser = csv_parser(__doc__)
     options = parser.parse_args()
     names = [f"O{i}" for i in range(OPTIMIZERS)] + ["AdamW", "PsiLogic"]
     the_study = study(("gpt", "vit"), names, range(1, SEEDS + 1))

@@ -7,7 +7,6 @@ After each trial the same program runs alone. Wall times are medians. CPU times 
 the server that trials are forked from, with all that it has started and that has ended.
 """
 
-import argparse
 import os
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import time
 from pathlib import Path
 from statistics import mean, median
 
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from programs import write_program
@@ -75,8 +74,7 @@ def since(began: tuple[float, float]) -> tuple[float, float]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--csv", type=Path)
+    options = csv_parser(__doc__)
     given = options.parse_args()
     csv = given.csv and given.csv.resolve()
     measured = Measured()

@@ -12,10 +12,9 @@ report. `same_weights` is the share of the baseline's final trials whose weights
 study; it is empty where no seed is the same.
 """
 
-import argparse
 from pathlib import Path
 
-from csv_files import read_csv, write_csv
+from csv_files import csv_parser, read_csv, write_csv
 
 COLUMNS = ("arena", "metric", "baseline", "verdict", "gain", "ci_low", "ci_high", "margin", "p_holm")
 
@@ -28,9 +27,8 @@ def weights(study: Path) -> dict[tuple[str, str, str], str]:
 
 def main() -> None:
     """Print the table, and write it as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = csv_parser(__doc__)
     parser.add_argument("studies", nargs="+", metavar="NAME=DIR")
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     studies = {name: Path(folder) for name, folder in (x.split("=", 1) for x in options.studies)}
     first = weights(next(iter(studies.values())))

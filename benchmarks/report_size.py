@@ -5,7 +5,6 @@
 Chromium and its driver open the page; `make browser` installs them.
 """
 
-import argparse
 import math
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from chromium import start
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from fabricated import METRICS, Records, edited, history, study
 from planning import cpu
 from selenium import webdriver
@@ -125,8 +124,7 @@ def measure(shape: Shape) -> dict[str, float | str]:
 
 def main() -> None:
     """Print the results, and write them as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path)
+    parser = csv_parser(__doc__)
     options = parser.parse_args()
     rows = []
     for shape in SHAPES:

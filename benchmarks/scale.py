@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from fabricated import METRICS, QUANTITIES, Records, edited, history, mechanism, study
 
 from fairbench.optimizers.resolve import resolve_optimizer
@@ -210,9 +210,8 @@ def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print the results, and write them as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = csv_parser(__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--csv", type=Path)
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:

@@ -12,7 +12,6 @@ all arms and rates share; own: normal noise of each training. Its validation val
 share of 0.3. Where the curvature is 0.05, the optimum of the short trials lies one place too low.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from fabricated import history
@@ -37,9 +36,14 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 
 NOISE = 0.3
-COST = TrialCost(seconds=Seconds(*[0.0] * 7), steps=1, peak_memory_bytes=0, alone=True, data_on="cpu")
+NO_SECONDS = Seconds(data=0.0, forward=0.0, backward=0.0, step=0.0, eval=0.0, log=0.0, total=0.0)
+COST = TrialCost(seconds=NO_SECONDS, steps=1, peak_memory_bytes=0, alone=True, data_on="cpu")
 LOOKS = {4: [4, 8], 5: [], 8: []}
 """Looks, by the fewest seeds of an arm."""
+RHOS = (0.0, 0.5, 0.9)
+CURVATURES = (0.05, 0.2, 1.0)
+VALIDATION_NOISES = (0.1, 0.5)
+NOISY = (1.0, 3.0)
 EFFECT = 2.0
 """The true difference for the power, in standard deviations of a seed."""
 
@@ -65,19 +69,41 @@ class Cell:
 
 def the_study(seeds: int) -> ResolvedSuite:
     """The suite `mini` with a number of seeds, of which no code is loaded."""
-    mini, looks = load_suite("mini"), LOOKS[seeds]
+    mini = load_suite("mini")
+    looks = LOOKS[seeds]
+    most = looks[-1] if looks else seeds
+    final = replace(mini.final, seeds=[*range(1, 1 + most)], looks=looks)
     arenas = {name: replace(plan, margin=1e-9) for name, plan in mini.arenas.items()}
-    final = replace(mini.final, seeds=[*range(1, 1 + (looks or [seeds])[-1])], looks=looks)
-    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in mini.optimizers}
-    met = {name: ResolvedArena("", {}, {}) for name in arenas}
-    return ResolvedSuite(replace(mini, arenas=arenas, final=final), "cpu", met, resolved, {})
+    return ResolvedSuite(
+        suite=replace(mini, arenas=arenas, final=final),
+        device="cpu",
+        arenas={name: ResolvedArena(fingerprint="", code={}, starts={}) for name in arenas},
+        optimizers={name: resolved(name) for name in mini.optimizers},
+        environment={},
+    )
+
+
+def resolved(name: str) -> ResolvedOptimizer:
+    """An optimizer of torch's, of which no code is loaded."""
+    return ResolvedOptimizer(
+        name=name,
+        factory=f"torch.optim:{name}",
+        options={},
+        arenas={},
+        horizon="",
+        groups="",
+        code={},
+    )
 
 
 class Trainings:
     """The records of a study, drawn when they are asked for."""
 
     def __init__(self, study: ResolvedSuite, cell: Cell, effect: float, random: np.random.Generator) -> None:
-        self._study, self._cell, self._effect, self._random = study, cell, effect, random
+        self._study = study
+        self._cell = cell
+        self._effect = effect
+        self._random = random
         self._optimum = {arena: random.uniform(1, study.suite.sweep.points - 2) for arena in study.suite.arenas}
         self._search = study.search("AdamW")
         self._seeds: dict[tuple[str, int], float] = {}
@@ -93,32 +119,64 @@ class Trainings:
         return self.known[key]
 
     def _record(self, spec: TrialSpec) -> Record:
-        suite, arena, cell, normal = self._study.suite, spec.arena.name, self._cell, self._random.standard_normal
-        short = spec.stage == "sweep"
-        shift = 1.0 if short and cell.curvature < 0.1 else 0.0
-        curve = cell.curvature * (self._search.index(spec.lr) - self._optimum[arena] + shift) ** 2
-        if short:
-            test = curve + NOISE * normal()
+        test = self._curve(spec)
+        if spec.stage == "sweep":
+            test += NOISE * self._random.standard_normal()
         else:
-            seed = self._seeds.setdefault((arena, spec.seed), normal())
-            scale = cell.noisy if spec.optimizer.name == "Lion" else 1.0
-            effect = self._effect if spec.optimizer.name == "PsiLogic" else 0.0
-            own = scale * (sqrt(cell.rho) * seed + sqrt(1 - cell.rho) * normal())
-            test = curve + NOISE * (own - effect)
-        val = test + cell.validation_noise * NOISE * normal()
-        sign, metric = -suite.sign(arena), suite.arenas[arena].metric
-        final = {
-            split: {**dict.fromkeys(suite.metrics[arena], 0.0), metric: sign * value}
-            for split, value in (("val", val), ("test", test))
-        }
-        hashes = Hashes("", "", "", f"{spec.optimizer.name} {spec.lr}")
-        result = Result(spec.training.steps, final, hashes, 1, 0.0, None)
-        return Record(id="", stage=spec.stage, status="finished", result=result, cost=COST, environment={})
+            test += NOISE * self._scatter(spec)
+        val = test + self._cell.validation_noise * NOISE * self._random.standard_normal()
+        suite = self._study.suite
+        arena = spec.arena.name
+        sign = -suite.sign(arena)
+        others = dict.fromkeys(suite.metrics[arena], 0.0)
+        metric = suite.arenas[arena].metric
+        final = {"val": {**others, metric: sign * val}, "test": {**others, metric: sign * test}}
+        return record_of(spec, "finished", final)
+
+    def _curve(self, spec: TrialSpec) -> float:
+        """What the learning rate of a trial costs."""
+        cell = self._cell
+        distance = self._search.index(spec.lr) - self._optimum[spec.arena.name]
+        if spec.stage == "sweep" and cell.curvature < 0.1:
+            distance += 1.0
+        return cell.curvature * distance**2
+
+    def _scatter(self, spec: TrialSpec) -> float:
+        """What the seed of a final trial adds, less the true difference, in standard deviations of a seed."""
+        cell = self._cell
+        normal = self._random.standard_normal
+        seed = self._seeds.setdefault((spec.arena.name, spec.seed), normal())
+        scatter = sqrt(cell.rho) * seed + sqrt(1 - cell.rho) * normal()
+        if spec.optimizer.name == "Lion":
+            scatter *= cell.noisy
+        if spec.optimizer.name == "PsiLogic":
+            scatter -= self._effect
+        return scatter
+
+
+def record_of(spec: TrialSpec, status: str, final: dict[str, dict[str, float]] | None) -> Record:
+    """The record of a trial with these final metrics."""
+    hashes = Hashes(
+        initial_weights="",
+        batches="",
+        noise="",
+        final_weights=f"{spec.optimizer.name} {spec.lr}",
+    )
+    result = Result(
+        steps=spec.training.steps,
+        final=final,
+        hashes=hashes,
+        parameters=1,
+        clip_rate=0.0,
+        path_length=None,
+    )
+    return Record(id="", stage=spec.stage, status=status, result=result, cost=COST, environment={})
 
 
 def studies(cell: Cell, number: int, effect: float) -> Iterator[tuple[Analyses, int]]:
     """Studies that ran, with their numbers of final trainings."""
-    study, random = the_study(cell.seeds), np.random.default_rng(1)
+    study = the_study(cell.seeds)
+    random = np.random.default_rng(1)
     plans = history(study)
     for _ in range(number):
         trainings = Trainings(study, cell, effect, random)
@@ -129,26 +187,38 @@ def studies(cell: Cell, number: int, effect: float) -> Iterator[tuple[Analyses, 
 
 def row(cell: Cell, number: int) -> dict[str, Any]:
     """The errors, the power and the cost in a cell."""
-    errors = withheld = found = compared = trainings = 0
+    errors = 0
+    withheld = 0
     for analyses, _ in studies(cell, number, 0.0):
         errors += any(c.verdict != "inconclusive" for c in analyses.comparisons)
         withheld += any(DEPENDS in c.note for c in analyses.comparisons)
+    found = 0
+    compared = 0
+    trainings = 0
     for analyses, trained in studies(cell, number // 8, EFFECT):
         found += sum(c.verdict == "better" for c in analyses.comparisons)
-        compared, trainings = compared + len(analyses.comparisons), trainings + trained
-    shares = {"any_false_verdict": errors / number, "withheld": withheld / number, "power": found / compared}
+        compared += len(analyses.comparisons)
+        trainings += trained
     arms = number // 8 * len(the_study(cell.seeds).suite.arms)
-    looks = " ".join(map(str, LOOKS[cell.seeds]))
-    return {**vars(cell), "looks": looks, **shares, "trainings": round(trainings / arms, 1), "studies": number}
+    return {
+        **vars(cell),
+        "looks": " ".join(map(str, LOOKS[cell.seeds])),
+        "any_false_verdict": errors / number,
+        "withheld": withheld / number,
+        "power": found / compared,
+        "trainings": round(trainings / arms, 1),
+        "studies": number,
+    }
 
 
 def main() -> None:
     """Print the table, and write it as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = csv_parser(__doc__)
     parser.add_argument("--studies", type=int, default=4000)
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
-    cells = [Cell(*x) for x in product((0.0, 0.5, 0.9), (0.05, 0.2, 1.0), (0.1, 0.5), (1.0, 3.0), LOOKS)]
+    cells = []
+    for rho, curvature, validation_noise, noisy, seeds in product(RHOS, CURVATURES, VALIDATION_NOISES, NOISY, LOOKS):
+        cells.append(Cell(rho, curvature, validation_noise, noisy, seeds))
     rows = []
     with ProcessPoolExecutor(2) as pool:
         for found in pool.map(row, cells, [options.studies] * len(cells)):

@@ -6,12 +6,10 @@ The reference follows loss = 2 + horizon^-0.4, an arm reaches the loss of `speed
 normal noise, of which a share is common to a seed in all trainings. For comparison: a percentile bootstrap over seeds.
 """
 
-import argparse
 from itertools import product
-from pathlib import Path
 
 import numpy as np
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 
 from fairbench.analysis.statistics.significance import summarize, welch
 from fairbench.analysis.statistics.speedup import reach
@@ -55,8 +53,7 @@ def bootstrap(
 
 def main() -> None:
     """Print the table, and write it as CSV if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path)
+    parser = csv_parser(__doc__)
     options = parser.parse_args()
     rows = []
     for case in product(HORIZONS, NOISES, SHARED, SPEEDUPS):

@@ -6,15 +6,13 @@ The state is `optimizer.state` after two steps, and its part beyond AdamW's, in 
 that the third step has allocated at one time, by torch's profiler on a CPU and by the allocator on CUDA.
 """
 
-import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch.optim import AdamW, Optimizer
 from torch.profiler import ProfilerActivity, profile
@@ -84,10 +82,9 @@ def measure(name: str, device: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = csv_parser(__doc__)
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument("--sets", nargs="+", choices=TENSOR_SETS, default=list(TENSOR_SETS), metavar="SET")
-    options.add_argument("--csv", type=Path)
     chosen = options.parse_args()
     rows: list[dict[str, Any]] = []
     for name in chosen.sets:

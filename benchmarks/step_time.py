@@ -15,7 +15,6 @@ the same with replays of its CUDA graph (`graph_`); and the host's alone, until 
 (`host_`). Without a graph a step costs the larger of the first and the last.
 """
 
-import argparse
 import importlib
 import random
 import statistics
@@ -24,12 +23,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 from clocks import Clock, Run, captured, device, host, wall
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
@@ -267,11 +265,10 @@ def show(row: dict[str, Any]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = csv_parser(__doc__)
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument("--sets", nargs="+", choices=TENSOR_SETS, default=list(TENSOR_SETS), metavar="SET")
     options.add_argument("--rounds", type=int, default=31)
-    options.add_argument("--csv", type=Path)
     chosen = options.parse_args()
     machine = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"torch {torch.__version__}, {machine}, {chosen.rounds} rounds")

@@ -7,17 +7,15 @@ Studies are drawn from the bank by permuting its seeds. A setting is trained wit
 which has no test value, and with the reported steps; a training that diverged has no values.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import product
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
-from csv_files import write_csv
+from csv_files import csv_parser, write_csv
 
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import trial_spec
@@ -68,11 +66,10 @@ def row(training: tuple[int, TrialSpec, str]) -> dict[str, Any]:
 
 def main() -> None:
     """Train and print."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = csv_parser(__doc__)
     options.add_argument("--arenas", default=",".join(RATES), help="names, separated by commas")
     options.add_argument("--seeds", type=int, default=20)
     options.add_argument("--workers", type=int, default=2)
-    options.add_argument("--csv", type=Path)
     chosen = options.parse_args()
     rows = []
     with ProcessPoolExecutor(chosen.workers, get_context("spawn")) as processes:
