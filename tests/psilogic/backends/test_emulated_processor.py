@@ -21,12 +21,14 @@ from psilogic.backends.cpu import kernels
 from psilogic.tensors import memory
 
 SOURCES = Path(kernels.__file__).parent / "cpp"
-COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
+COMPILER = "aarch64-linux-gnu-g++"
+EMULATOR = "qemu-aarch64"
 SETUP = (Path(__file__).parents[3] / "setup.py").read_text()
 FLAGS = ast.literal_eval(re.search(r"^FLAGS = (\[.*\])$", SETUP, re.MULTILINE)[1])
 SHAPES = [(1, 20_000), (700, 9), (), (5, 7, 3, 3), (0,), (2, 0)]
 KERNELS = ("row_sums", "update_", "process_and_update_", "cancel_")
-SUMS, UPDATE = "Tiiuu", "TTTTiiddddddddiduudiSddddd"
+SUMS = "Tiiuu"
+UPDATE = "TTTTiiddddddddiduudiSddddd"
 """The entries of tables: T addresses of tensors, S of scalars; i and d numbers of each tensor, u of each unit."""
 
 FIRES = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0}
@@ -56,21 +58,30 @@ class Emulated:
         def integers(kind):
             return struct.unpack(f"{n}q", ctypes.string_at(pointers[kind], 8 * n))
 
-        numels, units = integers(kinds.index("i")), integers(kinds.index("i") + 1)
+        first_integers = kinds.index("i")
+        numels = integers(first_integers)
+        units = integers(first_integers + 1)
         sizes = {"i": 8 * n, "d": 8 * n, "u": 8 * sum(units)}
-        header = KERNELS.index(name), itemsize, n, len(kinds)
-        blocks, message = [], struct.pack("4q", *header)
+        blocks = []  # address and size of all memory that the kernel may change
+        message = struct.pack("4q", KERNELS.index(name), itemsize, n, len(kinds))
         for entry, (kind, pointer) in enumerate(zip(kinds, pointers, strict=True)):
             if kind == "T":
                 mine = [(at, itemsize * numel) for at, numel in zip(integers(entry), numels, strict=True)]
             elif kind == "S" and pointer:
                 count = 5 if ctypes.c_double.from_address(pointers[entry + 1]).value else 4
                 of_all = struct.unpack(f"{count * n}q", ctypes.string_at(pointer, 8 * count * n))
-                mine = [(at, 4 if i < 2 * n else max(4, itemsize)) for i, at in enumerate(of_all)]
+                clocks = [(at, 4) for at in of_all[: 2 * n]]
+                detectors = [(at, max(4, itemsize)) for at in of_all[2 * n :]]
+                mine = clocks + detectors
+            elif pointer:
+                mine = [(pointer, sizes[kind])]
             else:
-                mine = [(pointer, sizes[kind])] if pointer else []
-            message += struct.pack("2q", kind in "TS" and bool(mine), len(mine))
-            message += b"".join(struct.pack("q", size) + ctypes.string_at(at, size) for at, size in mine)
+                mine = []
+            has_addresses = kind in "TS" and len(mine) > 0
+            message += struct.pack("2q", has_addresses, len(mine))
+            for at, size in mine:
+                message += struct.pack("q", size)
+                message += ctypes.string_at(at, size)
             blocks += mine
         answer = subprocess.run([EMULATOR, program], input=message, capture_output=True, check=True).stdout
         for at, size in blocks:
@@ -106,9 +117,11 @@ def test_the_optimizer_on_an_emulated_processor(monkeypatch, arm, options, calle
     execution = {"fused": True} if dtype == torch.bfloat16 else {"foreach": False}
     twins = parameters(SHAPES, dtype)
     expected = trace(build(twins, **options, **execution), twins, script)
-    monkeypatch.setattr(kernels, "kernels", emulated := Emulated(arm))
+    emulated = Emulated(arm)
+    monkeypatch.setattr(kernels, "kernels", emulated)
     params = parameters(SHAPES, dtype)
-    assert_same(trace(build(params, **options), params, script), expected, TOLERANCES[dtype])
+    actual = trace(build(params, **options), params, script)
+    assert_same(actual, expected, TOLERANCES[dtype])
     assert emulated.called >= called
 
 

@@ -621,7 +621,8 @@ def decisions_are_those_of_torch():
 
 def check_decisions(every_shape):
     generator = torch.Generator().manual_seed(0)
-    trials, period = (32, 15) if SOAK else (13, 11)
+    trials = 32 if SOAK else 13
+    period = 15 if SOAK else 11
     for trial in range(trials):
         is_large = trial % period == 1
         group = random_group(generator)
