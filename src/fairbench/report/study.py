@@ -152,7 +152,11 @@ def _earlier_files(directory: Path) -> set[str]:
 
 def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:
     """All figures that have data, or the one with a name; their size is that of `figure_options`."""
-    draw = {output.name: output.figure for section in SECTIONS for output in section.outputs if output.figure}
+    draw = {}
+    for section in SECTIONS:
+        for output in section.outputs:
+            if output.figure:
+                draw[output.name] = output.figure
     names = [name] if name else [*draw]
     drawings = []
     with figure_options(*size):

@@ -115,7 +115,10 @@ class Table(Sequence[RowT], Generic[RowT]):
         >>> fb.open("results/mine").verdicts().to_dicts()[0]["baseline"]
         'AdamW'
         """
-        return [{name: row[name] for name in self.columns} for row in map(_as_dict, self.rows)]
+        found = []
+        for row in map(_as_dict, self.rows):
+            found.append({name: row[name] for name in self.columns})
+        return found
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a data frame of pandas.

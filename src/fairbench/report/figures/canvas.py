@@ -43,10 +43,15 @@ from fairbench.report.figures.text import (
 )
 from fairbench.suites.schema import Suite
 
-STYLE: dict[Any, Any] = {
+TEXT_STYLE = {
     "font.family": ["DejaVu Sans", "sans-serif"],  # the first comes with matplotlib; SVGs name the second too
     "text.color": LIGHT["ink"],
     "text.parse_math": False,  # a dollar sign is one
+    "svg.hashsalt": "fairbench",
+    "svg.fonttype": "none",  # text stays text: screen readers and search see it, and it has the page's font
+    "pdf.fonttype": 42,
+}
+AXES_STYLE = {
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
@@ -59,16 +64,16 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+}
+OTHER_STYLE = {
     "figure.facecolor": LIGHT["paper"],
     "grid.color": LIGHT["rule"],
     "grid.linewidth": 0.8,
     "xtick.color": LIGHT["soft"],
     "ytick.color": LIGHT["soft"],
     "legend.frameon": False,
-    "svg.hashsalt": "fairbench",
-    "svg.fonttype": "none",  # text stays text: screen readers and search see it, and it has the page's font
-    "pdf.fonttype": 42,
 }
+STYLE: dict[Any, Any] = {**TEXT_STYLE, **AXES_STYLE, **OTHER_STYLE}
 
 TOP = 0.45
 BOTTOM = 0.65

@@ -46,7 +46,9 @@ def draw_intervals(
     """A panel for each arena, with a row for each value and a line at 0; reversed where lower is better."""
     if not rows:
         return None
-    labels = [row.label for of_arena in rows.values() for row in of_arena]
+    labels: list[str] = []
+    for of_arena in rows.values():
+        labels += [row.label for row in of_arena]
     most_rows = max(len(of_arena) for of_arena in rows.values())
     figure, by_arena = panels(
         titles={arena: arena for arena in rows},

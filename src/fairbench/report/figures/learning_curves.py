@@ -82,7 +82,9 @@ def _draw(analyses: Analyses, styles: ArmStyles, lines: Lines) -> Drawing | None
     if not arenas:
         return None
     labels = {arena: arm_labels(analyses.results.of(arena)) for arena in arenas}
-    every_label = [label for of_arena in labels.values() for label in of_arena.values()]
+    every_label: list[str] = []
+    for of_arena in labels.values():
+        every_label += of_arena.values()
     figure, by_arena = line_panels(titles(suite, arenas), styles.values(), every_label)
     for arena, panel in by_arena.items():
         _draw_panel(panel, analyses, styles, lines, labels[arena])
@@ -105,14 +107,21 @@ def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles, lines: Line
 
 def _draw_curve(panel: Panel, optimizer: str, style: ArmStyle, curve: Curve, has_band: bool) -> None:
     """Draw the line of an arm, with its standard deviation as a band."""
-    steps = [step for step, _, _ in curve]
-    means = [mean for _, mean, _ in curve]
-    texts = [f"{optimizer}, step {step}: {mean_and_deviation(mean, std)}" for step, mean, std in curve]
+    steps = []
+    means = []
+    lows = []
+    highs = []
+    texts = []
+    for step, mean, std in curve:
+        deviation = std or 0.0
+        steps.append(step)
+        means.append(mean)
+        lows.append(mean - deviation)
+        highs.append(mean + deviation)
+        texts.append(f"{optimizer}, step {step}: {mean_and_deviation(mean, std)}")
     draw_line(panel, style, steps, means, texts)
     if has_band:
-        low = [mean - (std or 0.0) for _, mean, std in curve]
-        high = [mean + (std or 0.0) for _, mean, std in curve]
-        draw_band(panel, style, steps, low, high)
+        draw_band(panel, style, steps, lows, highs)
     panel.said.append(f"{texts[-1]}.")
 
 

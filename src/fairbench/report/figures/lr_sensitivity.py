@@ -89,7 +89,10 @@ def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles) -> None:
     drawn = [arm for arm in arms if full[arm.optimizer]]
     label, panel.best = axis_label(suite, panel.arena)
     panel.axes.set(xlabel=f"learning rate{no_line(arms, drawn)}", ylabel=label)
-    log_axis(panel.axes, [lr for arm in arms for lr in arm.rates])
+    rates: list[float] = []
+    for arm in arms:
+        rates += arm.rates
+    log_axis(panel.axes, rates)
     panel.axes.margins(y=SPACE)
     for arm in arms:
         style = styles[arm.optimizer]
@@ -149,9 +152,11 @@ def _lines(arm: ArmResults, values: Values) -> Iterator[Line]:
     rising = sorted(values, key=lambda setting: setting.lr)
     for extra in dict.fromkeys(setting.extra for setting in values):
         settings = [setting for setting in rising if setting.extra == extra]
-        means = [fmean(values[setting]) for setting in settings]
+        means = []
         texts = []
-        for setting, mean in zip(settings, means, strict=True):
+        for setting in settings:
+            mean = fmean(values[setting])
+            means.append(mean)
             texts.append(f"{_in_words(arm, setting)}: {number(mean)}")
         yield Line(settings, means, texts)
 
@@ -175,14 +180,17 @@ def _draw_short(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) 
 def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
     """Draw the trainings with the reported length: mean and range over the seeds, a ring at the selected setting."""
     for line in _lines(arm, values):
-        lows = [min(values[setting]) for setting in line.settings]
-        highs = [max(values[setting]) for setting in line.settings]
-        ranges = panel.axes.vlines(line.rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7)
-        mark(panel, style, ranges)
+        lows = []
+        highs = []
         texts = []
         for setting, text in zip(line.settings, line.texts, strict=True):
+            seeds = values[setting]
             selected = ", selected" if setting == arm.selected else ""
-            texts.append(f"{text}, {plural(len(values[setting]), 'seed')}{selected}")
+            lows.append(min(seeds))
+            highs.append(max(seeds))
+            texts.append(f"{text}, {plural(len(seeds), 'seed')}{selected}")
+        ranges = panel.axes.vlines(line.rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7)
+        mark(panel, style, ranges)
         draw_line(panel, style, line.rates, line.means, texts)
         panel.ends[style.end] = style, max((setting.lr, fmean(seeds)) for setting, seeds in values.items())
     if arm.selected and arm.selected in values:

@@ -40,9 +40,13 @@ def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 def _draw_shares(panel: Panel, optimizer: str, style: ArmStyle, shares: list[tuple[int, float]]) -> None:
     """Draw the line of an arm."""
-    steps = [step for step, _ in shares]
-    percents = [100 * share for _, share in shares]
-    texts = [f"{optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
+    steps = []
+    percents = []
+    texts = []
+    for step, share in shares:
+        steps.append(step)
+        percents.append(100 * share)
+        texts.append(f"{optimizer}, until step {step}: acted in {percent(share)}")
     draw_line(panel, style, steps, percents, texts)
     panel.said.append(f"{optimizer}: at most {percent(max(percents) / 100)} in a window of steps.")
 
@@ -50,4 +54,8 @@ def _draw_shares(panel: Panel, optimizer: str, style: ArmStyle, shares: list[tup
 def acted(arm: ArmResults) -> list[tuple[int, float]]:
     """By logged step, the share of the pairs of tensor and step in which an arm's mechanism acted."""
     pairs = dict(quantity_curve(arm, "tensor_steps"))
-    return [(step, count / pairs[step]) for step, count in quantity_curve(arm, "acted") if pairs.get(step)]
+    shares = []
+    for step, count in quantity_curve(arm, "acted"):
+        if pairs.get(step):
+            shares.append((step, count / pairs[step]))
+    return shares

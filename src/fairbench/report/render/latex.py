@@ -138,7 +138,9 @@ BREAK = re.compile(r"(?<= )|(?<=[_/:.=])(?=[^\W\d_])")
 def to_latex(table: TableView) -> str:
     r"""A table for `\input`; its first lines say what it shows, and the packages that it needs."""
     view = table.narrow
-    texts = [[str(row[i].text) for row in view.rows] for i in range(len(view.columns))]
+    texts = []
+    for index in range(len(view.columns)):
+        texts.append([str(row[index].text) for row in view.rows])
     size, widths = _layout(view.columns, texts)
     specs = "".join(_column_spec(column, width) for column, width in zip(view.columns, widths, strict=True))
     head = " & ".join(_in_italics(column.title) for column in view.columns)
@@ -161,7 +163,8 @@ def _layout(columns: Sequence[TextColumn], texts: Sequence[Sequence[str]]) -> tu
         least = _least_widths(columns, texts, whole_numbers=False)
     wanted = []
     for narrowest, cells in zip(least, texts, strict=True):
-        wanted.append(max([narrowest, *(_letters(text[:WIDEST]) for text in cells)]))
+        longest = max((_letters(text[:WIDEST]) for text in cells), default=narrowest)
+        wanted.append(max(narrowest, longest))
     left = max(space[size] - sum(least), 0)
     missing = max(sum(wanted) - sum(least), 1)
     share = min(1, left / missing)

@@ -30,7 +30,7 @@ def screen(view: TableView, most: int) -> str:
     file = io.StringIO()
     console = Terminal(file=file)
     console.width = shutil.get_terminal_size().columns
-    rows = [[_shortened(cell) for cell in row] for row in view.rows[:most]]
+    rows = [list(map(_shortened, row)) for row in view.rows[:most]]
     table = rich_table(replace(view, rows=rows))
     for column in table.columns:  # a row is a line
         column.no_wrap = True

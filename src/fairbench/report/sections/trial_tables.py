@@ -96,6 +96,10 @@ class FinalValue(Trial):
     hash_final_weights: str | None
 
 
+MEASURED = ("steps", "parameters", "clip_rate", "path_length")
+"""The values of a result that each final trial has."""
+
+
 def _searched(results: Results) -> list[str]:
     """The searched hyperparameters that have a column, apart from learning rate and weight decay."""
     return [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
@@ -162,6 +166,7 @@ def final_table(results: Results) -> Table[FinalValue]:
 def _final_values(results: Results, run: Run) -> Iterator[FinalValue]:
     """Each metric of a final trial."""
     trial = _trial(results, run)
+    measured: dict[str, Any] = {name: getattr(run.result, name, None) for name in MEASURED}
     reads_val = results.study.suite.selection == "val"
     for metric in results.metrics[run.arena]:
         yield FinalValue(
@@ -170,10 +175,7 @@ def _final_values(results: Results, run: Run) -> Iterator[FinalValue]:
             metric=metric,
             val=run.metric("val", metric) if reads_val else None,
             test=run.metric("test", metric),
-            steps=run.result.steps if run.result else None,
-            parameters=run.result.parameters if run.result else None,
-            clip_rate=run.result.clip_rate if run.result else None,
-            path_length=run.result.path_length if run.result else None,
+            **measured,
             hash_initial_weights=run.hash("initial_weights"),
             hash_batches=run.hash("batches"),
             hash_noise=run.hash("noise"),
