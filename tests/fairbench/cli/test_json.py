@@ -13,11 +13,18 @@ from fairbench.cli.parser import parser
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
 PAGE = Path(__file__).parents[3] / "docs/agents.md"
-KEYS = {
-    command: re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", keys))
-    for command, keys in re.findall(r"^\| `([\w ]+)` \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE)
-}
-"""The keys of each command; those of rows are in brackets, or behind a colon."""
+
+
+def documented_keys():
+    """The keys of each command; those of rows are in brackets, or behind a colon."""
+    keys_of = {}
+    for command, text in re.findall(r"^\| `([\w ]+)` \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE):
+        without_rows = re.sub(r"\(.*?\)", "", text)
+        keys_of[command] = re.findall(r"`(\w+)`", without_rows)
+    return keys_of
+
+
+KEYS = documented_keys()
 WORDS = {
     "list": [],
     "plan": ["tiny.toml", "-o", "out", "--workers", "1"],
@@ -31,8 +38,8 @@ WORDS = {
 
 
 def test_the_page_has_every_command():
-    having = [x.prog for x in every_command(parser()) if "--json" in x._option_string_actions]
-    assert sorted(f"fairbench {command}" for command in KEYS) == sorted(having)
+    having = [command.prog for command in every_command(parser()) if "--json" in command.format_help()]
+    assert sorted(having) == sorted(f"fairbench {command}" for command in KEYS)
     assert KEYS.keys() == WORDS.keys()
 
 
@@ -40,14 +47,16 @@ def test_the_page_has_every_command():
 def test_a_command_prints_the_keys_of_the_page(command, finished, monkeypatch, capsys):
     monkeypatch.chdir(finished.folder)
     trial = next((finished.output / "trials").glob("*.json")).stem
-    words = [*command.split(), *(word.format(trial=trial) for word in WORDS[command]), "--json"]
-    code = main(words)
+    words = [word.format(trial=trial) for word in WORDS[command]]
+    code = main([*command.split(), *words, "--json"])
     printed = json.loads(capsys.readouterr().out)
-    documented = KEYS[command][:-1] if command == "list" else KEYS[command]
+    documented = KEYS[command]
+    if command == "list":
+        documented = documented[:-1]
     assert printed.keys() == {"schema", "command", *documented}
-    assert (printed["schema"], printed["command"]) == (1, command)
+    assert printed["schema"] == 1
+    assert printed["command"] == command
     assert code == (0 if printed.get("ok", True) else 1)
-    for rows in (
-        value for value in printed.values() if isinstance(value, list) and value and isinstance(value[0], dict)
-    ):
-        assert len({tuple(row) for row in rows}) == 1
+    for value in printed.values():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            assert all(row.keys() == value[0].keys() for row in value)

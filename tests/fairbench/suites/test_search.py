@@ -1,6 +1,7 @@
 """The settings of a search, the same for every optimizer."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 
@@ -11,95 +12,137 @@ from fairbench.suites.search import Search, Setting, canonical
 from fairbench.suites.stages import Final, Sweep
 
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
-THREE = Final([1, 2], 1)
+THREE = Final(seeds=[1, 2], evaluations=1)
 
 
 def sweep_of(**fields):
-    return Sweep(1e-4, 1e-2, [0], 1, 3, **fields)
+    return Sweep(lr_min=1e-4, lr_max=1e-2, seeds=[0], evaluations=1, points=3, **fields)
 
 
-def searched(search, score):
+def searched(search, best):
     """The scores of every setting that a search tries, lower is better."""
     scores = {}
     while new := search.next(scores):
-        assert not scores.keys() & set(new)
-        scores |= {setting: (score(setting),) for setting in new}
+        for setting in new:
+            assert setting not in scores
+            scores[setting] = (distance(setting, best),)
     return scores
 
 
-def distance(setting, lr):
+def distance(setting, best):
     """Decades from the best rate."""
-    return abs(math.log10(setting.lr / lr))
+    return abs(math.log10(setting.lr / best))
+
+
+def rates(settings):
+    return sorted(setting.lr for setting in settings)
 
 
 def test_every_grid_tries_as_many_settings():
     """All rates are on the grid, also where the best lies inside, so that final trials compare the same rates."""
     grid = Search(sweep_of(budget=6))
-    inside = searched(grid, lambda x: distance(x, 2e-3))
-    beyond = searched(grid, lambda x: distance(x, 1.0))
-    assert len(inside) == len(beyond) == grid.size == 6
-    assert sorted(x.lr for x in beyond) == [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]
-    assert sorted(x.lr for x in inside) == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+    inside = searched(grid, best=2e-3)
+    beyond = searched(grid, best=1.0)
+    assert grid.size == 6
+    assert rates(inside) == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+    assert rates(beyond) == [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]
     without_decay = Search(sweep_of(budget=6, extra=DECAYS), lacks=frozenset(DECAYS))
-    assert len(searched(without_decay, lambda x: distance(x, 2e-3))) == without_decay.size == 18
-    assert len(searched(Search(sweep_of()), lambda x: distance(x, 1.0))) == 3  # its points alone
+    assert without_decay.size == 18
+    assert len(searched(without_decay, best=2e-3)) == 18
+    only_points = Search(sweep_of())
+    assert len(searched(only_points, best=1.0)) == 3
 
 
-@pytest.mark.parametrize(
-    ("best", "tried"),
-    [(1e-3, [1e-4, 1e-3, 1e-2]), (0.3, [1e-4, 1e-3, 1e-2, 1e-1, 1.0]), (1e-9, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2])],
-)
-def test_final_settings_are_added_until_the_best_lies_inside(best, tried):
+@dataclass
+class FinalCase:
+    """The rates that are tried at the reported length if this one is best there."""
+
+    best: float
+    tried: list[float]
+
+
+FINAL_CASES = [
+    FinalCase(best=1e-3, tried=[1e-4, 1e-3, 1e-2]),
+    FinalCase(best=0.3, tried=[1e-4, 1e-3, 1e-2, 1e-1, 1.0]),
+    FinalCase(best=1e-9, tried=[1e-6, 1e-5, 1e-4, 1e-3, 1e-2]),
+]
+
+
+@pytest.mark.parametrize("case", FINAL_CASES, ids=lambda case: f"{case.best:g}")
+def test_final_settings_are_added_until_the_best_lies_inside(case):
     """It never tries more settings than the short search, here five."""
     search = Search(sweep_of(budget=5))
-    short = {Setting(lr): (distance(Setting(lr), 1e-3),) for lr in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)}
-    assert sorted(x.lr for x in trained(search, short, lambda x: distance(x, best))) == pytest.approx(tried)
+    short = {}
+    for lr in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1):
+        setting = Setting(lr)
+        short[setting] = (distance(setting, 1e-3),)
+    full = trained(search, short, best=case.best)
+    assert rates(full) == pytest.approx(case.tried)
 
 
-def trained(search, short, score):
+def trained(search, short, best):
+    """The scores of every setting that is trained at the reported length."""
     full = {}
     while new := search.finals(THREE, short, full):
-        assert not full.keys() & set(new)
-        full |= {setting: (score(setting),) for setting in new}
+        for setting in new:
+            assert setting not in full
+            full[setting] = (distance(setting, best),)
     return full
 
 
-@pytest.mark.parametrize(("decay", "lower", "higher"), [(0.0, [], [0.01]), (0.01, [0.0], [0.1]), (0.1, [0.01], [])])
-def test_lower_neighbors_are_tried_before_higher_ones(decay, lower, higher):
+@dataclass
+class NeighborCase:
+    """The neighbors of a weight decay among 0, 0.01 and 0.1."""
+
+    decay: float
+    lower: list[float]
+    higher: list[float]
+
+
+NEIGHBOR_CASES = [
+    NeighborCase(decay=0.0, lower=[], higher=[0.01]),
+    NeighborCase(decay=0.01, lower=[0.0], higher=[0.1]),
+    NeighborCase(decay=0.1, lower=[0.01], higher=[]),
+]
+
+
+@pytest.mark.parametrize("case", NEIGHBOR_CASES, ids=lambda case: f"{case.decay:g}")
+def test_lower_neighbors_are_tried_before_higher_ones(case):
     betas = [(0.9, 0.99), (0.9, 0.9), (0.8, 0.9)]
-    best = Setting(1e-3, (("weight_decay", decay), ("betas", betas[0])))
+    best = Setting(1e-3, (("weight_decay", case.decay), ("betas", betas[0])))
     grid = Search(sweep_of(extra={"weight_decay": [0.01, 0.0, 0.1], "betas": betas}))
-    below, above = ([best.with_value("weight_decay", x) for x in near] for near in (lower, higher))
-    low, high, other = (best.with_value(*change) for change in (("lr", 1e-4), ("lr", 1e-2), ("betas", betas[1])))
-    assert grid.finals(THREE, {best: (0.0,)}, {}) == [best, low, *below, high, *above, other]
+    lower = [best.with_value("lr", 1e-4)]
+    lower += [best.with_value("weight_decay", decay) for decay in case.lower]
+    higher = [best.with_value("lr", 1e-2)]
+    higher += [best.with_value("weight_decay", decay) for decay in case.higher]
+    higher.append(best.with_value("betas", betas[1]))
+    assert grid.finals(THREE, {best: (0.0,)}, {}) == [best, *lower, *higher]
     assert grid.final_trials(THREE, 2) == 2 * 7  # at most two neighbors of each of three hyperparameters
 
 
 def test_integers_among_floats_become_floats():
-    def values(*given):
-        return canonical(given)
-
-    assert list(map(repr, values(0, 0.1))) == ["0.0", "0.1"]
-    assert list(map(repr, values(1, 2))) == ["1", "2"]
-    assert values(True, False) == [True, False]
-    assert values([0.9, 0.99], [0.9, 0.999]) == [(0.9, 0.99), (0.9, 0.999)]
+    assert repr(canonical([0, 0.1])) == "[0.0, 0.1]"
+    assert repr(canonical([1, 2])) == "[1, 2]"
+    assert canonical([True, False]) == [True, False]
+    assert canonical([[0.9, 0.99], [0.9, 0.999]]) == [(0.9, 0.99), (0.9, 0.999)]
 
 
 def test_what_a_grid_tries_beyond_its_points():
     """One rate at a time, with every value: beyond the nearer end, of equally near ones the better."""
     grid = Search(sweep_of(budget=5, extra=DECAYS))
-    scores = dict.fromkeys(grid.first(), (1.0,))
-    lower = grid.next({**scores, grid.first()[0]: (0.0,)})
-    assert {x.lr for x in lower} == {1e-5}
-    assert len(lower) == 3
-    (low, *_), middle, high = (grid.first()[i : i + 3] for i in (0, 3, 6))
-    best = {**scores, middle[1]: (0.0,)}
-    assert {x.lr for x in grid.next({**best, high[0]: (0.5,)})} == {1e-1}
-    assert {x.lr for x in grid.next({**best, low: (0.5,)})} == {1e-5}
+    first = grid.first()
+    lowest, middle, highest = first[0], first[4], first[6]
+    scores = dict.fromkeys(first, (1.0,))
+    lower = grid.next({**scores, lowest: (0.0,)})
+    assert rates(lower) == [1e-5, 1e-5, 1e-5]  # one for each decay
+    inside = {**scores, middle: (0.0,)}
+    assert set(rates(grid.next({**inside, highest: (0.5,)}))) == {1e-1}
+    assert set(rates(grid.next({**inside, lowest: (0.5,)}))) == {1e-5}
     scores |= dict.fromkeys(lower, (1.0,))
-    upper = grid.next({**scores, grid.first()[-1]: (0.0,)})
-    assert {x.lr for x in upper} == {1e-1}
-    assert grid.next({**scores, **dict.fromkeys(upper, (0.0,))}) == []  # the budget is spent
+    upper = grid.next({**scores, first[-1]: (0.0,)})
+    assert set(rates(upper)) == {1e-1}
+    scores |= dict.fromkeys(upper, (0.0,))
+    assert grid.next(scores) == []  # the budget is spent
 
 
 @pytest.mark.usefixtures("forgetful")
