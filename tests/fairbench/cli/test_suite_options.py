@@ -27,12 +27,14 @@ def test_an_added_optimizer_does_not_change_the_suite():
     suite = chosen("--add-optimizer", "rules/mine.py:Mine", "--add-optimizer", "pkg.mod:Other")
     added = {"Mine": OptimizerPlan("rules/mine.py:Mine"), "Other": OptimizerPlan("pkg.mod:Other")}
     assert list(suite.optimizers.items()) == [*mini.optimizers.items(), *added.items()]
-    assert (suite.reference, suite.arenas) == (mini.reference, mini.arenas)
+    assert suite.reference == mini.reference
+    assert suite.arenas == mini.arenas
 
 
 def test_selected_optimizers_and_an_added_one():
     suite = chosen("--optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
-    assert (list(suite.optimizers), suite.reference) == (["AdamW", "Mine"], "Mine")
+    assert list(suite.optimizers) == ["AdamW", "Mine"]
+    assert suite.reference == "Mine"
     assert chosen("--only-optimizers", "AdamW") == chosen("--optimizers", "AdamW")  # an earlier spelling
 
 
@@ -45,13 +47,22 @@ def test_hyperparameters_are_added_to_those_of_the_suite():
 
 
 def test_any_key_of_a_suite_file_can_be_set():
-    words = [
-        "training.clip_norm=0", "arenas.vit.steps=100", "arenas.vit.margin=0.5", "arenas.gpt.model.layers=3",
-        "sweep.seeds=[7]", "optimizers.Lion.lr=0.001", "PsiLogic.gamma=2", 'reference="Lion"',
+    settings = [
+        "training.clip_norm=0",
+        "arenas.vit.steps=100",
+        "arenas.vit.margin=0.5",
+        "arenas.gpt.model.layers=3",
+        "sweep.seeds=[7]",
+        "optimizers.Lion.lr=0.001",
+        "PsiLogic.gamma=2",
+        'reference="Lion"',
         "optimizers.AdamW.arenas.gpt.eps=1e-6",
-    ]  # fmt: skip
-    suite, mini = chosen(*(word for text in words for word in ("--set", text))), load_suite("mini")
-    assert (suite.training.clip_norm, suite.sweep.seeds, suite.reference) == (0.0, [7], "Lion")
+    ]
+    mini = load_suite("mini")
+    suite = chosen(*[f"--set={setting}" for setting in settings])
+    assert suite.training.clip_norm == 0.0
+    assert suite.sweep.seeds == [7]
+    assert suite.reference == "Lion"
     assert suite.arenas["vit"] == replace(mini.arenas["vit"], steps=100, margin=0.5)
     assert suite.arenas["gpt"] == replace(mini.arenas["gpt"], model={**mini.arenas["gpt"].model, "layers": 3})
     assert suite.optimizers["Lion"] == replace(mini.optimizers["Lion"], lr=0.001)
@@ -77,10 +88,21 @@ def test_more_seeds_begin_with_those_of_the_suite():
 
 
 def test_looks_follow_the_seeds():
-    looking = replace(load_suite("mini"), final=Final([1, 2, 3, 4, 5, 6], 6, looks=[2, 4, 6]))
-    assert with_seeds(looking, 8).final == Final([*range(1, 9)], 6, looks=[2, 4, 6, 8])
-    assert with_seeds(looking, 4).final == Final([1, 2, 3, 4], 6, looks=[2, 4])
-    assert with_seeds(looking, 2).final == Final([1, 2], 6)
+    final = Final(seeds=[1, 2, 3, 4, 5, 6], evaluations=6, looks=[2, 4, 6])
+    suite = replace(load_suite("mini"), final=final)
+    assert with_seeds(suite, 8).final == replace(final, seeds=[1, 2, 3, 4, 5, 6, 7, 8], looks=[2, 4, 6, 8])
+    assert with_seeds(suite, 4).final == replace(final, seeds=[1, 2, 3, 4], looks=[2, 4])
+    assert with_seeds(suite, 2).final == replace(final, seeds=[1, 2], looks=[])
+
+
+def shortest_of_ladder(suite, arena):
+    """The steps of the shortest final trials on the ladder of an arena; without a ladder, those of the arena."""
+    plan = suite.arenas[arena]
+    if not plan.ladder_point or not plan.ladder_point.size:
+        return plan.steps
+    family = plan.ladder_point.family
+    points = [other for other in suite.arenas.values() if other.ladder_point]
+    return min(point.steps for point in points if point.ladder_point.family == family)
 
 
 @pytest.mark.parametrize("name", suite_names())
@@ -90,26 +112,24 @@ def test_other_lengths_keep_their_shares_of_the_steps(name, steps):
     suite = with_steps(before, steps)
     check_suite(suite)
     for arena, plan in suite.arenas.items():
-        share, shortest = before.arenas[arena].sweep_steps / before.arenas[arena].steps, before.arenas[arena].steps
-        if plan.ladder_point and plan.ladder_point.size:  # on a ladder
-            family = [
-                x
-                for x in before.arenas.values()
-                if x.ladder_point and x.ladder_point.family == plan.ladder_point.family
-            ]
-            shortest = min(x.steps for x in family)
-        assert plan.steps == round(steps * before.arenas[arena].steps / shortest)
+        plan_before = before.arenas[arena]
+        assert plan.steps == round(steps * plan_before.steps / shortest_of_ladder(before, arena))
+        share = plan_before.sweep_steps / plan_before.steps
         assert abs(plan.sweep_steps - share * plan.steps) <= 1
     shortest = min(plan.sweep_steps for plan in suite.arenas.values())
-    was = min(plan.sweep_steps for plan in before.arenas.values())
-    assert abs(suite.training.warmup_steps / shortest - before.training.warmup_steps / was) <= 1 / shortest
+    shortest_before = min(plan.sweep_steps for plan in before.arenas.values())
+    share = suite.training.warmup_steps / shortest
+    share_before = before.training.warmup_steps / shortest_before
+    assert abs(share - share_before) <= 1 / shortest
     if steps == 40:
-        assert load_suite(name, Overrides(steps=40, settings={"training.log_every": 1})).training.log_every == 1
+        overrides = Overrides(steps=40, settings={"training.log_every": 1})
+        assert load_suite(name, overrides).training.log_every == 1
 
 
 def test_the_grid_of_learning_rates():
     sweep = chosen("--lr-grid", "1e-4:1e-1:7").sweep
-    assert [setting.lr for setting in Search(sweep).first()][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
+    rates = [setting.lr for setting in Search(sweep).first()]
+    assert rates[::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
 
 
 def test_hyperparameters_are_checked_against_the_signature(check_errors):
@@ -121,4 +141,5 @@ def test_hyperparameters_are_checked_against_the_signature(check_errors):
 
 def test_a_default_of_none_takes_any_value_and_an_integer_is_a_number():
     resolved = resolve_optimizer("AdamW", OptimizerPlan(options={"fused": True, "weight_decay": 1}))
-    assert (resolved.options["fused"], resolved.options["weight_decay"]) == (True, 1)
+    assert resolved.options["fused"] is True
+    assert resolved.options["weight_decay"] == 1

@@ -1,7 +1,7 @@
 """Suites: the included ones, and the arenas that a file makes of one."""
 
 import inspect
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from fabricated import study
@@ -39,8 +39,8 @@ def test_mini_gives_every_optimizer_the_same_treatment():
 @pytest.mark.xdist_group("loader")
 @pytest.mark.parametrize("name", ARENAS)
 def test_the_declared_options_are_the_arenas_arguments(name):
-    arena, facts = load_arena(name), ARENAS[name]
-    assert list(inspect.signature(arena.build_model).parameters)[1:] == list(facts.model_options)
+    _, *options = inspect.signature(load_arena(name).build_model).parameters  # the first one is the data
+    assert options == list(ARENAS[name].model_options)
 
 
 @pytest.mark.parametrize("name", ["AdamW, clipped", "+groups", "-0.5", "β₂ = 0"])
@@ -58,9 +58,13 @@ def test_a_run_without_a_rung_has_no_control_ladder(tiny_file):
     tiny_file.write_text(
         TINY.replace("alpha", "compare = { baselines = ['all'] }\ncontrols = ['AdamW', 'PsiLogic']\nalpha", 1)
     )
-    for more, controls in ([], ["AdamW", "PsiLogic"]), (["--optimizers", "AdamW,Lion", "--reference", "Lion"], []):
-        suite = chosen_suite(parser().parse_args(["run", "--suite", str(tiny_file), *more]))
-        assert (suite.compare, suite.controls) == (Compare(baselines=["all"]), controls)
+    words = ["run", "--suite", str(tiny_file)]
+    whole = chosen_suite(parser().parse_args(words))
+    narrowed = chosen_suite(parser().parse_args([*words, "--optimizers", "AdamW,Lion", "--reference", "Lion"]))
+    assert whole.controls == ["AdamW", "PsiLogic"]
+    assert narrowed.controls == []
+    for suite in (whole, narrowed):
+        assert suite.compare == Compare(baselines=["all"])
         assert parse_suite(suite.to_json(), "json") == suite
 
 
@@ -102,51 +106,75 @@ def loaded(folder, top="", bottom="", **changes):
 
 def test_horizons_are_trained_by_the_reference_alone(tmp_path):
     found = loaded(tmp_path, "horizons = [0.5, 1, 2]")
-    assert {name: (x.steps, x.sweep_steps) for name, x in found.arenas.items()} == {
-        "gpt": (100, 40),
-        "gpt-x0.5": (50, 20),
-        "gpt-x2": (200, 80),
-    }
+    assert {name: plan.steps for name, plan in found.arenas.items()} == {"gpt": 100, "gpt-x0.5": 50, "gpt-x2": 200}
+    assert [plan.sweep_steps for plan in found.arenas.values()] == [40, 20, 80]
     curve = [("gpt-x0.5", "AdamW"), ("gpt-x2", "AdamW")]
     assert found.arms == [("gpt", "AdamW"), ("gpt", "PsiLogic"), *curve]
     assert found.compared == [("gpt", "PsiLogic", "AdamW")]
-    assert loaded(tmp_path, "horizons = [0.5]", reference="PsiLogic").arms[2:] == [("gpt-x0.5", "PsiLogic")]
+    with_other_reference = loaded(tmp_path, "horizons = [0.5]", reference="PsiLogic")
+    assert with_other_reference.arms[2:] == [("gpt-x0.5", "PsiLogic")]
     assert parse_suite(found.to_json(), "config.json") == found
 
 
 def test_a_ladder_trains_every_optimizer_for_as_many_steps_as_the_model_has_parameters(tmp_path):
     found = loaded(tmp_path, bottom=LADDER)
-    assert {name: (x.steps, x.sweep_steps, x.ladder_point and x.ladder_point.parameters) for name, x in found.arenas.items()} == {
-        "gpt-32-x0.5": (50, 20, 24_576), "gpt-32-x2": (200, 80, 24_576), "gpt-64-x0.5": (400, 160, 196_608),
-        "gpt-64-x2": (1600, 640, 196_608),
-    }  # fmt: skip
+    assert list(found.arenas) == ["gpt-32-x0.5", "gpt-32-x2", "gpt-64-x0.5", "gpt-64-x2"]
+    plans = found.arenas.values()
+    assert [plan.steps for plan in plans] == [50, 200, 400, 1600]
+    assert [plan.sweep_steps for plan in plans] == [20, 80, 160, 640]
+    assert [plan.ladder_point.parameters for plan in plans] == [24_576, 24_576, 196_608, 196_608]
     assert found.arenas["gpt-64-x2"].model == {"hidden_size": 64, "layers": 4, "heads": 4}
     assert len(found.compared) == 4
     assert found.optimizers["PsiLogic"].arenas == {name: {"eps": 1e-7} for name in found.arenas}
 
 
-@pytest.mark.parametrize(
-    ("task", "source", "model"),
-    [
-        ("gpt", {"source": "stdlib", "context": 16, "evaluated": 8}, {"hidden_size": 32, "layers": 2, "heads": 2}),
-        ("vit", {"source": "digits"}, {"hidden_size": 32, "layers": 2, "heads": 2, "patch_size": 4}),
-        ("resnet", {"source": "digits", "image_size": 32}, {"width": 8}),
-    ],
-)
-def test_parameters_are_those_of_the_model(task, source, model, tmp_path):
+@dataclass
+class ModelCase:
+    """A small model of an arena."""
+
+    task: str
+    source: dict
+    model: dict
+    size: int
+
+
+MODEL_CASES = [
+    ModelCase(
+        task="gpt",
+        source={"source": "stdlib", "context": 16, "evaluated": 8},
+        model={"hidden_size": 32, "layers": 2, "heads": 2},
+        size=32,
+    ),
+    ModelCase(
+        task="vit",
+        source={"source": "digits"},
+        model={"hidden_size": 32, "layers": 2, "heads": 2, "patch_size": 4},
+        size=32,
+    ),
+    ModelCase(task="resnet", source={"source": "digits", "image_size": 32}, model={"width": 8}, size=8),
+]
+
+
+@pytest.mark.parametrize("case", MODEL_CASES, ids=lambda case: case.task)
+def test_parameters_are_those_of_the_model(case, tmp_path):
     """All weights but embeddings, norms, biases and the layers that touch inputs or outputs, as Kaplan et al. count."""
-    data, arena = load_source(source, tmp_path), load_arena(task)
-    for factor in (2, 3):
-        size = factor * model.get("hidden_size", model.get("width"))
-        options, counted = SIZED[task](model, size)
-        weights = dict(arena.build_model(data, **options).named_parameters())
-        inner = [p for name, p in weights.items() if p.dim() > 1 and "wte" not in name]
-        assert counted == sum(p.numel() for p in inner if p.shape[0] % size == 0 and p[0].numel() % size == 0)
+    data = load_source(case.source, tmp_path)
+    for size in (2 * case.size, 3 * case.size):
+        options, counted = SIZED[case.task](case.model, size)
+        model = load_arena(case.task).build_model(data, **options)
+        inner = 0
+        for name, weight in model.named_parameters():
+            if weight.dim() < 2 or "wte" in name:
+                continue
+            if weight.shape[0] % size == 0 and weight[0].numel() % size == 0:
+                inner += weight.numel()
+        assert counted == inner
 
 
 def test_steps_of_a_command_keep_the_proportions(tmp_path):
     def steps(top, bottom="", **changes):
-        return [x.steps for x in loaded(tmp_path, top, bottom, **changes).arenas.values()]
+        suite = loaded(tmp_path, top, bottom, **changes)
+        return [plan.steps for plan in suite.arenas.values()]
 
     assert steps("horizons = [0.5, 2]", steps=20) == [20, 10, 40]
     assert steps("horizons = [0.5, 2]", steps=20, arenas=["gpt-x2"]) == [20]
@@ -154,43 +182,50 @@ def test_steps_of_a_command_keep_the_proportions(tmp_path):
 
 
 def test_an_arena_of_the_file_stands_for_its_cells(tmp_path):
-    assert [*loaded(tmp_path, bottom=LADDER, arenas=["gpt"]).arenas] == [*loaded(tmp_path, bottom=LADDER).arenas]
-    assert [*loaded(tmp_path, "horizons = [2]", arenas=["gpt"]).arenas] == ["gpt", "gpt-x2"]
-    assert [*loaded(tmp_path, bottom=LADDER, arenas=["gpt-32-x2"]).arenas] == ["gpt-32-x2"]
+    def arenas(**options):
+        return list(loaded(tmp_path, **options).arenas)
+
+    assert arenas(bottom=LADDER, arenas=["gpt"]) == arenas(bottom=LADDER)
+    assert arenas(top="horizons = [2]", arenas=["gpt"]) == ["gpt", "gpt-x2"]
+    assert arenas(bottom=LADDER, arenas=["gpt-32-x2"]) == ["gpt-32-x2"]
 
 
 def test_schedules_and_shocks_go_with_horizons(tmp_path):
     shock = '[shock.loss]\nkind = "loss"\nat = [0.5]\n[shock.inputs]\nkind = "inputs"\nat = [0.5]'  # it has no inputs
     found = loaded(tmp_path, 'schedules = ["cosine", "linear"]\nhorizons = [2]', shock)
-    assert {name: (x.schedule, x.tuning_arena) for name, x in found.arenas.items()} == {
-        "gpt-cosine": ("cosine", ""), "gpt-cosine-x2": ("cosine", ""), "gpt-linear": ("linear", ""),
-        "gpt-linear-x2": ("linear", ""), "gpt-cosine-loss": ("cosine", "gpt-cosine"),
-        "gpt-linear-loss": ("linear", "gpt-linear"),
-    }  # fmt: skip
-    assert [x.ladder_point.reference_curve_arena for x in found.arenas.values() if x.ladder_point][:4] == [
-        "",
-        "gpt-cosine",
-        "",
-        "gpt-linear",
-    ]
+    assert {name: plan.schedule for name, plan in found.arenas.items()} == {
+        "gpt-cosine": "cosine",
+        "gpt-cosine-x2": "cosine",
+        "gpt-linear": "linear",
+        "gpt-linear-x2": "linear",
+        "gpt-cosine-loss": "cosine",
+        "gpt-linear-loss": "linear",
+    }
+    tuning_arenas = [plan.tuning_arena for plan in found.arenas.values()]
+    assert tuning_arenas == ["", "", "", "", "gpt-cosine", "gpt-linear"]
+    points = [plan.ladder_point for plan in found.arenas.values()]
+    assert [point.reference_curve_arena for point in points[:4]] == ["", "gpt-cosine", "", "gpt-linear"]
     assert parse_suite(found.to_json(), "config.json") == found
 
 
 def test_the_optimizers_schedule_comes_first_then_the_arenas_then_the_trainings():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"))
     settings = {
-        "training.schedule": "wsd", "training.min_lr": 0.1, "arenas.gpt.schedule": "linear",
-        "optimizers.AdamW.schedule": "constant", "optimizers.PsiLogic.min_lr": 0.0,
-    }  # fmt: skip
+        "training.schedule": "wsd",
+        "training.min_lr": 0.1,
+        "arenas.gpt.schedule": "linear",
+        "optimizers.AdamW.schedule": "constant",
+        "optimizers.PsiLogic.min_lr": 0.0,
+    }
     suite = with_settings(the_study.suite, settings)
-    found = {(arena, name): suite.schedule(arena, name) for arena in suite.arenas for name in suite.optimizers}
-    assert found == {
-        ("gpt", "AdamW"): ("constant", 0.1), ("gpt", "PsiLogic"): ("linear", 0.0),
-        ("vit", "AdamW"): ("constant", 0.1), ("vit", "PsiLogic"): ("wsd", 0.0),
-    }  # fmt: skip
-    for (arena, name), expected in found.items():
-        training = trial_spec(replace(the_study, suite=suite), arena, name, "final", 1e-3, 1).training
-        assert (training.schedule, training.min_lr) == expected
+    assert suite.schedule("gpt", "AdamW") == ("constant", 0.1)
+    assert suite.schedule("gpt", "PsiLogic") == ("linear", 0.0)
+    assert suite.schedule("vit", "AdamW") == ("constant", 0.1)
+    assert suite.schedule("vit", "PsiLogic") == ("wsd", 0.0)
+    changed_study = replace(the_study, suite=suite)
+    for arena, optimizer in suite.arms:
+        training = trial_spec(changed_study, arena, optimizer, "final", lr=1e-3, seed=1).training
+        assert (training.schedule, training.min_lr) == suite.schedule(arena, optimizer)
 
 
 def test_a_schedule_in_words():
@@ -199,39 +234,76 @@ def test_a_schedule_in_words():
     assert schedule(("constant_lr",), "linear", 0.1) == schedule((), "constant", 0.1) == "warm-up only"
 
 
-ALL_BUT_IT = [("PsiLogic", "AdamW"), ("PsiLogic", "Adam"), ("PsiLogic", "Lion")]
+@dataclass
+class PairsCase:
+    """The pairs of `mini` with other lists in `compare`, after the changes of a command."""
+
+    name: str
+    pairs: list[tuple[str, str]]
+    compared: list[str] = field(default_factory=list)
+    baselines: list[str] = field(default_factory=list)
+    changes: dict = field(default_factory=dict)
 
 
-@pytest.mark.parametrize(
-    ("compare", "changes", "pairs"),
-    [
-        ({}, {}, [("Adam", "AdamW"), ("Lion", "AdamW"), ("PsiLogic", "AdamW")]),
-        ({"optimizers": ["PsiLogic"], "baselines": ["all"]}, {}, ALL_BUT_IT),
-        ({"optimizers": ["PsiLogic"], "baselines": ["Lion"]}, {}, ALL_BUT_IT[2:]),
-        ({"optimizers": ["Lion", "AdamW"], "baselines": ["AdamW", "Lion"]}, {}, [("Lion", "AdamW")]),
-        (
-            {"baselines": ["all"]},
-            {"optimizers": ["Lion", "Adam", "AdamW"]},
-            [("Lion", "AdamW"), ("Adam", "AdamW"), ("Adam", "Lion")],
-        ),
-        ({"baselines": ["all"]}, {"optimizers": ["AdamW", "Lion"], "reference": "Lion"}, [("AdamW", "Lion")]),
-        ({"optimizers": ["PsiLogic"], "baselines": ["all"]}, {"optimizers": ["AdamW", "Lion"]}, [("Lion", "AdamW")]),
-        ({"baselines": ["Lion", "Adam"]}, {"optimizers": ["AdamW", "Lion"]}, [("AdamW", "Lion")]),
-        (
-            {"optimizers": ["PsiLogic"], "baselines": ["all"]},
-            {"reference": "Lion"},
-            [("Adam", "Lion"), ("AdamW", "Lion"), ("PsiLogic", "Lion")],
-        ),
-        (
-            {"optimizers": ["PsiLogic"], "baselines": ["all"]},
-            {"optimizers": ["AdamW", "Lion"], "added": ["Muon"]},
-            [("Muon", "AdamW"), ("Muon", "Lion")],
-        ),
-    ],
-)
-def test_the_pairs_of_a_suite_and_of_what_a_command_leaves_of_it(compare, changes, pairs):
-    settled = changed(
-        load_suite("mini"),
-        Overrides(settings={f"compare.{key}": compare.get(key, []) for key in ("optimizers", "baselines")}),
-    )
-    assert changed(settled, Overrides(**changes)).pairs == pairs
+PAIRS_CASES = [
+    PairsCase(name="all with the reference", pairs=[("Adam", "AdamW"), ("Lion", "AdamW"), ("PsiLogic", "AdamW")]),
+    PairsCase(
+        name="one with all",
+        compared=["PsiLogic"],
+        baselines=["all"],
+        pairs=[("PsiLogic", "AdamW"), ("PsiLogic", "Adam"), ("PsiLogic", "Lion")],
+    ),
+    PairsCase(name="one with one", compared=["PsiLogic"], baselines=["Lion"], pairs=[("PsiLogic", "Lion")]),
+    PairsCase(
+        name="no pair twice",
+        compared=["Lion", "AdamW"],
+        baselines=["AdamW", "Lion"],
+        pairs=[("Lion", "AdamW")],
+    ),
+    PairsCase(
+        name="every pair of those that are left",
+        baselines=["all"],
+        changes={"optimizers": ["Lion", "Adam", "AdamW"]},
+        pairs=[("Lion", "AdamW"), ("Adam", "AdamW"), ("Adam", "Lion")],
+    ),
+    PairsCase(
+        name="every pair with another reference",
+        baselines=["all"],
+        changes={"optimizers": ["AdamW", "Lion"], "reference": "Lion"},
+        pairs=[("AdamW", "Lion")],
+    ),
+    PairsCase(
+        name="the compared one is gone",
+        compared=["PsiLogic"],
+        baselines=["all"],
+        changes={"optimizers": ["AdamW", "Lion"]},
+        pairs=[("Lion", "AdamW")],
+    ),
+    PairsCase(
+        name="a baseline is gone",
+        baselines=["Lion", "Adam"],
+        changes={"optimizers": ["AdamW", "Lion"]},
+        pairs=[("AdamW", "Lion")],
+    ),
+    PairsCase(
+        name="another reference",
+        compared=["PsiLogic"],
+        baselines=["all"],
+        changes={"reference": "Lion"},
+        pairs=[("Adam", "Lion"), ("AdamW", "Lion"), ("PsiLogic", "Lion")],
+    ),
+    PairsCase(
+        name="an added one is compared",
+        compared=["PsiLogic"],
+        baselines=["all"],
+        changes={"optimizers": ["AdamW", "Lion"], "added": ["Muon"]},
+        pairs=[("Muon", "AdamW"), ("Muon", "Lion")],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", PAIRS_CASES, ids=lambda case: case.name)
+def test_the_pairs_of_a_suite_and_of_what_a_command_leaves_of_it(case):
+    settings = {"compare.optimizers": case.compared, "compare.baselines": case.baselines}
+    suite = changed(load_suite("mini"), Overrides(settings=settings))
+    assert changed(suite, Overrides(**case.changes)).pairs == case.pairs
