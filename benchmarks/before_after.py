@@ -12,6 +12,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from clocks import wall
@@ -32,16 +33,21 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def load(source: Path) -> Any:
     """The psilogic of a source tree; other imports of that name stay unchanged."""
-    others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "psilogic"}
+    others = _take_out()
     sys.path.insert(0, str(source))
     try:
         importlib.invalidate_caches()
         return importlib.import_module("psilogic")
     finally:
         sys.path.remove(str(source))
-        for name in [name for name in sys.modules if name.partition(".")[0] == "psilogic"]:
-            del sys.modules[name]
+        _take_out()
         sys.modules.update(others)
+
+
+def _take_out() -> dict[str, ModuleType]:
+    """Remove the modules of psilogic from those that are loaded; returns them."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "psilogic"]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def step_of(package: Any, kind: str, options: dict[str, Any], params: list[Tensor]) -> Callable[[], Any]:
@@ -53,25 +59,27 @@ def step_of(package: Any, kind: str, options: dict[str, Any], params: list[Tenso
 
 def measure(name: str, before: Any, now: Any, rounds: int) -> list[dict[str, Any]]:
     """The table's rows for one set of tensors."""
-    params, rows = tensors_with_gradients(name, "cpu"), []
-    for contender, what in KINDS.items():
-        new, old = (step_of(package, *what, params) for package in (now, before))
-        for p in params:
-            mine, theirs = (step.__self__.state[p] for step in (new, old))
-            theirs.update({moment: mine[moment] for moment in ("exp_avg", "exp_avg_sq")})
+    params = tensors_with_gradients(name, "cpu")
+    rows = []
+    for contender, (kind, options) in KINDS.items():
+        new = step_of(now, kind, options, params)
+        old = step_of(before, kind, options, params)
+        for param in params:
+            state = new.__self__.state[param]
+            old_state = old.__self__.state[param]
+            old_state["exp_avg"] = state["exp_avg"]
+            old_state["exp_avg_sq"] = state["exp_avg_sq"]
         after, earlier = interleaved([new, old], wall, rounds)
-        rows.append(
-            {
-                "set": name,
-                "contender": contender,
-                "milliseconds": round(1e3 * statistics.median(after), 3),
-                "milliseconds_before": round(1e3 * statistics.median(earlier), 3),
-                "ratio": round(statistics.median(a / b for a, b in zip(after, earlier, strict=True)), 3),
-            }
-        )
-        print(
-            "  {set:12} {contender:40} {milliseconds:9.3f} {milliseconds_before:9.3f} {ratio:7.3f}".format(**rows[-1])
-        )
+        ratios = [a / b for a, b in zip(after, earlier, strict=True)]
+        row = {
+            "set": name,
+            "contender": contender,
+            "milliseconds": round(1e3 * statistics.median(after), 3),
+            "milliseconds_before": round(1e3 * statistics.median(earlier), 3),
+            "ratio": round(statistics.median(ratios), 3),
+        }
+        rows.append(row)
+        print("  {set:12} {contender:40} {milliseconds:9.3f} {milliseconds_before:9.3f} {ratio:7.3f}".format(**row))
     return rows
 
 
@@ -82,9 +90,12 @@ def main() -> None:
     options.add_argument("--sets", nargs="+", choices=TENSOR_SETS, default=list(TENSOR_SETS), metavar="SET")
     options.add_argument("--rounds", type=int, default=31)
     chosen = options.parse_args()
-    now, before = importlib.import_module("psilogic"), load(chosen.source.resolve())
+    now = importlib.import_module("psilogic")
+    before = load(chosen.source.resolve())
     print(f"now {now.__file__}\nbefore {before.__file__}\n{chosen.rounds} rounds after {WARM_UP} to warm up")
-    rows = [row for name in chosen.sets for row in measure(name, before, now, chosen.rounds)]
+    rows = []
+    for name in chosen.sets:
+        rows += measure(name, before, now, chosen.rounds)
     if chosen.csv:
         write_csv(rows, chosen.csv)
 

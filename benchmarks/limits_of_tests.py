@@ -5,6 +5,7 @@
 A study of 4 arenas and 3 baselines, all with the same mean; p below 0.05 / 12 in any comparison is a false verdict.
 """
 
+from itertools import product
 from math import log, sqrt
 
 import numpy as np
@@ -14,15 +15,43 @@ from scipy import stats
 from fairbench.analysis.audit.assumptions import correlation_limit, spread_limit
 from fairbench.suites.stages import TESTS
 
-STUDIES, ARENAS, BASELINES = 50_000, 4, 3
-SKEWED, NORMAL = "skewed", "normal"
-CASES = [(kind, ratio, 0.0) for kind in (NORMAL, SKEWED) for ratio in (1.0, 4.0, 0.25)]
-CASES += [(NORMAL, 1.0, -0.5), (NORMAL, 1.0, -0.9)]
+STUDIES = 50_000
+ARENAS = 4
+BASELINES = 3
+SKEWED = "skewed"
+NORMAL = "normal"
+CASES = [
+    (NORMAL, 1.0, 0.0),
+    (NORMAL, 4.0, 0.0),
+    (NORMAL, 0.25, 0.0),
+    (SKEWED, 1.0, 0.0),
+    (SKEWED, 4.0, 0.0),
+    (SKEWED, 0.25, 0.0),
+    (NORMAL, 1.0, -0.5),
+    (NORMAL, 1.0, -0.9),
+]
+"""Kinds of scores, ratios of the spreads, and correlations over the seeds."""
 
 
 def scores(kind: str, generator: np.random.Generator, *shape: int) -> np.ndarray:
     """Scores with mean 0 and standard deviation 1; skewed ones are exponential."""
-    return generator.standard_exponential(shape) - 1 if kind == SKEWED else generator.standard_normal(shape)
+    if kind == SKEWED:
+        return generator.standard_exponential(shape) - 1
+    return generator.standard_normal(shape)
+
+
+def correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of two arms over the seeds, the last axis."""
+    a = a - a.mean(-1, keepdims=True)
+    b = b - b.mean(-1, keepdims=True)
+    products = (a * b).sum(-1)
+    squares = (a**2).sum(-1) * (b**2).sum(-1)
+    return products / np.sqrt(squares)
+
+
+def share_of_studies(comparisons: np.ndarray) -> float:
+    """The share of studies in which a statement is true of any comparison."""
+    return round(float(comparisons.any((1, 2)).mean()), 4)
 
 
 def studies(test: str, kind: str, ratio: float, correlation: float, seeds: int) -> dict[str, str | int | float]:
@@ -40,9 +69,8 @@ def studies(test: str, kind: str, ratio: float, correlation: float, seeds: int) 
     logs = np.log(baselines.std(-1, ddof=1) / reference.std(-1, ddof=1))
     flagged = np.abs(logs.mean(1, keepdims=True)) >= log(spread_limit(seeds, ARENAS))
     if test == "welch":
-        both = [x - x.mean(-1, keepdims=True) for x in (reference, baselines)]
-        products = (both[0] * both[1]).sum(-1) / np.sqrt((both[0] ** 2).sum(-1) * (both[1] ** 2).sum(-1))
-        flagged |= products.mean(1, keepdims=True) <= correlation_limit(seeds, ARENAS)
+        found = correlations(reference, baselines).mean(1, keepdims=True)
+        flagged |= found <= correlation_limit(seeds, ARENAS)
     alone = np.abs(logs) >= log(4)
     return {
         "test": test,
@@ -50,10 +78,10 @@ def studies(test: str, kind: str, ratio: float, correlation: float, seeds: int) 
         "scores": kind,
         "spread_of_baselines": ratio,
         "correlation": correlation,
-        "false_verdict": round(float(false.any((1, 2)).mean()), 4),
-        "not_flagged": round(float((false & ~flagged).any((1, 2)).mean()), 4),
+        "false_verdict": share_of_studies(false),
+        "not_flagged": share_of_studies(false & ~flagged),
         "flagged_pairs": round(float(flagged.mean()), 4),
-        "own_ratio_4": round(float((false & alone).any((1, 2)).mean()), 4),
+        "own_ratio_4": share_of_studies(false & alone),
     }
 
 
@@ -61,7 +89,9 @@ def main() -> None:
     """Print the table, and write it as CSV if requested."""
     parser = csv_parser(__doc__)
     options = parser.parse_args()
-    rows = [studies(test, *case, seeds) for case in CASES for test in TESTS for seeds in (3, 5, 10)]
+    rows = []
+    for (kind, ratio, correlation), test, seeds in product(CASES, TESTS, (3, 5, 10)):
+        rows.append(studies(test, kind, ratio, correlation, seeds))
     for row in rows:
         print("  ".join(f"{name} {value}" for name, value in row.items()))
     if options.csv:

@@ -17,23 +17,37 @@ from scipy import special
 from fairbench.analysis.statistics.sequential import Design
 from fairbench.suites.stages import SPENDING
 
-STUDIES, ARENAS, BASELINES, ALPHA = 10_000, 4, 3, 0.05
-COMPARED, SEEDS = ARENAS * BASELINES, 20
-FIXED, UNDECLARED = ((SEEDS,), ""), ((5, 10, 20), "")
-DESIGNS = [FIXED, *(((5, 10, 20), spending) for spending in SPENDING)]
-FEW = [((4, 8), spending) for spending in SPENDING]
+STUDIES = 10_000
+ARENAS = 4
+BASELINES = 3
+COMPARED = ARENAS * BASELINES
+ALPHA = 0.05
+SEEDS = 20
+FIXED = ((SEEDS,), "")
+UNDECLARED = ((5, 10, SEEDS), "")
+DESIGNS = [FIXED]
+FEW = []
 """Looks with few seeds, as small suites have them."""
+for name in SPENDING:
+    DESIGNS.append(((5, 10, SEEDS), name))
+    FEW.append(((4, 8), name))
 SCORES = ("normal", "skewed", "heavy-tailed")
-CASES = [("none", 0.0, 0.1), ("all", 1.0, 1.0), ("all", 2.0, 2.0)]
-CASES += [(which, difference, 0.1) for which in ("one", "all") for difference in (0.9, 1.2, 1.5, 2.0)]
+AT_THE_MARGIN = [("all", 1.0, 1.0), ("all", 2.0, 2.0)]
+CASES = [("none", 0.0, 0.1), *AT_THE_MARGIN]
+for which in ("one", "all"):
+    for difference in (0.9, 1.2, 1.5, 2.0):
+        CASES.append((which, difference, 0.1))
 """How many comparisons have a true difference, its size, and the margin, in those standard deviations."""
 
 
 def scores(kind: str, generator: np.random.Generator, *shape: int) -> np.ndarray:
     """Scores with mean 0, without what the seeds share, so that two arms differ with a standard deviation of 1."""
     if kind == "skewed":
-        return (generator.standard_exponential(shape) - 1) / np.sqrt(2)
-    drawn = generator.standard_t(3, shape) / np.sqrt(3) if kind == "heavy-tailed" else generator.standard_normal(shape)
+        drawn = generator.standard_exponential(shape) - 1
+    elif kind == "heavy-tailed":
+        drawn = generator.standard_t(3, shape) / np.sqrt(3)
+    else:
+        drawn = generator.standard_normal(shape)
     return drawn / np.sqrt(2)
 
 
@@ -57,45 +71,78 @@ def rejected(p: np.ndarray) -> np.ndarray:
 def study(kind: str, case: tuple[str, float, float], looks: tuple[int, ...], spending: str) -> dict[str, str | float]:
     """The row of the studies of a kind with a design; without a spending function each look has the whole level."""
     which, difference, margin = case
+    count = {"none": 0, "one": 1, "all": COMPARED}[which]
     true = np.zeros(COMPARED)
-    true[: {"none": 0, "one": 1, "all": COMPARED}[which]] = difference
+    true[:count] = difference
     generator = np.random.default_rng(0)
     reference = scores(kind, generator, STUDIES, ARENAS, 1, SEEDS)
-    baselines = scores(kind, generator, STUDIES, ARENAS, BASELINES, SEEDS) - true.reshape(ARENAS, BASELINES, 1)
+    baselines = scores(kind, generator, STUDIES, ARENAS, BASELINES, SEEDS)
+    baselines = baselines - true.reshape(ARENAS, BASELINES, 1)
 
-    shares = Design(looks, spending, ALPHA).shares if spending else [1.0] * len(looks)
-    open_ = np.ones((STUDIES, COMPARED), bool)
-    sign, seeds = np.zeros((STUDIES, COMPARED)), np.zeros((STUDIES, COMPARED), int)
-    last, lowest, last_within, lowest_within = (np.ones((STUDIES, COMPARED)) for _ in range(4))
+    design = "undeclared looks"
+    shares = [1.0] * len(looks)
+    if len(looks) == 1:
+        design = "fixed"
+    if spending:
+        design = "looks"
+        shares = Design(looks, spending, ALPHA).shares
+    shape = (STUDIES, COMPARED)
+    undecided = np.ones(shape, bool)
+    sign = np.zeros(shape)
+    seeds = np.zeros(shape, int)
+    last = np.ones(shape)
+    last_within = np.ones(shape)
+    lowest = np.ones(shape)
+    lowest_within = np.ones(shape)
     for n, share in zip(looks, shares, strict=True):
         gap, error = paired(reference[..., :n], baselines[..., :n])
         p = 2 * special.stdtr(n - 1, -abs(gap) / error) / share
         p_within = special.stdtr(n - 1, -(margin - abs(gap)) / error) / share
-        lowest, lowest_within = np.minimum(lowest, p), np.minimum(lowest_within, p_within)
-        last, last_within = np.where(open_, p, last), np.where(open_, p_within, last_within)
-        sign, seeds = np.where(open_, np.sign(gap), sign), np.where(open_, n, seeds)
-        open_ = open_ & ~rejected(last) & (last_within > ALPHA)
+        lowest = np.minimum(lowest, p)
+        lowest_within = np.minimum(lowest_within, p_within)
+        last = np.where(undecided, p, last)
+        last_within = np.where(undecided, p_within, last_within)
+        sign = np.where(undecided, np.sign(gap), sign)
+        seeds = np.where(undecided, n, seeds)
+        undecided = undecided & ~rejected(last) & (last_within > ALPHA)
+
+    equal = true == 0
     within = last_within <= ALPHA
     verdict = rejected(last) & ~within
+    false = (verdict & equal).any(-1)
+    false_at_any_look = (rejected(lowest) & equal).any(-1)
+    differing = slice(1) if which == "one" else slice(None)
+    won = (verdict & (sign > 0))[:, differing]
     of_reference = seeds.reshape(STUDIES, ARENAS, BASELINES).max(-1)
-    differing = slice(None) if which != "one" else slice(1)
+    trials = seeds.sum(-1) + of_reference.sum(-1)
+    single_error = ""
+    power = ""
+    if difference:
+        power = share_of(won)
+    else:
+        single_error = share_of(lowest <= ALPHA)
+    false_equivalence = ""
+    false_equivalence_at_any_look = ""
+    if margin == difference:
+        false_equivalence = share_of(within)
+        false_equivalence_at_any_look = share_of(lowest_within <= ALPHA)
     return {
         "scores": kind,
-        "design": "fixed" if len(looks) == 1 else "looks" if spending else "undeclared looks",
+        "design": design,
         "looks": " ".join(map(str, looks)),
         "spending": spending,
         "differing": which,
         "difference": difference,
         "margin": margin,
-        "false_verdict": share_of((verdict & (true == 0)).any(-1)),
-        "false_verdict_any_stopping": share_of((rejected(lowest) & (true == 0)).any(-1)),
-        "single_error_any_stopping": "" if difference else share_of(lowest <= ALPHA),
-        "false_equivalence": share_of(within) if margin == difference else "",
-        "false_equivalence_any_stopping": share_of(lowest_within <= ALPHA) if margin == difference else "",
-        "power": share_of((verdict & (sign > 0))[:, differing]) if difference else "",
+        "false_verdict": share_of(false),
+        "false_verdict_any_stopping": share_of(false_at_any_look),
+        "single_error_any_stopping": single_error,
+        "false_equivalence": false_equivalence,
+        "false_equivalence_any_stopping": false_equivalence_at_any_look,
+        "power": power,
         "median_seeds": float(np.median(seeds[:, differing])),
         "mean_seeds": round(float(seeds[:, differing].mean()), 2),
-        "trials": round(float((seeds.sum(-1) + of_reference.sum(-1)).mean()), 1),
+        "trials": round(float(trials.mean()), 1),
     }
 
 
@@ -109,8 +156,11 @@ def rows() -> Iterator[dict[str, str | float]]:
     for kind in SCORES:
         yield study(kind, CASES[0], *UNDECLARED)
         for case in CASES:
-            for design in DESIGNS + FEW * (case in CASES[:2]):
-                yield study(kind, case, *design)
+            designs = [*DESIGNS]
+            if case in CASES[:2]:
+                designs += FEW
+            for looks, spending in designs:
+                yield study(kind, case, looks, spending)
 
 
 def main() -> None:

@@ -33,8 +33,14 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
 
 def kept(optimizer: Optimizer) -> tuple[int, int]:
     """Bytes of the whole state, and of the part that AdamW has not: views count with their elements."""
-    entries = [(name, x.nbytes) for state in optimizer.state.values() for name, x in state.items()]
-    return sum(n for _, n in entries), sum(n for name, n in entries if name not in ("step", "exp_avg", "exp_avg_sq"))
+    whole = 0
+    beyond = 0
+    for state in optimizer.state.values():
+        for name, tensor in state.items():
+            whole += tensor.nbytes
+            if name not in ("step", "exp_avg", "exp_avg_sq"):
+                beyond += tensor.nbytes
+    return whole, beyond
 
 
 def peak(step: Callable[[], Any], device: str) -> int:
@@ -48,7 +54,8 @@ def peak(step: Callable[[], Any], device: str) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = most = 0
+    held = 0
+    most = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
         held += event.nbytes()
         most = max(most, held)
@@ -62,21 +69,22 @@ def measure(name: str, device: str) -> list[dict[str, Any]]:
     rows = []
     for title, build in OPTIMIZERS.items():
         optimizer = build(params, lr=1e-7)
-        optimizer.step(), optimizer.step()
+        optimizer.step()
+        optimizer.step()
         state, beyond = kept(optimizer)
-        rows.append(
-            {
-                "device": device,
-                "set": name,
-                "tensors": len(params),
-                "parameter_bytes": size,
-                "optimizer": title,
-                "state_per_parameter_byte": round(state / size, 4),
-                "state_beyond_adamw_per_tensor": beyond / len(params),
-                "peak_bytes": (most := peak(optimizer.step, device)),
-                "peak_per_parameter_byte": round(most / size, 4),
-            }
-        )
+        most = peak(optimizer.step, device)
+        row = {
+            "device": device,
+            "set": name,
+            "tensors": len(params),
+            "parameter_bytes": size,
+            "optimizer": title,
+            "state_per_parameter_byte": round(state / size, 4),
+            "state_beyond_adamw_per_tensor": beyond / len(params),
+            "peak_bytes": most,
+            "peak_per_parameter_byte": round(most / size, 4),
+        }
+        rows.append(row)
     return rows
 
 
