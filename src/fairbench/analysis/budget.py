@@ -54,8 +54,8 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
     searched = dict(arm.selected.extra) if arm.selected else {}
     default = "by the preset" if resolved.factory in PRESETS else "none"
-    sweep = [run for run in arm.sweep if run.record is not None]
-    full_length = [run for run in (*arm.others, *arm.final) if run.record is not None]
+    sweep = _recorded(arm.sweep)
+    full_length = _recorded([*arm.others, *arm.final])
     return Budget(
         arena=arm.arena,
         optimizer=arm.optimizer,
@@ -155,6 +155,11 @@ def equality(arms: Sequence[Budget]) -> str:
     if untuned:
         text += f" Untuned, without any search: {', '.join(untuned)}."
     return text
+
+
+def _recorded(runs: Sequence[Run]) -> list[Run]:
+    """The trials that have a record."""
+    return [run for run in runs if run.record is not None]
 
 
 def _steps(runs: Sequence[Run]) -> int:

@@ -103,7 +103,10 @@ def _sweep_trials(study: ResolvedSuite, arena: str) -> int:
     suite = study.suite
     if suite.tuning_arena(arena) != arena:
         return 0
-    settings = sum(study.search(name).size for name in suite.optimizers_of(arena) if study.tuned(name))
+    settings = 0
+    for name in suite.optimizers_of(arena):
+        if study.tuned(name):
+            settings += study.search(name).size
     return len(suite.sweep.seeds) * settings
 
 
@@ -113,7 +116,10 @@ def _final_trials(study: ResolvedSuite, arena: str, seeds: int, *, with_added: b
     names = suite.optimizers_of(arena)
     if suite.tuning_arena(arena) != arena:
         return len(names) * seeds
-    return sum(study.search(name).final_trials(suite.final, seeds, with_added) for name in names)
+    trials = 0
+    for name in names:
+        trials += study.search(name).final_trials(suite.final, seeds, with_added)
+    return trials
 
 
 def expected_seeds(suite: Suite) -> dict[float, float]:

@@ -81,7 +81,10 @@ def mechanisms(analyses: Analyses) -> list[Mechanism]:
 
 def quantities(analyses: Analyses) -> list[Quantity]:
     """Every quantity of every mechanism, in the order of the suite."""
-    return [quantity for mechanism in analyses.of(mechanisms) for quantity in mechanism.quantities]
+    found: list[Quantity] = []
+    for mechanism in analyses.of(mechanisms):
+        found += mechanism.quantities
+    return found
 
 
 def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
-from fairbench.common.grouping import grouped
 from fairbench.study.environments import environment_values
 from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, arms, timing_trials
 from fairbench.study.record import Details, Error, MechanismReport, Record, Result, Series, TrialCost, WholeRecord
@@ -141,8 +140,12 @@ class ArmResults(Arm[Run]):
 
     def scores(self, metric: str, split: str = "test") -> list[float]:
         """A metric of the finished final trials, by seed."""
-        values = (run.metric(split, metric) for run in self.final)
-        return [value for value in values if value is not None]
+        scores = []
+        for run in self.final:
+            value = run.metric(split, metric)
+            if value is not None:
+                scores.append(value)
+        return scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,12 +173,16 @@ class Results:
 
     def select(self, keep: Callable[[Run], bool]) -> list[Run]:
         """The trials of all arms that fulfil a condition."""
-        return [run for arm in self.arms for run in arm.trials if keep(run)]
+        selected: list[Run] = []
+        for arm in self.arms:
+            selected += filter(keep, arm.trials)
+        return selected
 
     @cached_property
     def environment(self) -> dict[str, tuple[str, ...]]:
         """Machine and versions: the values that each fact has in the trials with a result."""
-        return environment_values(run.environment for run in self.select(lambda run: run.result is not None))
+        measured = self.select(lambda run: run.result is not None)
+        return environment_values(run.environment for run in measured)
 
     @cached_property
     def metrics(self) -> dict[str, list[str]]:
@@ -191,7 +198,9 @@ class Results:
 def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
     """The results of a study, as far as its records go, with the final seeds that each arm needs; by default all."""
     needed = seeds or study.suite.all_seeds
-    timing = grouped(((spec.arena.name, spec.optimizer.name), spec) for spec in timing_trials(study))
+    timing: dict[tuple[str, str], list[TrialSpec]] = {}
+    for spec in timing_trials(study):
+        timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
     planned = arms(study, lookup, needed)
     collected = []
     for name, arm in zip(study.suite.arms, planned, strict=True):

@@ -139,13 +139,21 @@ def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:
         theirs[exchanged.pair] = exchanged
     for comparison in b.comparisons:
         theirs[comparison.pair] = comparison
-    return [TwoVerdicts(ours, theirs[ours.pair]) for ours in a.comparisons if ours.pair in theirs]
+    both = []
+    for ours in a.comparisons:
+        if ours.pair in theirs:
+            both.append(TwoVerdicts(ours, theirs[ours.pair]))
+    return both
 
 
 def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
     """The arms that both studies have, in the order of A."""
     theirs = b.results.by_name
-    return [_two_arms(a, b, arm, theirs[name]) for name, arm in a.results.by_name.items() if name in theirs]
+    both = []
+    for name, arm in a.results.by_name.items():
+        if name in theirs:
+            both.append(_two_arms(a, b, arm, theirs[name]))
+    return both
 
 
 def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:
@@ -162,7 +170,7 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
         test = difference_test(method.lower(), after, before)
         differing = changes(_optimizer(a, ours), _optimizer(b, theirs))
         notes = [test.reason, *map(str, differing)]
-        note = "; ".join(text for text in notes if text)
+        note = "; ".join(filter(None, notes))
     reference = a.suite.reference
     side_a = _side(a, ours, metric, reference)
     side_b = _side(b, theirs, metric, reference)

@@ -87,7 +87,8 @@ class MechanismLog:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self.watch is not None:
             self.watch.load_state_dict(state["watch"])
-        vars(self).update({name: state[name] for name in READINGS})
+        for name in READINGS:
+            setattr(self, name, state[name])
 
     def recorded(self) -> MechanismReport | None:
         """All readings, as in a record; None without a mechanism. A quantity that a reading lacks did not increase."""

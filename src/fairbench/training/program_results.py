@@ -21,7 +21,8 @@ class Reported:
 
     @property
     def last(self) -> int:
-        return max((step for column in self.values.values() for step in column), default=0)
+        last_of_each = [max(column, default=0) for column in self.values.values()]
+        return max(last_of_each, default=0)
 
     def rows(self, keys: Mapping[str, str], steps: int) -> dict[int, dict[str, float]]:
         """The values of some keys by other names, after each step at which every one was reported.
@@ -77,7 +78,8 @@ def _add(reported: Reported, part: Mapping[str, dict[int, float]]) -> None:
 
 def _first_step(columns: Mapping[str, Mapping[int, float]]) -> float:
     """The first step of any value; infinite without one."""
-    return min((step for column in columns.values() for step in column), default=math.inf)
+    first_of_each = [min(column, default=math.inf) for column in columns.values()]
+    return min(first_of_each, default=math.inf)
 
 
 def _check(rows: Iterable[Row], names: Mapping[str, str], seen: set[str], found: dict[str, dict[int, float]]) -> None:
@@ -85,8 +87,11 @@ def _check(rows: Iterable[Row], names: Mapping[str, str], seen: set[str], found:
     last = 0
     for where, row in rows:
         seen.update(row)
-        given = {key: row.get(name) for key, name in names.items() if key != "step"}
-        known = {key: value for key, value in given.items() if value not in (None, "")}
+        known = {}
+        for key, name in names.items():
+            value = row.get(name)
+            if key != "step" and value not in (None, ""):
+                known[key] = value
         if not known:
             continue
         step = _number(where, names["step"], row.get(names["step"]))

@@ -68,8 +68,11 @@ class Publication:
 
 def publication_names() -> list[str]:
     """Names of the publications that come with fairbench."""
-    files = [file.name for file in PUBLICATIONS.iterdir()]
-    return sorted(name.removesuffix(".csv") for name in files if name.endswith(".csv"))
+    names = []
+    for file in PUBLICATIONS.iterdir():
+        if file.name.endswith(".csv"):
+            names.append(file.name.removesuffix(".csv"))
+    return sorted(names)
 
 
 def load_publication(name: str) -> Publication:
@@ -125,7 +128,11 @@ class PublishedFamily:
         for entry in self.publication.all("mean"):
             metrics.setdefault(entry.arena, entry.metric)
         wanted = self.baselines or known
-        return [self._comparison(x) for x in compared if x.metric == metrics[x.arena] and x.baseline in wanted]
+        comparisons = []
+        for entry in compared:
+            if entry.metric == metrics[entry.arena] and entry.baseline in wanted:
+                comparisons.append(self._comparison(entry))
+        return comparisons
 
     def _comparison(self, entry: Entry) -> Comparison:
         """Welch's test and effect size of two printed arms."""

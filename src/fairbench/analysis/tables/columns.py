@@ -77,7 +77,7 @@ def without_ranges(sheet: Sheet) -> Sheet:
     if not ranges:
         return sheet
     note = f"{len(ranges)} columns __MIN and __MAX skipped"
-    if any(row.cells[column] != row.cells[base] for row in sheet.rows for column, base in ranges.items()):
+    if any(sheet.column(column) != sheet.column(base) for column, base in ranges.items()):
         note += ", which say that each value is a mean of runs"
     kept = [column for column in sheet.columns if column not in ranges]
     return replace(sheet, columns=kept).with_note(note)
@@ -109,7 +109,7 @@ def _recognized(sheet: Sheet, role: str, roles: Roles) -> str | None:
     for name in ROLES[role]:
         found = [column for column in free if _is_called(column, name)]
         if role == "seed" and not name.endswith("seed"):
-            found = [column for column in found if all(text.isdigit() for text in sheet.column(column))]
+            found = [column for column in found if _has_whole_numbers(sheet, column)]
         if _differ(sheet, found):
             ways = " or ".join(f'--columns {role}="{column}"' for column in found)
             raise UsageError(f"{sheet.name} has {len(found)} columns that may be the {role}; give {ways}")
@@ -123,9 +123,17 @@ def _is_called(column: str, name: str) -> bool:
     return name in (plain_name(column), plain_name(last_part))
 
 
+def _has_whole_numbers(sheet: Sheet, column: str) -> bool:
+    return all(map(str.isdigit, sheet.column(column)))
+
+
 def _differ(sheet: Sheet, columns: Sequence[str]) -> bool:
     """Whether columns have different texts in any row."""
-    return any(len({row.cells[column] for column in columns}) > 1 for row in sheet.rows)
+    for row in sheet.rows:
+        texts = {row.cells[column] for column in columns}
+        if len(texts) > 1:
+            return True
+    return False
 
 
 def has_numbers(sheet: Sheet, column: str) -> bool:

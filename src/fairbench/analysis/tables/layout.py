@@ -21,7 +21,6 @@ from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.value_columns import columns_of_value
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
-from fairbench.common.grouping import grouped
 
 
 @dataclass(frozen=True)
@@ -176,15 +175,26 @@ def _check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str]) -> None:
     optimizer = roles.get("optimizer", [])
     arm = [*optimizer, *roles.get("arena", ())]
     for column in columns:
-        texts_of_arms = grouped((tuple(row.cells[c] for c in arm), row.cells[column]) for row in sheet.rows)
-        texts = texts_of_arms.values()
-        varies = any(len(set(of_arm)) > 1 for of_arm in texts)
-        if not varies:
+        texts = _texts_of_arms(sheet, arm, column)
+        if not any(len(set(of_arm)) > 1 for of_arm in texts):
             continue
-        # a seed is there once in each arm, and the same seeds are in all
-        is_once = not has_numbers(sheet, column) or all(len(set(of_arm)) == len(of_arm) for of_arm in texts)
-        is_crossed = is_once and len(texts) > 1 and len({frozenset(of_arm) for of_arm in texts}) == 1
-        if is_crossed or VARIED.fullmatch(plain_name(column)):
+        if _is_crossed(texts, is_numeric=has_numbers(sheet, column)) or VARIED.fullmatch(plain_name(column)):
             joined = "+".join([*optimizer, column])
             ways = f'seed="{column}", arena="{column}" or optimizer="{joined}"'
             raise UsageError(f"{sheet.name}: runs of one optimizer differ in {column}; give --columns {ways}")
+
+
+def _texts_of_arms(sheet: Sheet, arm: Sequence[str], column: str) -> list[list[str]]:
+    """The texts of a column in each arm, which the columns in `arm` name."""
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for row in sheet.rows:
+        names = tuple(row.cells[name] for name in arm)
+        texts.setdefault(names, []).append(row.cells[column])
+    return list(texts.values())
+
+
+def _is_crossed(texts: Sequence[Sequence[str]], *, is_numeric: bool) -> bool:
+    """Whether all of several arms have the same texts, as they have the same seeds; numbers only once each."""
+    if is_numeric and any(len(set(of_arm)) < len(of_arm) for of_arm in texts):
+        return False
+    return len(texts) > 1 and len(set(map(frozenset, texts))) == 1

@@ -53,9 +53,16 @@ def _likely_values(numeric: Sequence[str]) -> list[str]:
         for column in numeric:
             if plain_name(column) == name:
                 return [column]
-    single = [column for column in numeric if statistic_of(column) is None]
-    metrics = [column for column in single if direction_of(column)]
-    return metrics or [column for column in single if not is_setting(column)]
+    metrics = []
+    others = []
+    for column in numeric:
+        if statistic_of(column) is not None:
+            continue
+        if direction_of(column):
+            metrics.append(column)
+        elif not is_setting(column):
+            others.append(column)
+    return metrics or others
 
 
 def _value_of_statistic(role: str, stem: str, values: Sequence[str]) -> str:

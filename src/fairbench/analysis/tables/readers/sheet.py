@@ -98,9 +98,9 @@ def _with_one_head(rows: Sequence[TextRow]) -> Sequence[TextRow]:
         return rows
     levels.sort(key=lambda cells: not cells[0])  # those with names first
     names = []
-    for level_names in zip(*(cells[width:] for cells in levels), strict=True):
-        names.append("_".join(name for name in level_names if name))
-    head = TextRow(first.location, [*index_names, *names])
+    for of_column in zip(*levels, strict=True):
+        names.append("_".join(filter(None, of_column)))
+    head = TextRow(first.location, [*index_names, *names[width:]])
     return [head, *rows[index_line + 1 :]]
 
 

@@ -51,12 +51,19 @@ def _records_of_pandas(frame: Any) -> list[dict[str, Any]]:
 
 def _lists(name: str, rows: Sequence[Any]) -> Sequence[Iterable[Any]]:
     """The rows as lists of values, the first with the names of the columns."""
-    plain = [asdict(row) if is_dataclass(row) and not isinstance(row, type) else row for row in rows]
+    plain = [_plain(row) for row in rows]
     if plain and all(isinstance(row, Mapping) for row in plain):
         return _lists_of_mappings(plain)
     if any(isinstance(row, str) or not isinstance(row, Iterable) for row in plain):
         raise UsageError(f"{name} must be a list of rows, each with its values by column, or a list for each column")
     return plain
+
+
+def _plain(row: Any) -> Any:
+    """A row, of a dataclass as a mapping."""
+    if is_dataclass(row) and not isinstance(row, type):
+        return asdict(row)
+    return row
 
 
 def _lists_of_mappings(rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
@@ -95,11 +102,11 @@ def _of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
 
 def _tables(values: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
     """The lists of mappings by their names."""
-    return {
-        key: value
-        for key, value in values.items()
-        if isinstance(value, list) and value and isinstance(value[0], Mapping)
-    }
+    tables = {}
+    for key, value in values.items():
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            tables[key] = value
+    return tables
 
 
 def _joined(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
@@ -152,8 +159,7 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _text(value: Any) -> str:
     """A value as text; a tensor or a number of numpy by its value."""
     if isinstance(value, tuple):  # a column of several levels of pandas
-        levels = [_text(level) for level in value]
-        return "_".join(level for level in levels if level)
+        return "_".join(filter(None, map(_text, value)))
     if value is None:
         return ""
     if hasattr(value, "item"):
