@@ -147,8 +147,7 @@ def _value_at(curve: Curve, step: float) -> float | None:
     """The mean of a curve at a step, linear between evaluations; None before the first and after the last one."""
     if not curve:
         return None
-    steps = [at for at, _, _ in curve]
-    means = [mean for _, mean, _ in curve]
+    steps, means, _ = zip(*curve, strict=True)
     if not steps[0] <= step <= steps[-1]:
         return None
     return float(np.interp(step, steps, means))

@@ -9,7 +9,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.statistics.significance import TTest, difference_test
+from fairbench.analysis.statistics.significance import difference_test
 from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
 from fairbench.study.history import ABSENT, Change, changes, locked_settings
@@ -159,18 +159,7 @@ def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
 def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:
     arena = ours.arena
     metric = a.suite.arenas[arena].metric
-    method = ""
-    test: TTest | None = None
-    note = _obstacle(a, b, ours, theirs)
-    if not note:
-        sign = a.suite.sign(arena)
-        before = [sign * value for value in ours.scores(metric)]
-        after = [sign * value for value in theirs.scores(metric)]
-        method = "paired" if _starts(ours) == _starts(theirs) else "Welch"
-        test = difference_test(method.lower(), after, before)
-        differing = changes(_optimizer(a, ours), _optimizer(b, theirs))
-        notes = [test.reason, *map(str, differing)]
-        note = "; ".join(filter(None, notes))
+    compared = _compared(a, b, ours, theirs, metric)
     reference = a.suite.reference
     side_a = _side(a, ours, metric, reference)
     side_b = _side(b, theirs, metric, reference)
@@ -179,12 +168,12 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
         optimizer=ours.optimizer,
         metric=metric,
         direction=a.suite.direction(arena),
-        gain=test.difference if test else None,
-        ci_low=test.ci_low if test else None,
-        ci_high=test.ci_high if test else None,
-        p=test.p if test else None,
-        method=method,
-        note=note,
+        gain=compared.gain,
+        ci_low=compared.ci_low,
+        ci_high=compared.ci_high,
+        p=compared.p,
+        method=compared.method,
+        note=compared.note,
         mean_a=side_a.mean,
         std_a=side_a.std,
         n_a=side_a.n,
@@ -195,6 +184,39 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
         lr_b=side_b.lr,
         step_ratio_a=side_a.step_ratio,
         step_ratio_b=side_b.step_ratio,
+    )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The test of two arms, see `TwoArms`; without a method they are not compared."""
+
+    note: str
+    method: str = ""
+    gain: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    p: float | None = None
+
+
+def _compared(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults, metric: str) -> Compared:
+    obstacle = _obstacle(a, b, ours, theirs)
+    if obstacle:
+        return Compared(obstacle)
+    sign = a.suite.sign(ours.arena)
+    before = [sign * value for value in ours.scores(metric)]
+    after = [sign * value for value in theirs.scores(metric)]
+    method = "paired" if _starts(ours) == _starts(theirs) else "Welch"
+    test = difference_test(method.lower(), after, before)
+    differing = changes(_optimizer(a, ours), _optimizer(b, theirs))
+    notes = [test.reason, *map(str, differing)]
+    return Compared(
+        note="; ".join(filter(None, notes)),
+        method=method,
+        gain=test.difference,
+        ci_low=test.ci_low,
+        ci_high=test.ci_high,
+        p=test.p,
     )
 
 

@@ -98,12 +98,17 @@ class MechanismLog:
         columns: dict[str, list[float]] = {}
         for quantity in self._units:
             columns[quantity] = [added.get(quantity, 0.0) for _, added in self._increments]
+        totals = {}
+        tensors = {}
+        for quantity, of_tensors in self._last.items():
+            totals[quantity] = sum(of_tensors.values())
+            tensors[quantity] = dict(of_tensors)
         return MechanismReport(
             units=self._units,
-            totals={quantity: sum(totals.values()) for quantity, totals in self._last.items()},
+            totals=totals,
             course=Series(steps, columns),
             path_length=self._distances,
-            tensors={quantity: dict(totals) for quantity, totals in self._last.items()},
+            tensors=tensors,
             not_finite=self._not_finite,
         )
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from statistics import fmean, stdev
 from typing import Literal, NamedTuple
@@ -179,10 +179,7 @@ def _verdict_row(
 ) -> VerdictRow:
     published = _published(publication, entry)
     test, note = _test(results, entry.arena, entry.metric, entry.optimizer, entry.baseline)
-    ours = None
-    if test is not None and test.p is not None:
-        ours = Judgement(direction(entry.arena, entry.metric, test.difference), test.p < LEVEL)
-    return VerdictRow(
+    row = VerdictRow(
         place=entry.place,
         arena=entry.arena,
         metric=entry.metric,
@@ -198,12 +195,22 @@ def _verdict_row(
         ),
         published_direction=published.direction,
         published_significant=published.significant,
-        our_p=test.p if test else None,
-        our_direction=ours.direction if ours else None,
-        our_significant=ours.significant if ours else None,
+        our_p=None,
+        our_direction=None,
+        our_significant=None,
         holm=holm.get((entry.arena, entry.metric, entry.optimizer, entry.baseline)),
-        agree=agree(published, ours) if ours else None,
+        agree=None,
         note=note,
+    )
+    if test is None or test.p is None:
+        return row
+    ours = Judgement(direction(entry.arena, entry.metric, test.difference), test.p < LEVEL)
+    return replace(
+        row,
+        our_p=test.p,
+        our_direction=ours.direction,
+        our_significant=ours.significant,
+        agree=agree(published, ours),
     )
 
 
@@ -254,9 +261,14 @@ def gaps(publication: Publication, results: Results) -> list[str]:
     """The arenas, optimizers and metrics that only one side has, in words; metrics of the arenas that both have."""
     suite = results.study.suite
     printed = publication.all("mean")
-    printed_arenas = {entry.arena for entry in printed}
-    printed_optimizers = {entry.optimizer for entry in printed}
-    printed_metrics = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in suite.arenas}
+    printed_arenas: set[str] = set()
+    printed_optimizers: set[str] = set()
+    printed_metrics: set[str] = set()
+    for entry in printed:
+        printed_arenas.add(entry.arena)
+        printed_optimizers.add(entry.optimizer)
+        if entry.arena in suite.arenas:
+            printed_metrics.add(f"{entry.arena} {entry.metric}")
     our_metrics: set[str] = set()
     for arena in suite.arenas:
         if arena in printed_arenas:

@@ -138,11 +138,13 @@ def _is_summary(row: Row, columns: Sequence[str]) -> bool:
 
 def _of_optimizers(sheet: Sheet, roles: Roles, optimizers: Mapping[str, ValueColumn], metric: str) -> LongTable:
     """The long table of one with a column for each optimizer."""
-    judged = {column: value.optimizer for column, value in optimizers.items()}
     if "metric" not in roles:
         metrics = dict.fromkeys(value.metric for value in optimizers.values())
         metric = chosen_metric(sheet.name, metric, list(metrics))
-        judged = {column: name for column, name in judged.items() if optimizers[column].metric == metric}
+    judged = {}
+    for column, value in optimizers.items():
+        if "metric" in roles or value.metric == metric:
+            judged[column] = value.optimizer
     sheet = _with_row_for_each(sheet, "optimizer", judged, has_steps="step" in roles)
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in {some([*optimizers])}")
