@@ -16,7 +16,7 @@ is exact: all resamples of 5 seeds with their probabilities, and the 95% between
 
 import math
 from collections.abc import Iterator
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -29,24 +29,43 @@ from fairbench.analysis.statistics.significance import TTest
 from fairbench.analysis.statistics.trend import detectable_trend, judge_trends
 
 Array = NDArray[np.floating[Any]]
-STUDIES, BOOTSTRAPPED, SEEDS, SPREAD = 2000, 500, 5, 0.02
-SIZES, HORIZONS = (1e6, 2.5e6, 6.3e6, 16e6), (0.5, 1.0, 2.0)
+STUDIES = 2000
+BOOTSTRAPPED = 500
+SEEDS = 5
+SPREAD = 0.02
+SIZES = (1e6, 2.5e6, 6.3e6, 16e6)
+HORIZONS = (0.5, 1.0, 2.0)
 OPTIMIZERS = ("reference", "tested", "constant")
 SHARED = ("independent", "by cell", "by optimizer")
-SPEED_UPS, TRENDS = (1.0, 1.1, 1.4, 2.0), {"none": 0.0, "detectable": 1.0, "-detectable": -1.0, "half": 0.5}
+SPEED_UPS = (1.0, 1.1, 1.4, 2.0)
+TRENDS = {"none": 0.0, "detectable": 1.0, "-detectable": -1.0, "half": 0.5}
 VERDICTS = ("grows", "shrinks", "holds", "cannot be told")
 CENTER = float(np.exp(np.log(SIZES).mean()))
-CELLS = [(size, 4000 * horizon * size / SIZES[0], x) for size in SIZES for horizon in HORIZONS for x in OPTIMIZERS]
-DESIGN = (np.array([x[0] for x in CELLS]), np.array([x[1] for x in CELLS]), [x[2] for x in CELLS])
+CELLS = []
+for size, horizon, optimizer in product(SIZES, HORIZONS, OPTIMIZERS):
+    CELLS.append((size, 4000 * horizon * size / SIZES[0], optimizer))
+DESIGN = (
+    np.array([size for size, _, _ in CELLS]),
+    np.array([steps for _, steps, _ in CELLS]),
+    [optimizer for _, _, optimizer in CELLS],
+)
 MULTISETS = list(combinations_with_replacement(range(SEEDS), SEEDS))
-WEIGHTS = np.array([math.factorial(SEEDS) / math.prod(map(math.factorial, np.bincount(x))) for x in MULTISETS])
+
+
+def orders(resample: tuple[int, ...]) -> float:
+    """The number of orders in which a resample is drawn."""
+    same = map(math.factorial, np.bincount(resample))
+    return math.factorial(SEEDS) / math.prod(same)
+
+
+WEIGHTS = np.array([orders(resample) for resample in MULTISETS])
 
 
 def law_of(speed_up: float, trend: float) -> Law:
     """The true law."""
-    tested, constant = (
-        SpeedUp(x, TTest(math.log(speed_up)), TTest(t)) for x, t in zip(OPTIMIZERS[1:], (trend, 0.0), strict=True)
-    )
+    log = TTest(math.log(speed_up))
+    tested = SpeedUp("tested", log=log, trend=TTest(trend))
+    constant = SpeedUp("constant", log=log, trend=TTest(0.0))
     return Law(
         reference="reference",
         E=1.7,
@@ -72,38 +91,57 @@ def scatter(shared: str, generator: np.random.Generator) -> Array:
 
 def covariance(shared: str) -> Array:
     """The covariance of the cells over the seeds."""
-    keys = [x[:2] if shared == "by cell" else x[2] for x in CELLS]
-    same = np.array([[a == b for b in keys] for a in keys], float)
     own = np.eye(len(CELLS))
-    return SPREAD**2 * (own if shared == "independent" else (own + same) / 2)
+    if shared == "independent":
+        return SPREAD**2 * own
+    same = np.zeros_like(own)
+    for (i, a), (j, b) in product(enumerate(CELLS), enumerate(CELLS)):
+        if shared == "by cell":
+            same[i, j] = a[:2] == b[:2]
+        else:
+            same[i, j] = a[2] == b[2]
+    return SPREAD**2 * ((own + same) / 2)
 
 
 def bootstrap(losses: Array, true: Law) -> list[bool]:
     """Whether the percentiles of the tested optimizer's log speed-up and trend cover the true values."""
     cells = Observations.of(DESIGN[0] / CENTER, DESIGN[1] / 1e4, DESIGN[2], OPTIMIZERS[1:])
     best = cells.best(losses.mean(axis=1))
-    fits = np.array([cells.solve(losses[:, x].mean(axis=1), best)[0] for x in MULTISETS])[:, [-4, -2]]
-    below = [WEIGHTS[fits[:, i] < x].sum() / WEIGHTS.sum() for i, x in enumerate(truth(true))]
-    return [0.025 <= x <= 0.975 for x in below]
+    fits = []
+    for resample in MULTISETS:
+        parameters, _ = cells.solve(losses[:, resample].mean(axis=1), best)
+        fits.append(parameters[[-4, -2]])
+    covers = []
+    for values, value in zip(np.transpose(fits), truth(true), strict=True):
+        below = WEIGHTS[values < value].sum() / WEIGHTS.sum()
+        covers.append(0.025 <= below <= 0.975)
+    return covers
 
 
 def truth(law: Law) -> tuple[float, float]:
     """The tested optimizer's log speed-up and trend."""
-    return law.speed_ups[0].log.difference, law.speed_ups[0].trend.difference
+    tested = law.speed_ups[0]
+    return tested.log.difference, tested.trend.difference
 
 
 def row(shared: str, speed_up: float, name: str, studies: int) -> dict[str, str | float]:
     """The shares of the studies of a kind."""
     detectable = detectable_trend(*DESIGN, SEEDS, law_of(speed_up, 0.0), covariance(shared))["tested"]
-    true, generator = law_of(speed_up, TRENDS[name] * detectable), np.random.default_rng(0)
-    means = np.array([true.predict(size, steps, x).loss for size, steps, x in CELLS])[:, None]
-    covered, bootstrapped, verdicts = [], [], []
+    true = law_of(speed_up, TRENDS[name] * detectable)
+    generator = np.random.default_rng(0)
+    means = np.array([true.predict(*cell).loss for cell in CELLS])[:, None]
+    covered = []
+    bootstrapped = []
+    verdicts = []
     for study in range(studies):
         losses = means + scatter(shared, generator)
         law, trends = judge_trends(*DESIGN[:2], losses, DESIGN[2], "reference")
-        tests = (law.speed_ups[0].log, law.speed_ups[0].trend)
-        covered.append([x.ci_low <= value <= x.ci_high for x, value in zip(tests, truth(true), strict=True)])
-        verdicts.append([x.verdict for x in trends])
+        tested = law.speed_ups[0]
+        log, exponent = truth(true)
+        covers_log = tested.log.ci_low <= log <= tested.log.ci_high
+        covers_exponent = tested.trend.ci_low <= exponent <= tested.trend.ci_high
+        covered.append([covers_log, covers_exponent])
+        verdicts.append([trend.verdict for trend in trends])
         if (speed_up, name) == (1.4, "none") and study < BOOTSTRAPPED:
             bootstrapped.append(bootstrap(losses, true))
     found = {x: [tested for tested, _ in verdicts].count(x) / studies for x in VERDICTS}

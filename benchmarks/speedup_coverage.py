@@ -14,29 +14,52 @@ from csv_files import csv_parser, write_csv
 from fairbench.analysis.statistics.significance import summarize, welch
 from fairbench.analysis.statistics.speedup import reach
 
-STUDIES, SEEDS, RESAMPLES = 2000, 5, 999
+STUDIES = 2000
+SEEDS = 5
+RESAMPLES = 999
 HORIZONS = ((0.5, 0.71, 1.0, 1.41, 2.0), (0.5, 0.71, 1.0, 1.41, 2.0, 2.83))
-SPEEDUPS, NOISES, SHARED = (1.0, 1.1, 1.4, 2.0), (0.003, 0.01, 0.03), (0.0, 0.8)
+SPEEDUPS = (1.0, 1.1, 1.4, 2.0)
+NOISES = (0.003, 0.01, 0.03)
+SHARED = (0.0, 0.8)
 
 
 def studies(horizons: tuple[float, ...], noise: float, shared: float, speedup: float) -> dict[str, str | int | float]:
     """The shares of studies whose interval covers the speed-up, and that claim one."""
     generator = np.random.default_rng(0)
     means = 2.0 + np.array([*horizons, speedup]) ** -0.4
-    covered, claimed, resampled = [], [], []
+    same_horizon = horizons.index(1.0)
+    covered = []
+    claimed = []
+    resampled = []
     for _ in range(STUDIES):
-        common, own = generator.normal(size=SEEDS), generator.normal(size=(len(means), SEEDS))
-        *curve, values = means[:, None] + noise * (np.sqrt(shared) * common + np.sqrt(1 - shared) * own)
+        common = generator.normal(size=SEEDS)
+        own = generator.normal(size=(len(means), SEEDS))
+        scatter = np.sqrt(shared) * common + np.sqrt(1 - shared) * own
+        *curve, values = means[:, None] + noise * scatter
         found = reach(np.array(horizons), np.array(curve), values)
-        covered.append((found.ci_low or 0.0) <= speedup <= (found.ci_high or np.inf))
-        test = welch(summarize([*curve[horizons.index(1.0)]]), summarize([*values]))
+        low = found.ci_low or 0.0
+        high = found.ci_high or np.inf
+        covered.append(low <= speedup <= high)
+        test = welch(summarize([*curve[same_horizon]]), summarize([*values]))
         better = test.p is not None and test.p < 0.05 and test.difference > 0
-        claimed.append(better and found.ci_low is not None and found.ci_low > 1)
+        claimed.append(better and low > 1)
         low, high = bootstrap(generator, np.array(horizons), np.array(curve), values)
         resampled.append(low <= speedup <= high)
-    shares = {"coverage": covered, "claimed": claimed, "coverage_of_bootstrap": resampled}
-    kind = {"longest": horizons[-1], "noise": noise, "shared": shared, "speedup": speedup, "seeds": SEEDS}
-    return {**kind, **{name: round(float(np.mean(of)), 4) for name, of in shares.items()}}
+    return {
+        "longest": horizons[-1],
+        "noise": noise,
+        "shared": shared,
+        "speedup": speedup,
+        "seeds": SEEDS,
+        "coverage": share_of(covered),
+        "claimed": share_of(claimed),
+        "coverage_of_bootstrap": share_of(resampled),
+    }
+
+
+def share_of(cases: list[bool]) -> float:
+    """The share of true cases."""
+    return round(float(np.mean(cases)), 4)
 
 
 def bootstrap(
@@ -48,7 +71,11 @@ def bootstrap(
     wanted = values[drawn].mean(axis=1)
     reached = [np.interp(-x, -y, np.log(horizons)) for x, y in zip(wanted, falling, strict=True)]
     low, high = np.exp(np.percentile(reached, [2.5, 97.5]))
-    return (0.0 if low <= horizons[0] else low), (np.inf if high >= horizons[-1] else high)
+    if low <= horizons[0]:
+        low = 0.0
+    if high >= horizons[-1]:
+        high = np.inf
+    return low, high
 
 
 def main() -> None:
