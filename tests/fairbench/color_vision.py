@@ -39,19 +39,41 @@ def seen(color, vision):
 
 def ciede2000(one, other):
     """CIEDE2000 of two colors L*, a*, b*: Sharma, Wu & Dalal 2005, equations 2 to 22."""
-    (l1, a1, b1), (l2, a2, b2) = one, other
+    l1, a1, b1 = one
+    l2, a2, b2 = other
     c = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
     g = 0.5 * (1 - np.sqrt(c**7 / (c**7 + 25**7)))
-    (c1, h1), (c2, h2) = (
-        (np.hypot(a * (1 + g), b), np.degrees(np.arctan2(b, a * (1 + g))) % 360) for a, b in ((a1, b1), (a2, b2))
-    )
-    turn = 0 if c1 * c2 == 0 else (h2 - h1 + 180) % 360 - 180
-    dl, dc, dh = l2 - l1, c2 - c1, 2 * np.sqrt(c1 * c2) * np.sin(np.radians(turn / 2))
-    mean_l, mean_c = (l1 + l2) / 2, (c1 + c2) / 2
-    h = h1 + h2 if c1 * c2 == 0 else (h1 + turn / 2) % 360
-    cosines = ((-0.17, 1, 30), (0.24, 2, 0), (0.32, 3, -6), (-0.20, 4, 63))
-    t = 1 + sum(k * np.cos(np.radians(n * h - at)) for k, n, at in cosines)
-    s_l = 1 + 0.015 * (mean_l - 50) ** 2 / np.sqrt(20 + (mean_l - 50) ** 2)
-    s_c, s_h = 1 + 0.045 * mean_c, 1 + 0.015 * mean_c * t
-    rotation = -2 * np.sqrt(mean_c**7 / (mean_c**7 + 25**7)) * np.sin(np.radians(60 * np.exp(-(((h - 275) / 25) ** 2))))
-    return np.sqrt((dl / s_l) ** 2 + (dc / s_c) ** 2 + (dh / s_h) ** 2 + rotation * dc / s_c * dh / s_h)
+    c1, h1 = chroma_and_hue(a1, b1, g)
+    c2, h2 = chroma_and_hue(a2, b2, g)
+    if c1 * c2 == 0:
+        turn = 0
+        h = h1 + h2
+    else:
+        turn = (h2 - h1 + 180) % 360 - 180
+        h = (h1 + turn / 2) % 360
+    dl = l2 - l1
+    dc = c2 - c1
+    dh = 2 * np.sqrt(c1 * c2) * np.sin(np.radians(turn / 2))
+    from_gray = ((l1 + l2) / 2 - 50) ** 2
+    mean_c = (c1 + c2) / 2
+    t = 1 - 0.17 * cosine(h - 30) + 0.24 * cosine(2 * h) + 0.32 * cosine(3 * h + 6) - 0.20 * cosine(4 * h - 63)
+    s_l = 1 + 0.015 * from_gray / np.sqrt(20 + from_gray)
+    s_c = 1 + 0.045 * mean_c
+    s_h = 1 + 0.015 * mean_c * t
+    r_c = 2 * np.sqrt(mean_c**7 / (mean_c**7 + 25**7))
+    d_theta = 30 * np.exp(-(((h - 275) / 25) ** 2))
+    r_t = -np.sin(np.radians(2 * d_theta)) * r_c
+    lightness = dl / s_l
+    chroma = dc / s_c
+    hue = dh / s_h
+    return np.sqrt(lightness**2 + chroma**2 + hue**2 + r_t * chroma * hue)
+
+
+def chroma_and_hue(a, b, g):
+    """The chroma, and the hue in degrees, of a color whose a* is stretched."""
+    stretched = a * (1 + g)
+    return np.hypot(stretched, b), np.degrees(np.arctan2(b, stretched)) % 360
+
+
+def cosine(degrees):
+    return np.cos(np.radians(degrees))

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import MappingProxyType
 
@@ -40,8 +41,15 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.links, self.text, self.bold, self.ids = [], [], [], [], []
-        self.headings, self.tables, self.styles, self.elements = [], {}, [], []
+        self.open = []
+        self.links = []
+        self.text = []
+        self.bold = []
+        self.ids = []
+        self.headings = []
+        self.tables = {}
+        self.styles = []
+        self.elements = []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -53,10 +61,14 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
-        self.links += [given[key] for key in ("href", "src", "data", "action", "xlink:href") if key in given]
-        self.ids += [given["id"]] if "id" in given else []
+        for key in ("href", "src", "data", "action", "xlink:href"):
+            if key in given:
+                self.links.append(given[key])
+        if "id" in given:
+            self.ids.append(given["id"])
+        if "style" in given:
+            self.styles.append(given["style"])
         self.elements.append((tag, given))
-        self.styles += [given["style"]] if "style" in given else []
         if "data-table" in given:
             self.rows = self.tables.setdefault(given["data-table"], [])
         if tag == "tr" and self.inside("table"):
@@ -85,7 +97,8 @@ class Page(HTMLParser):
         if self.inside("td") or self.inside("th"):
             self.rows[-1][-1] += data
         if self.open[-1][0] in ("h1", "h2", "h3"):
-            self.headings[-1] = self.headings[-1][0], self.headings[-1][1] + data
+            level, text = self.headings[-1]
+            self.headings[-1] = (level, text + data)
 
 
 def printed(*shown, width=300):
@@ -135,19 +148,67 @@ FLAGS = [
     Flag("clipping", "warn", "Clipped in 100% of steps.", "Look at it."),
     Flag("improving", "note", "Not at its end.", "Train longer."),
 ]
+RUNG = Contribution(
+    arena="gpt",
+    metric="loss",
+    part="rung",
+    optimizer="+chaos",
+    before="AdamW",
+    n=4,
+    contribution=0.01,
+    ci_low=-0.02,
+    ci_high=0.04,
+    note="",
+)
+WHOLE_LADDER = replace(RUNG, part="whole", contribution=0.03, ci_low=None, ci_high=None, note="no spread")
+RANKED = Rank(
+    arena="gpt",
+    optimizer="AdamW",
+    mean=0.5,
+    rank=1.0,
+    rank_low=1,
+    rank_high=2,
+    groups="1",
+    method="verdicts on all pairs",
+)
+INTERACTION = Interaction(
+    arena="gpt",
+    optimizer="PsiLogic",
+    baseline="AdamW",
+    metric="loss",
+    schedule_a="cosine",
+    schedule_b="wsd",
+    gain_a=0.01,
+    gain_b=0.03,
+    verdict_a="better",
+    verdict_b="inconclusive",
+    survives="no",
+    interaction=0.02,
+    ci_low=-0.01,
+    ci_high=0.05,
+    p=0.04,
+    p_holm=0.12,
+    n=20,
+    note="",
+)
+SHOCKED = ShockCost(
+    arena="gpt-x",
+    calm="gpt",
+    optimizer="AdamW",
+    n=4,
+    diverged=0,
+    excess=12.0,
+    recovery=30.0,
+    recovered=0.5,
+    lost=0.1,
+    lost_low=0.05,
+    lost_high=0.15,
+)
 FOUND = {
     audit: FLAGS,
-    contributions: [
-        Contribution("gpt", "loss", "rung", "+chaos", "AdamW", 4, 0.01, -0.02, 0.04, ""),
-        Contribution("gpt", "loss", "whole", "+chaos", "AdamW", 4, 0.03, None, None, "no spread"),
-    ],
-    ranking: [Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
-    interactions: [
-        Interaction(
-            *("gpt", "PsiLogic", "AdamW", "loss", "cosine", "wsd", 0.01, 0.03, "better", "inconclusive", "no"),
-            *(0.02, -0.01, 0.05, 0.04, 0.12, 20, ""),
-        )
-    ],
-    shock_costs: [ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
+    contributions: [RUNG, WHOLE_LADDER],
+    ranking: [RANKED],
+    interactions: [INTERACTION],
+    shock_costs: [SHOCKED],
 }
 """Analyses that the records of a fabricated study do not have."""

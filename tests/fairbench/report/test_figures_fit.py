@@ -12,7 +12,12 @@ from fairbench.report.figures.canvas import figure_options, panels
 from fairbench.report.sections import SECTIONS
 from fairbench.report.study import COLUMN, NORMAL_TEXT, TEXT, draw_figures
 
-LONG = [f"schedule_free_adamw_beta2_0.9{'9' * n}_no_decay".ljust(40, "W") for n in range(4)]
+LONG = [
+    "schedule_free_adamw_beta2_0.9_no_decayWW",
+    "schedule_free_adamw_beta2_0.99_no_decayW",
+    "schedule_free_adamw_beta2_0.999_no_decay",
+    "schedule_free_adamw_beta2_0.9999_no_decay",
+]
 
 
 @pytest.fixture(scope="module")
@@ -20,20 +25,62 @@ def analyses():
     """Every figure has data, names have 40 characters, and seeds of some arms diverged."""
     begun = study(("gpt", "vit"), (*LONG, "PsiLogic"), (1, 2, 3, 4, 5, 6))
     the_study = with_horizons(with_ladder(begun, (1000, 2000), (1,)), 0.5, 2)
-    lost = {LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"], LONG[1]: [0.6, 0.61, 0.6, 0.6, *["diverged"] * 2]}
-    arms = [(arena, i, name) for arena in ("gpt", "vit") for i, name in enumerate(LONG)]
-    return given(
-        analysed(the_study, **lost),
-        {
-            contributions: [Contribution(a, "loss", "rung", n, LONG[0], 4, i / 9, -0.02, 0.04, "") for a, i, n in arms],
-            shock_costs: [ShockCost(a, "gpt", n, 6, i, 12.0, 30.0, 0.5, i / 9, 0.05, 0.15, "") for a, i, n in arms],
-            size_trends: [
-                SizeTrend(
-                    "gpt", name, "PsiLogic", "loss", "holds", i + 0.5, smallest=i + 0.4, largest=i + 0.6, trend=0.1
-                )
-                for i, name in enumerate(LONG)
-            ],
-        },
+    lost = {
+        LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"],
+        LONG[1]: [0.6, 0.61, 0.6, 0.6, "diverged", "diverged"],
+    }
+    found = {contributions: [], shock_costs: [], size_trends: []}
+    for i, name in enumerate(LONG):
+        found[size_trends].append(trend_of(name, i))
+    for arena in ("gpt", "vit"):
+        for i, name in enumerate(LONG):
+            found[contributions].append(contribution_of(arena, name, i))
+            found[shock_costs].append(shock_of(arena, name, i))
+    return given(analysed(the_study, **lost), found)
+
+
+def trend_of(name, i):
+    return SizeTrend(
+        arena="gpt",
+        optimizer=name,
+        reference="PsiLogic",
+        metric="loss",
+        verdict="holds",
+        speedup=i + 0.5,
+        smallest=i + 0.4,
+        largest=i + 0.6,
+        trend=0.1,
+    )
+
+
+def contribution_of(arena, name, i):
+    return Contribution(
+        arena=arena,
+        metric="loss",
+        part="rung",
+        optimizer=name,
+        before=LONG[0],
+        n=4,
+        contribution=i / 9,
+        ci_low=-0.02,
+        ci_high=0.04,
+        note="",
+    )
+
+
+def shock_of(arena, name, i):
+    return ShockCost(
+        arena=arena,
+        calm="gpt",
+        optimizer=name,
+        n=6,
+        diverged=i,
+        excess=12.0,
+        recovery=30.0,
+        recovered=0.5,
+        lost=i / 9,
+        lost_low=0.05,
+        lost_high=0.15,
     )
 
 
@@ -80,8 +127,9 @@ def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
 
 def overlap(one, other):
     """Whether two boxes share more than the edge of a letter."""
-    (low, high), (from_, to) = one[1].get_points(), other[1].get_points()
-    return bool((low + 1 < to).all() and (from_ + 1 < high).all())
+    low, high = one[1].get_points()
+    other_low, other_high = other[1].get_points()
+    return bool((low + 1 < other_high).all() and (other_low + 1 < high).all())
 
 
 @pytest.mark.parametrize("width", [COLUMN, TEXT])
@@ -90,7 +138,9 @@ def test_a_long_title_has_all_its_letters(width):
     with figure_options(width, NORMAL_TEXT):
         figure, by_arena = panels({"a": title, "b": "short"}, height=2.4)
         figure.canvas.draw()
-        text, box = by_arena["a"].axes._left_title, by_arena["a"].box
+    panel = by_arena["a"]
+    box = panel.box
+    text = panel.axes._left_title
     assert "".join(text.get_text().split()) == "".join(title.split())
     extent = text.get_window_extent()
     to_points = 72 / figure.dpi / (NORMAL_TEXT / 10)

@@ -19,16 +19,25 @@ from fairbench.report.render.latex import to_latex
 from fairbench.report.study import draw_figures, study_report
 
 SECTIONS = [
-    *("Verdicts", "Learning curves", "Learning rates", "Audit", "Results", "Causes", "Did the mechanism act?", "Cost"),
-    *("Budget and treatment", "Unfinished trials", "What was run"),
+    "Verdicts",
+    "Learning curves",
+    "Learning rates",
+    "Audit",
+    "Results",
+    "Causes",
+    "Did the mechanism act?",
+    "Cost",
+    "Budget and treatment",
+    "Unfinished trials",
+    "What was run",
 ]
-ELEMENTS = {
-    *("html", "head", "meta", "link", "title", "style", "body", "main", "nav", "section", "script", "h1", "h2", "p"),
-    *("ul", "li", "a", "dl", "dt", "dd", "div", "span", "strong", "small", "details", "summary", "pre", "table", "h3"),
-    *("thead", "tbody", "tr", "th", "td", "figure", "figcaption", "aside", "label", "input"),
-    *("search", "output", "button", "select", "option"),
-    *("svg", "desc", "defs", "g", "path", "use", "text", "rect", "clippath"),
-}
+HEAD = {"html", "head", "meta", "link", "title", "style", "body"}
+TEXT = {"main", "nav", "section", "h1", "h2", "h3", "p", "ul", "li", "a", "dl", "dt", "dd", "div", "span", "aside"}
+STRESSED = {"strong", "small", "details", "summary", "pre"}
+TABLES = {"table", "thead", "tbody", "tr", "th", "td"}
+CONTROLS = {"script", "search", "output", "button", "select", "option", "label", "input"}
+FIGURES = {"figure", "figcaption", "svg", "desc", "defs", "g", "path", "use", "text", "rect", "clippath"}
+ELEMENTS = HEAD | TEXT | STRESSED | TABLES | CONTROLS | FIGURES
 
 
 @pytest.fixture(scope="module")

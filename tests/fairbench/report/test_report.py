@@ -4,8 +4,10 @@ import csv
 import io
 import math
 import re
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -31,22 +33,41 @@ from pages import Page, printed
 
 from fairbench.analysis.audit import audit
 from fairbench.report.study import study_report, write_report
+from fairbench.study.plan import ResolvedSuite
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
-TABLES, DATA = {f"{name}.csv" for name in ALWAYS}, {"records.parquet", "datapackage.json"}
+TABLES = {f"{name}.csv" for name in ALWAYS}
+DATA = {"records.parquet", "datapackage.json"}
 FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "step_time", "training_loss")
 LATEX = (
-    *("main", "audit", "verdicts", "comparisons", "metrics", "learning_rates", "mechanism", "quantities", "cost"),
-    *("equal_time", "budget", "tuning", "treatment", "conditions", "arenas", "optimizers", "environment"),
+    "main",
+    "audit",
+    "verdicts",
+    "comparisons",
+    "metrics",
+    "learning_rates",
+    "mechanism",
+    "quantities",
+    "cost",
+    "equal_time",
+    "budget",
+    "tuning",
+    "treatment",
+    "conditions",
+    "arenas",
+    "optimizers",
+    "environment",
 )
-FILES = {
-    *(*TABLES, *DATA, "report.html", "report_files.txt"),
-    *(f"tables/{name}.tex" for name in LATEX),
-    *(f"figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
-}
-ADAMW, PSILOGIC = ("vit", "AdamW", "accuracy"), ("vit", "PsiLogic", "accuracy")
+FILES = {*TABLES, *DATA, "report.html", "report_files.txt"}
+FILES |= {f"tables/{name}.tex" for name in LATEX}
+for ending in ("pdf", "png", "svg"):
+    FILES |= {f"figures/{name}.{ending}" for name in FIGURES}
+ADAMW = ("vit", "AdamW", "accuracy")
+PSILOGIC = ("vit", "PsiLogic", "accuracy")
 HEAD = ("At the default", "Best of 1", "Best of 2", "Best of 4", "Best of all")
-HIGH, LOW, NOISY = [0.90, 0.92, 0.91], [0.50, 0.51, 0.52], [0.50, 0.60, 0.70]
+HIGH = [0.90, 0.92, 0.91]
+LOW = [0.50, 0.51, 0.52]
+NOISY = [0.50, 0.60, 0.70]
 
 
 @pytest.fixture
@@ -124,7 +145,8 @@ def test_the_csv_files_of_trials(tmp_path, check_files):
 def test_aggregate(tmp_path):
     write(tmp_path, scores={"PsiLogic": [1.0, 2.0, 4.0], "AdamW": [0.5, "diverged", "failed"]})
     table = {(row["optimizer"], row["metric"]): row for row in rows(tmp_path, "aggregate")}
-    ours, theirs = table["PsiLogic", "accuracy"], table["AdamW", "accuracy"]
+    ours = table["PsiLogic", "accuracy"]
+    theirs = table["AdamW", "accuracy"]
     assert float(ours["mean"]) == pytest.approx(7 / 3)
     assert float(ours["std"]) == pytest.approx(math.sqrt(7 / 3))  # squares 16/9 + 1/9 + 25/9 = 42/9, halved
     assert (ours["split"], ours["n"], ours["diverged"]) == ("test", "3", "0")
@@ -133,44 +155,76 @@ def test_aggregate(tmp_path):
 
 
 TWO = ("AdamW", "PsiLogic")
-CLEAN = study(("vit",)).arenas["vit"]
-SAYS = {
-    "a complete study": (study(("vit",)), {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}, []),
-    "significant before the correction alone": (
-        study(("vit",)),
-        {"PsiLogic": [0.50, 0.52, 0.54], "AdamW": [0.46, 0.47, 0.47], "Lion": NOISY},
-        [],
-    ),
-    "an incomplete study": (
-        study(("vit",), TWO), {"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]}, [],
-    ),
-    "another order of the data": (
-        study(("vit",), TWO),
-        None,
-        [recorded({"result.hashes.batches": sha("another order")}, optimizer="AdamW", seed=2)],
-    ),
-    "sweep trials that differ from a clean process": (
-        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "0": sha("clean")})}), None, [],
-    ),
-    "final trials that differ from a clean process": (
-        replace(study(("vit",)), arenas={"vit": replace(CLEAN, starts={**CLEAN.starts, "3": sha("clean")})}), None, [],
-    ),
-    "a selected rate at the edge": (
-        study(("vit",), TWO, budget=4),
-        None,
-        [sweep(optimizer="AdamW", lr=1e-2, outcome=0.7), sweep(optimizer="AdamW", lr=0.1, outcome=0.8)],
-    ),
-}  # fmt: skip
-"""Studies with their scores, and the cases of which their records differ."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A study about which a report says something.
+
+    Attributes:
+        scores: of each optimizer, by seed.
+        cases: of which the records differ.
+    """
+
+    name: str
+    study: ResolvedSuite
+    scores: Mapping[str, Sequence[Any]] | None = None
+    cases: Sequence[Any] = ()
+
+
+def clean_process(seed, weights):
+    """A study in which a process without an optimizer starts from other weights with a seed."""
+    the_study = study(("vit",))
+    arena = the_study.arenas["vit"]
+    starts = {**arena.starts, seed: weights}
+    return replace(the_study, arenas={"vit": replace(arena, starts=starts)})
+
+
+COMPLETE = Said(
+    name="a complete study",
+    study=study(("vit",)),
+    scores={"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW},
+)
+BEFORE_CORRECTION = Said(
+    name="significant before the correction alone",
+    study=study(("vit",)),
+    scores={"PsiLogic": [0.50, 0.52, 0.54], "AdamW": [0.46, 0.47, 0.47], "Lion": NOISY},
+)
+INCOMPLETE = Said(
+    name="an incomplete study",
+    study=study(("vit",), TWO),
+    scores={"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]},
+)
+OTHER_ORDER = Said(
+    name="another order of the data",
+    study=study(("vit",), TWO),
+    cases=[recorded({"result.hashes.batches": sha("another order")}, optimizer="AdamW", seed=2)],
+)
+OTHER_SWEEP = Said(
+    name="sweep trials that differ from a clean process",
+    study=clean_process(seed="0", weights=sha("clean")),
+)
+OTHER_FINALS = Said(
+    name="final trials that differ from a clean process",
+    study=clean_process(seed="3", weights=sha("clean")),
+)
+AT_THE_EDGE = Said(
+    name="a selected rate at the edge",
+    study=study(("vit",), TWO, budget=4),
+    cases=[sweep(optimizer="AdamW", lr=1e-2, outcome=0.7), sweep(optimizer="AdamW", lr=0.1, outcome=0.8)],
+)
+SAYS = (COMPLETE, BEFORE_CORRECTION, INCOMPLETE, OTHER_ORDER, OTHER_SWEEP, OTHER_FINALS, AT_THE_EDGE)
 
 
 def test_what_reports_say(tmp_path, check_files):
     """The flags and findings of each study."""
     said = []
-    for name, (the_study, scores, cases) in SAYS.items():
-        report = write(tmp_path / name, the_study, scores, cases)
-        findings = [f"{topic}: {text}" for topic, text in report.findings.items()]
-        said += [f"== {name} ==", *(flag.text for flag in report.source.of(audit)), *findings, ""]
+    for case in SAYS:
+        report = write(tmp_path / case.name, case.study, case.scores, case.cases)
+        said.append(f"== {case.name} ==")
+        said += [flag.text for flag in report.source.of(audit)]
+        said += [f"{topic}: {text}" for topic, text in report.findings.items()]
+        said.append("")
     (tmp_path / "says.txt").write_text("\n".join(said))
     check_files("report", tmp_path / "says.txt")
     text = " ".join(page(tmp_path / "an incomplete study").text)
@@ -183,13 +237,13 @@ def test_what_reports_say(tmp_path, check_files):
 
 def test_many_mechanisms_take_few_lines():
     """Every optimizer has a mechanism; that of O2 never acts."""
-    idle = dict.fromkeys(("fired", "acted"), (TENSOR_STEPS, {"a": 0.0, "b": 0.0}))
-
-    def edits(spec):
-        return {"details.mechanism": mechanism(QUANTITIES | (idle if spec.optimizer.name == "O2" else {}))}
-
-    the_study = study(("vit",), (*(f"O{i}" for i in range(1, 8)), "PsiLogic"))
-    found = study_report(analysed(the_study, Records(the_study, recorded(edits)))).findings
+    never = (TENSOR_STEPS, {"a": 0.0, "b": 0.0})
+    idle = {**QUANTITIES, "fired": never, "acted": never}
+    names = [f"O{i}" for i in range(1, 8)]
+    the_study = study(("vit",), (*names, "PsiLogic"))
+    acting = recorded({"details.mechanism": mechanism(QUANTITIES)})
+    not_acting = recorded({"details.mechanism": mechanism(idle)}, optimizer="O2")
+    found = study_report(analysed(the_study, Records(the_study, acting, not_acting))).findings
     assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
     assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
 
@@ -214,23 +268,32 @@ def test_tables_that_a_suite_asks_for(tmp_path):
 
 
 NOTHING = {"PsiLogic": [None] * 3, "AdamW": [None] * 3}
-MISSING = {
-    "finals": {"scores": NOTHING},
-    "everything": {"scores": NOTHING, "cases": [sweep(outcome=None)]},
-    "finished trials": {"scores": {"PsiLogic": ["failed"] * 3, "AdamW": ["diverged"] * 3}},
-    "rates": {"cases": [sweep(optimizer="AdamW", outcome="diverged")]},
-    "a rate": {"cases": [sweep(optimizer="AdamW", lr=1e-3, outcome="failed")]},
-    "a mechanism": {"cases": [recorded({"details.mechanism": None})]},
-    "a baseline": {"the_study": study(("vit",), ("PsiLogic",))},
-    "seeds": {"the_study": study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)), "scores": {"PsiLogic": [1.0]}},
-}
 
 
-@pytest.mark.parametrize("options", MISSING.values(), ids=MISSING)
-def test_missing_pieces(tmp_path, options, figures):
-    if options.get("the_study") and "scores" not in options:
-        options = {**options, "scores": {"PsiLogic": HIGH}}
-    report = write(tmp_path, **options)
+@dataclass(frozen=True)
+class Missing:
+    """A study that lacks something, and otherwise that of `write`."""
+
+    what: str
+    study: ResolvedSuite | None = None
+    scores: Mapping[str, Sequence[Any]] | None = None
+    cases: Sequence[Any] = ()
+
+
+NO_FINALS = Missing("finals", scores=NOTHING)
+NO_TRIALS = Missing("everything", scores=NOTHING, cases=[sweep(outcome=None)])
+NONE_FINISHED = Missing("finished trials", scores={"PsiLogic": ["failed"] * 3, "AdamW": ["diverged"] * 3})
+NO_RATES = Missing("rates", cases=[sweep(optimizer="AdamW", outcome="diverged")])
+NO_RATE = Missing("a rate", cases=[sweep(optimizer="AdamW", lr=1e-3, outcome="failed")])
+NO_MECHANISM = Missing("a mechanism", cases=[recorded({"details.mechanism": None})])
+NO_BASELINE = Missing("a baseline", study=study(("vit",), ("PsiLogic",)), scores={"PsiLogic": HIGH})
+ONE_SEED = Missing("seeds", study=study(("vit",), TWO, seeds=(1,)), scores={"PsiLogic": [1.0]})
+MISSING = (NO_FINALS, NO_TRIALS, NONE_FINISHED, NO_RATES, NO_RATE, NO_MECHANISM, NO_BASELINE, ONE_SEED)
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=lambda missing: missing.what)
+def test_missing_pieces(tmp_path, missing, figures):
+    report = write(tmp_path, missing.study, missing.scores, missing.cases)
     assert set(contents(tmp_path)) >= TABLES | {"report.html"}
     assert not [c for c in report.source.comparisons if c.verdict == "better" and c.p is None]
     assert "nan" not in (tmp_path / "significance.csv").read_text()
