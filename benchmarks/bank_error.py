@@ -44,7 +44,7 @@ def study_of(arena: str, rates: list[float], seeds: int) -> ResolvedSuite:
         arenas={arena: study.suite.arenas[arena]},
         optimizers={name: study.suite.optimizers[name] for name in COPIES},
         sweep=replace(study.suite.sweep, lr_min=rates[0], lr_max=rates[-1], points=len(rates), budget=len(rates)),
-        final=replace(study.suite.final, seeds=[*range(1, 1 + seeds)], looks=[]),
+        final=replace(study.suite.final, seeds=[*range(1, 1 + seeds)], interim_analyses=[]),
     )
     optimizers = {name: study.optimizers[name] for name in COPIES}
     return replace(study, suite=suite, arenas={arena: study.arenas[arena]}, optimizers=optimizers)

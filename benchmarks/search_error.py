@@ -38,8 +38,8 @@ from fairbench.suites.loader import load_suite
 NOISE = 0.3
 NO_SECONDS = Seconds(data=0.0, forward=0.0, backward=0.0, step=0.0, eval=0.0, log=0.0, total=0.0)
 COST = TrialCost(seconds=NO_SECONDS, steps=1, peak_memory_bytes=0, alone=True, data_on="cpu")
-LOOKS = {4: [4, 8], 5: [], 8: []}
-"""Looks, by the fewest seeds of an arm."""
+INTERIM_ANALYSES = {4: [4, 8], 5: [], 8: []}
+"""Interim analyses, by the fewest seeds of an arm."""
 RHOS = (0.0, 0.5, 0.9)
 CURVATURES = (0.05, 0.2, 1.0)
 VALIDATION_NOISES = (0.1, 0.5)
@@ -57,7 +57,7 @@ class Cell:
         curvature: of the metric over the rates, per place of the grid squared.
         validation_noise: noise that the test split does not share, as a share of the scatter of a seed.
         noisy: factor of the noise of one baseline.
-        seeds: final seeds; with looks, the fewest.
+        seeds: final seeds; with interim analyses, the fewest.
     """
 
     rho: float
@@ -70,9 +70,9 @@ class Cell:
 def the_study(seeds: int) -> ResolvedSuite:
     """The suite `mini` with a number of seeds, of which no code is loaded."""
     mini = load_suite("mini")
-    looks = LOOKS[seeds]
-    most = looks[-1] if looks else seeds
-    final = replace(mini.final, seeds=[*range(1, 1 + most)], looks=looks)
+    interim_analyses = INTERIM_ANALYSES[seeds]
+    most = interim_analyses[-1] if interim_analyses else seeds
+    final = replace(mini.final, seeds=[*range(1, 1 + most)], interim_analyses=interim_analyses)
     arenas = {name: replace(plan, margin=1e-9) for name, plan in mini.arenas.items()}
     return ResolvedSuite(
         suite=replace(mini, arenas=arenas, final=final),
@@ -202,7 +202,7 @@ def row(cell: Cell, number: int) -> dict[str, Any]:
     arms = number // 8 * len(the_study(cell.seeds).suite.arms)
     return {
         **vars(cell),
-        "looks": " ".join(map(str, LOOKS[cell.seeds])),
+        "interim_analyses": " ".join(map(str, INTERIM_ANALYSES[cell.seeds])),
         "any_false_verdict": errors / number,
         "withheld": withheld / number,
         "power": found / compared,
@@ -217,7 +217,9 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=4000)
     options = parser.parse_args()
     cells = []
-    for rho, curvature, validation_noise, noisy, seeds in product(RHOS, CURVATURES, VALIDATION_NOISES, NOISY, LOOKS):
+    for rho, curvature, validation_noise, noisy, seeds in product(
+        RHOS, CURVATURES, VALIDATION_NOISES, NOISY, INTERIM_ANALYSES
+    ):
         cells.append(Cell(rho, curvature, validation_noise, noisy, seeds))
     rows = []
     with ProcessPoolExecutor(2) as pool:

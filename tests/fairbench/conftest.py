@@ -136,12 +136,15 @@ def tiny_run(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The tiny study with an own optimizer, three final settings and two looks, in trials long enough to be killed."""
+    """The tiny study with an own optimizer, three final settings and two interim analyses.
+
+    Its trials are long enough to be killed.
+    """
     folder = tmp_path_factory.mktemp("finished")
     text = TINY.replace("steps = 40", "steps = 60").replace("sweep_steps = 10", "sweep_steps = 30\n")
     for before, after in (
         ("budget = 3\n", ""),
-        ("settings = 1", "looks = [2, 3]"),
+        ("settings = 1", "interim_analyses = [2, 3]"),
         ("seeds = [1, 2]", "seeds = [1, 2, 3]"),
     ):
         text = text.replace(before, after)

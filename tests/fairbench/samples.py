@@ -12,12 +12,12 @@ SCORES = strategies.integers(1, 999).map(lambda thousandths: thousandths / 1000)
 
 
 def arm(seeds):
-    """The scores of an arm with so many seeds."""
+    """The scores of an arm with as many seeds."""
     return strategies.lists(SCORES, min_size=seeds, max_size=seeds)
 
 
 def two_arms(seeds):
-    """The scores of two arms with so many seeds."""
+    """The scores of two arms with as many seeds."""
     return strategies.tuples(arm(seeds), arm(seeds))
 
 

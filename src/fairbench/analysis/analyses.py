@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from fairbench.analysis.comparison.looks import Looks, judge_looks
+from fairbench.analysis.comparison.interim_analyses import InterimResults, judge_interim_analyses
 from fairbench.analysis.comparison.verdicts import NOT_DECLARED, Comparison
 from fairbench.analysis.results import Results
 from fairbench.study.history import History
@@ -36,13 +36,13 @@ class Analyses:
         return made
 
     @cached_property
-    def _looks(self) -> Looks:
-        return judge_looks(self.history.study, self.lookup)
+    def _interim(self) -> InterimResults:
+        return judge_interim_analyses(self.history.study, self.lookup)
 
     @cached_property
     def results(self) -> Results:
         """The records by arm."""
-        return self._looks.results
+        return self._interim.results
 
     @property
     def suite(self) -> Suite:
@@ -52,7 +52,7 @@ class Analyses:
     @cached_property
     def comparisons(self) -> Sequence[Comparison]:
         """The verdict table, in the order of the suite, with the verdicts of the first one as declared."""
-        found = self._looks.comparisons
+        found = self._interim.comparisons
         if self.history.declared is None:
             return found
         declared = {c.pair: c.verdict for c in self.first_comparisons}
@@ -64,8 +64,8 @@ class Analyses:
         last = self.history.plans[-1]
         first = self.history.declared or last
         if first is last:
-            return self._looks.comparisons
-        return judge_looks(first.study, self.lookup).comparisons
+            return self._interim.comparisons
+        return judge_interim_analyses(first.study, self.lookup).comparisons
 
     def title(self, c: Comparison) -> str:
         """A comparison in words."""

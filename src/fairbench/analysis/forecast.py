@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean, variance
 
-from fairbench.analysis.comparison.looks import design_of
+from fairbench.analysis.comparison.interim_analyses import design_of
 from fairbench.analysis.comparison.size_trends import detectable_trends
 from fairbench.analysis.results import ArmResults, Results, collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
@@ -30,8 +30,9 @@ class Forecast:
 
     Attributes:
         sweep_trials: trials of stage 1.
-        final_trials: trials of stage 2 until the first look, which is the only one of most studies.
-        more_final_trials: trials that may be added, until the last look and while the best setting lies at the edge.
+        final_trials: trials of stage 2 until the first interim analysis, which is the only one of most studies.
+        more_final_trials: trials that may be added, until the last interim analysis and while the best
+            setting lies at the edge.
         seconds: of training and evaluation, one trial at a time, without trials that may be added.
         most_seconds: the same with all that may be added.
         disk: bytes of records, tables, figures and page, with all that may be added.
@@ -76,8 +77,8 @@ def _forecast(
     suite = study.suite
     design = design_of(suite)
     sweeps = _sweep_trials(study, arena)
-    usual_finals = _final_trials(study, arena, seeds=design.looks[0], with_added=False)
-    most_finals = _final_trials(study, arena, seeds=design.looks[-1], with_added=True)
+    usual_finals = _final_trials(study, arena, seeds=design.interim_analyses[0], with_added=False)
+    most_finals = _final_trials(study, arena, seeds=design.interim_analyses[-1], with_added=True)
     seconds = trial_seconds(preflight, arena)
     usual_seconds = sweeps * seconds["sweep"] + usual_finals * seconds["final"]
     sweep_bytes = _mean_trial_bytes(study, arena, "sweep")

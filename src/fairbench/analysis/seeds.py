@@ -6,11 +6,11 @@ from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
 def seeds_needed(study: ResolvedSuite, lookup: Lookup) -> SeedsNeeded:
     """How many final seeds each arm needs, as far as the records decide it, in whatever order they came.
 
-    It needs all of them, or in a study with looks those that its comparisons call for.
+    It needs all of them, or in a study with interim analyses those that its comparisons call for.
     """
-    if not study.suite.final.looks:
+    if not study.suite.final.interim_analyses:
         return study.suite.all_seeds
-    # it imports scipy, which planning a study without looks does not need
-    from fairbench.analysis.comparison.looks import judge_looks
+    # it imports scipy, which planning a study without interim analyses does not need
+    from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
 
-    return judge_looks(study, lookup).seeds
+    return judge_interim_analyses(study, lookup).seeds

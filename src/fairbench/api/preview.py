@@ -186,7 +186,7 @@ def _records(executor: ProcessExecutor, specs: Sequence[TrialSpec], limit: float
 
 def preview(
     optimizer: OptimizerLike,
-    against: Sequence[str] = ("AdamW",),
+    baselines: Sequence[str] = ("AdamW",),
     suite: Suite | str = "mini",
     arena: str | None = None,
     lr: Sequence[float] = (),
@@ -198,7 +198,7 @@ def preview(
 
     Args:
         optimizer: as for `fb.check`.
-        against: the optimizers that it is shown with.
+        baselines: the optimizers that it is shown with.
         suite: has the arena and the settings.
         arena: the arena; None for the first one of the suite.
         lr: learning rates; empty takes three of the suite's grid.
@@ -218,7 +218,7 @@ def preview(
     """
     chosen = as_suite(suite)
     own = user_optimizer(optimizer, known=chosen.content.optimizers)
-    compared = [name for name in against if name != own.name]
+    compared = [name for name in baselines if name != own.name]
     compared.append(own.name)
     overrides = Overrides(
         arenas=[arena] if arena else None,

@@ -55,7 +55,7 @@ def verdicts(
     metric: str = "",
     at: str | float = "",
     margin: float | None = None,
-    against: float | None = None,
+    reference_value: float | None = None,
 ) -> Verdicts:
     r"""Judge the results of a table, or of a publication, by the rules of a study.
 
@@ -63,7 +63,8 @@ def verdicts(
         source: a file of CSV or JSON, "-" for standard input, an open file, a data frame, or rows; with a row for each
             run or for each mean, or a column for each optimizer. Or the name of a publication, which is "paper"; it has
             its own optimizer and metrics.
-        optimizer: the one that is compared with the others; empty for the first one, and with `against` for each.
+        optimizer: the one that is compared with the others; empty for the first one, and with
+            `reference_value` for each.
         better: whether lower or higher values are better; empty where a column `better` or the metric's name says it.
         baselines: the optimizers to compare it with; empty for all.
         alpha: family-wise error rate, between 0 and 1.
@@ -71,7 +72,7 @@ def verdicts(
         metric: what is judged where there are several metrics: a column, or a name in the column metric.
         at: of curves, the point that is judged: "last", "best", or a step.
         margin: the largest difference that does not matter; None for no test of equivalence, or for a column margin.
-        against: a number to compare each mean with, in place of other optimizers.
+        reference_value: a number to compare each mean with, in place of other optimizers.
 
     Returns:
         The comparisons, and in `notes` what was skipped, merged or assumed.
@@ -96,7 +97,7 @@ def verdicts(
         metric=metric,
         at=str(at),
         margin=margin,
-        against=against,
+        reference_value=reference_value,
     )
     names = names_of(Comparison)
     if not _is_name(source):

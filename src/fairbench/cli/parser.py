@@ -213,7 +213,7 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
     add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")
     add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
-    add("--against", type=number, metavar="X", help="compare each mean of a table with this number")
+    add("--reference-value", type=number, metavar="X", help="compare each mean of a table with this number")
     add("--alpha", type=number, default=0.05, metavar="X", help="family-wise error rate (default: 0.05)")
 
 
@@ -252,7 +252,7 @@ def _add_try(commands: Commands[Parser]) -> None:
     codes = "0 done; 1 a trial failed; 2 a wrong argument"
     command = _add(commands, "try", text, "running:preview", example="my_rule.py:MyRule", codes=codes)
     command.add_argument("optimizer", metavar="O", help=OPTIMIZER)
-    command.add_argument("--against", metavar="A,B,...", help="compare with these (default: AdamW)")
+    command.add_argument("--baselines", metavar="A,B,...", help="compare with these (default: AdamW)")
     suite = f"name or TOML file of the suite with the arena (default: {DEFAULT_SUITE})"
     command.add_argument("--suite", default=DEFAULT_SUITE, metavar="S", help=suite)
     command.add_argument("--arena", metavar="A", help="name, or file.py:Class (default: the first of the suite)")

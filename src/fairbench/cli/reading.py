@@ -43,7 +43,7 @@ def verdicts(options: argparse.Namespace) -> Verdicts:
         metric=options.metric,
         at=options.at,
         margin=options.margin,
-        against=options.against,
+        reference_value=options.reference_value,
     )
 
 

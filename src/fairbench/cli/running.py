@@ -22,7 +22,7 @@ from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 
-AGAINST = "AdamW"
+USUAL_BASELINE = "AdamW"
 """The optimizer with which a preview compares, unless it is the previewed one."""
 
 
@@ -181,12 +181,12 @@ def plan(options: argparse.Namespace) -> fb.Estimate:
 
 def preview(options: argparse.Namespace) -> fb.Table[Any]:
     """Preview an optimizer, with the command for a study of it."""
-    others = names("--against", options.against)
+    others = names("--baselines", options.baselines)
     if others is None:
-        others = [] if options.optimizer == AGAINST else [AGAINST]
+        others = [] if options.optimizer == USUAL_BASELINE else [USUAL_BASELINE]
     previewed = fb.preview(
         options.optimizer,
-        against=others,
+        baselines=others,
         suite=options.suite,
         arena=options.arena,
         lr=options.lr,

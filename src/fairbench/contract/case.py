@@ -142,15 +142,15 @@ def train_at(case: Case, lr: float) -> ShortTraining:
     return ShortTraining(lr, start, end)
 
 
-def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
+def around_step(trainer: Trainer, interim_analysis: Callable[[], Seen]) -> tuple[Seen, Seen]:
     """Take a training step; returns the results of `look` right before and right after the optimizer's own step."""
     seen: list[Seen] = []
     step = trainer.needs.own_step
 
     def watched(*arguments: Any) -> Any:
-        seen.append(look())
+        seen.append(interim_analysis())
         value = step(*arguments)
-        seen.append(look())
+        seen.append(interim_analysis())
         return value
 
     trainer.needs.own_step = watched

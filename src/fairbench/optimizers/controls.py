@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
 from psilogic import PsiLogic
-from psilogic.step import Decision
 from psilogic.models.presets import suitable
+from psilogic.step import Decision
 
 
 def field_groups(model: nn.Module) -> list[dict[str, Any]]:

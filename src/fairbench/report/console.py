@@ -101,7 +101,7 @@ def plan_view(
     if untuned:
         lines.append(f"untuned, without sweep trials: {', '.join(untuned)}")
     lines.append(_compared(suite))
-    if suite.final.looks:
+    if suite.final.interim_analyses:
         lines.append(_expected(suite))
     lines.append(_needs(forecasts, workers))
     frozen = []
@@ -136,7 +136,7 @@ def _compared(suite: Suite) -> str:
 
 
 def _expected(suite: Suite) -> str:
-    """The seeds that an arm is expected to have, since a look may end it early."""
+    """The seeds that an arm is expected to have, since an interim analysis may end it early."""
     seeds_at = [f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items()]
     unit = f"standard deviations {TESTS[suite.final.test]}"
     expected = f"expected, by the true difference in {unit}: {', '.join(seeds_at)}"

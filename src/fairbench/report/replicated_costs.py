@@ -1,4 +1,4 @@
-"""The published costs of arms beside those of a study."""
+"""The published costs of arms next to those of a study."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

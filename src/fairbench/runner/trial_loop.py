@@ -12,7 +12,7 @@ from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
 from fairbench.common.formatting import plural
 from fairbench.runner.coordination.claims import Claims
-from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
+from fairbench.runner.coordination.liveness import CHECK_SECONDS, CHECK_SECONDS_EACH
 from fairbench.runner.executors.executor import Ended, Executor, PausedTrial
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
@@ -164,9 +164,9 @@ class TrialLoop:
         return spec
 
     def _next_elsewhere(self) -> TrialSpec | None:
-        """A trial to claim again, since its driver may have died; None until the next look is due."""
+        """A trial to claim again, since its driver may have died; None until the next check is due."""
         if not self._due:
-            pause = max(LOOK, LOOK_EACH * len(self._elsewhere))
+            pause = max(CHECK_SECONDS, CHECK_SECONDS_EACH * len(self._elsewhere))
             if time.monotonic() - self._last_look < pause:
                 return None
             self._last_look = time.monotonic()
@@ -182,7 +182,7 @@ class TrialLoop:
             if not self._is_waiting:
                 self._is_waiting = True
                 self._observer.say(f"waiting for records of trials that run elsewhere: {len(self._elsewhere)}")
-            time.sleep(LOOK)
+            time.sleep(CHECK_SECONDS)
         self._observer.beat()
 
     def _keep(self, claims: Claims) -> None:

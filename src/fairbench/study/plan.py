@@ -206,7 +206,7 @@ class Trials:
         return replace(arm, others=_in_order(others), selected=selected, final=final_trials)
 
     def _as_tuned_elsewhere(self, seeds: int) -> Arm[TrialSpec]:
-        """The arm with what is selected in the arena that it is tuned on, which may differ from look to look."""
+        """The arm with what its tuning arena selects, which may differ from one interim analysis to the next."""
         trials: dict[Setting, list[TrialSpec]] = {}
         for number in self.study.suite.final.numbers:
             if number > seeds:

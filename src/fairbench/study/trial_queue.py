@@ -29,8 +29,8 @@ class TrialQueue:
     """Yields the trials of a study: sweeps, final trials, then timing trials, if there are any.
 
     The end of a trial affects only its own arm, which is planned again when all its known trials have ended. When
-    nothing else can run, a look is complete, and the arms that are not decided get more seeds. A timing trial is
-    exclusive: it is given when every other trial has ended, and the next one only after it.
+    nothing else can run, an interim analysis is complete, and the arms that are not decided get more seeds. A
+    timing trial is exclusive: it is given when every other trial has ended, and the next one only after it.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class TrialQueue:
             for arena, optimizer in self._trials:
                 if (suite.tuning_arena(arena), optimizer) == key:
                     self._plan((arena, optimizer))
-        if suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
+        if suite.final.interim_analyses and self._seeds_needed and not any(self._unfinished.values()):
             self._seeds = self._seeds_needed()
             for arm in self._trials:
                 self._plan(arm)

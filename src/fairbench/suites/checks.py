@@ -59,7 +59,7 @@ def check_suite(suite: Suite) -> None:
     _check_lengths(suite)
     _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
     _check_seeds(("final", "seeds"), suite.final.seeds)
-    _check_looks(suite.final)
+    _check_interim_analyses(suite.final)
     for name, optimizer in suite.optimizers.items():
         _check_optimizer(suite, name, optimizer)
 
@@ -144,18 +144,21 @@ def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
         raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {seeds}")
 
 
-def _check_looks(final: Final) -> None:
-    """Raise `Wrong` unless the looks rise to the number of seeds, and no setting is left out before the first one."""
-    looks = final.looks
-    if not looks:
+def _check_interim_analyses(final: Final) -> None:
+    """Raise `Wrong` unless the interim analyses rise to the number of seeds, and settings are left out by the first."""
+    interim_analyses = final.interim_analyses
+    if not interim_analyses:
         return
     most = len(final.seeds)
-    rising = looks == sorted(set(looks))
-    if len(looks) < 2 or looks[0] < 2 or looks[-1] != most or not rising:
+    rising = interim_analyses == sorted(set(interim_analyses))
+    if len(interim_analyses) < 2 or interim_analyses[0] < 2 or interim_analyses[-1] != most or not rising:
         need = f"must be two or more numbers of seeds that rise from at least 2 to {most}, as many as there are seeds"
-        raise Wrong(("final", "looks"), f"{need}; got {looks}")
-    if looks[0] < final.halve_after:
-        raise Wrong(("final", "halve_after"), f"must be at most {looks[0]}, the first look; got {final.halve_after}")
+        raise Wrong(("final", "interim_analyses"), f"{need}; got {interim_analyses}")
+    if interim_analyses[0] < final.halve_after:
+        raise Wrong(
+            ("final", "halve_after"),
+            f"must be at most {interim_analyses[0]}, the first interim analysis; got {final.halve_after}",
+        )
 
 
 def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:

@@ -9,14 +9,19 @@ from fairbench.suites.schema import Suite
 
 
 def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:
-    """A suite with other final seeds, and its looks to match; of a number of seeds the suite's own come first."""
+    """A suite with other final seeds, and its interim analyses to match.
+
+    For a number of seeds the suite's own come first.
+    """
     final = suite.final
     if isinstance(seeds, int):
         seeds = _numbered(final.seeds, seeds)
-    looks = [look for look in final.looks if look < len(seeds)]
-    if looks:
-        looks.append(len(seeds))
-    return replace(suite, final=replace(final, seeds=list(seeds), looks=looks))
+    interim_analyses = [
+        interim_analysis for interim_analysis in final.interim_analyses if interim_analysis < len(seeds)
+    ]
+    if interim_analyses:
+        interim_analyses.append(len(seeds))
+    return replace(suite, final=replace(final, seeds=list(seeds), interim_analyses=interim_analyses))
 
 
 def _numbered(seeds: Sequence[int], number: int) -> list[int]:

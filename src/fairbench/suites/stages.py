@@ -8,7 +8,7 @@ from fairbench.common.formatting import plural
 TESTS = {"paired": "of a pair's difference", "welch": "between seeds"}
 """The tests that may decide, by the differences seed by seed or by the two means, and what their spread is."""
 SPENDING = ("obrien-fleming", "pocock")
-"""How a suite may spread its error rate over the looks: most of it to the last one, or much to early ones."""
+"""How a suite may spread its error rate over the interim analyses: mostly to the last one, or much to early ones."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Final:
     """Stage 2: a few settings around the one that the sweep locates, with the final seeds; the best is reported.
 
     Attributes:
-        seeds: the final seeds of an arm; with looks, the most that it may get, in this order.
+        seeds: the final seeds of an arm; with interim analyses, the most that it may get, in this order.
         evaluations: validation evaluations of a trial.
         settings: values of each searched hyperparameter that are trained, the located one in the middle; odd. More are
             added while the best lies at the edge. 1 trusts the sweep alone.
         halve_after: seeds after which only the best two settings continue.
-        looks: numbers of seeds after which the arms are judged; those whose comparisons are all decided get no more.
-            Empty for arms that all get every seed.
-        spending: how the error rate is spread over the looks, see `SPENDING`.
+        interim_analyses: numbers of seeds after which the arms are judged; those whose comparisons are all
+            decided get no more. Empty for arms that all get every seed.
+        spending: how the error rate is spread over the interim analyses, see `SPENDING`.
         test: the test of every comparison, see `TESTS`.
     """
 
@@ -55,18 +55,18 @@ class Final:
     evaluations: int
     settings: int = 3
     halve_after: int = 2
-    looks: list[int] = field(default_factory=list)
+    interim_analyses: list[int] = field(default_factory=list)
     spending: str = "obrien-fleming"
     test: str = "paired"
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of seeds after which the arms are judged; a single one without looks."""
-        return self.looks or [len(self.seeds)]
+        """The numbers of seeds after which the arms are judged; a single one without interim analyses."""
+        return self.interim_analyses or [len(self.seeds)]
 
     @property
     def in_words(self) -> str:
-        """The seeds of an arm: "5 seeds", or "5, 10 or 20 seeds" with looks."""
+        """The seeds of an arm: "5 seeds", or "5, 10 or 20 seeds" with interim analyses."""
         *fewer, most = self.numbers
         if not fewer:
             return plural(most, "seed")

@@ -41,8 +41,8 @@ SHOWN_LINES = 80
 """Lines of a failed program's output that its message has: torchrun adds 40 to those of the process that failed."""
 GRACE = 30.0
 """Seconds that a program has to write its checkpoint and to end after SIGTERM."""
-LOOK = 1.0
-"""Least seconds between two looks at what a running program has reported."""
+CHECK_SECONDS = 1.0
+"""Least seconds between two checks of what a running program has reported."""
 
 
 class ProgramFailed(Exception):
@@ -134,13 +134,13 @@ def _run(
     # `Popen.wait` with a timeout would poll; after a signal's exception, `Thread.join` takes the thread for ended.
     threading.Thread(target=wait, daemon=True).start()
     try:
-        pause = LOOK
+        pause = CHECK_SECONDS
         while not ended.is_set():
             ended.wait(pause)
             began = time.monotonic()
             show_progress()
             seconds = time.monotonic() - began
-            pause = max(LOOK, 100 * seconds)  # a long file is read less often
+            pause = max(CHECK_SECONDS, 100 * seconds)  # a long file is read less often
     except Paused:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fabricated import Records, finals, flags_of, recorded, sha, study
 
-from fairbench.analysis.comparison.looks import judge_looks
+from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
 from fairbench.study.record import Series
 
 pytestmark = pytest.mark.xdist_group("audit_of_records")
@@ -71,7 +71,7 @@ def test_equal_weights_with_other_metrics_are_no_verdict():
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
     for ours, verdict in ((LOW, "identical"), (HIGH, "inconclusive")):
         records = Records(the_study, *same_weights(1, 2, 3), PsiLogic=ours, AdamW=LOW)
-        (comparison,) = judge_looks(the_study, records).comparisons
+        (comparison,) = judge_interim_analyses(the_study, records).comparisons
         assert comparison.verdict == verdict
     assert comparison.note == "a contradiction: the same weights in every seed, other values"
 

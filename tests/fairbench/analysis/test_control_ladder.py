@@ -1,4 +1,4 @@
-"""Contributions of the rungs of a control ladder: by hand, and their sum."""
+"""Contributions of the ablation steps of a control ladder: by hand, and their sum."""
 
 from statistics import fmean
 
@@ -28,7 +28,7 @@ def in_words(**scores):
     return causes(recorded(**scores))
 
 
-RUNGS = {
+ABLATION_STEPS = {
     "AdamW": [0.50, 0.52, 0.55, 0.51],
     "+GC": [0.53, 0.54, 0.57, 0.55],
     "+AGC": [0.52, 0.54, 0.58, 0.53],
@@ -37,17 +37,17 @@ RUNGS = {
 
 
 def test_contributions_by_hand():
-    rows = rows_of(**RUNGS)
-    assert [row.part for row in rows] == ["rung", "rung", "rung", "whole"]
+    rows = rows_of(**ABLATION_STEPS)
+    assert [row.part for row in rows] == ["ablation step", "ablation step", "ablation step", "whole"]
     assert [row.before for row in rows] == ["AdamW", "+GC", "+AGC", "AdamW"]
     assert [row.optimizer for row in rows] == ["+GC", "+AGC", "PsiLogic", "PsiLogic"]
     assert [row.contribution for row in rows] == pytest.approx([0.0275, -0.005, 0.0825, 0.105])
-    interval = stats.ttest_rel(RUNGS["+GC"], RUNGS["AdamW"]).confidence_interval(0.95)
+    interval = stats.ttest_rel(ABLATION_STEPS["+GC"], ABLATION_STEPS["AdamW"]).confidence_interval(0.95)
     assert (rows[0].ci_low, rows[0].ci_high) == pytest.approx(tuple(interval))
 
 
 def test_a_loss_that_falls_is_a_gain():
-    rows = rows_of(("vit", "gpt"), **RUNGS)
+    rows = rows_of(("vit", "gpt"), **ABLATION_STEPS)
     vit = [row for row in rows if row.arena == "vit"]
     gpt = [row for row in rows if row.arena == "gpt"]
     assert [row.contribution for row in gpt] == pytest.approx([-row.contribution for row in vit])
@@ -61,13 +61,13 @@ FOUR_ARMS = strategies.lists(ARM, min_size=4, max_size=4)
 @given(FOUR_ARMS)
 def test_the_contributions_sum_to_the_whole(scores):
     by_optimizer = dict(zip(LADDER, scores, strict=True))
-    *rungs, whole = rows_of(**by_optimizer)
-    assert sum(row.contribution for row in rungs) == pytest.approx(whole.contribution, abs=1e-12)
+    *ablation_steps, whole = rows_of(**by_optimizer)
+    assert sum(row.contribution for row in ablation_steps) == pytest.approx(whole.contribution, abs=1e-12)
     assert whole.contribution == pytest.approx(fmean(scores[-1]) - fmean(scores[0]), abs=1e-12)
 
 
 def test_a_rung_that_did_not_finish_contributes_nothing_that_is_known():
-    lost = {**RUNGS, "+AGC": ["diverged", 0.5, None, 0.5]}
+    lost = {**ABLATION_STEPS, "+AGC": ["diverged", 0.5, None, 0.5]}
     rows = rows_of(**lost)
     assert [row.contribution is None for row in rows] == [False, True, True, False]
     assert rows[1].note == "+AGC finished 2 of 4 seeds"
@@ -75,15 +75,15 @@ def test_a_rung_that_did_not_finish_contributes_nothing_that_is_known():
 
 
 def test_the_same_difference_in_every_seed_has_no_interval():
-    shifted = [score + 0.01 for score in RUNGS["AdamW"]]
-    rows = rows_of(**{**RUNGS, "+GC": shifted})
+    shifted = [score + 0.01 for score in ABLATION_STEPS["AdamW"]]
+    rows = rows_of(**{**ABLATION_STEPS, "+GC": shifted})
     assert (rows[0].contribution, rows[0].ci_low) == (pytest.approx(0.01), None)
     assert rows[0].note == "the same difference in every seed, no test"
 
 
 def test_in_words():
-    text = in_words(**RUNGS)
+    text = in_words(**ABLATION_STEPS)
     assert text.startswith("vit: +GC +0.0275 [+0.0123, +0.0427], +AGC −0.005 [")
     assert "the whole +0.1" in text
     assert "0 lies outside the interval of +GC, PsiLogic." in text
-    assert in_words(controls=[], **RUNGS) == ""
+    assert in_words(controls=[], **ABLATION_STEPS) == ""

@@ -38,7 +38,7 @@ def of_scores(the_study, scores):
 
 @pytest.mark.parametrize("direction", ["min", "max"])
 def test_the_interaction_is_that_of_a_linear_model(direction):
-    """Arms with unequal spreads; with looks the two comparisons may also have unequal numbers of seeds."""
+    """Arms with unequal spreads; with interim analyses the two comparisons may also have unequal numbers of seeds."""
     import pandas
     import statsmodels.formula.api as models  # a second to load
 

@@ -130,7 +130,7 @@ def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known):
 
 
 def test_arms_with_more_seeds_than_others_share_the_first_ones(known):
-    """As looks leave them."""
+    """As interim analyses leave them."""
     fewer = dict.fromkeys(known.results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
     law = judge_ladders(collect(known.history.study, known.lookup, fewer))["gpt"].law
     assert (law.cells, law.n) == (36, 3)

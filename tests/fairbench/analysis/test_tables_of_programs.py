@@ -167,7 +167,7 @@ def test_without_options_each_export_asks_for_them(case):
 
 @dataclass
 class Published:
-    """A table that somebody published, the columns and options that it needs, and its first comparison."""
+    """A published table, the columns and options that it needs, and its first comparison."""
 
     file: str
     arena: str

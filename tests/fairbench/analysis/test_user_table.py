@@ -183,13 +183,13 @@ def test_a_margin(near):
 
 
 def test_a_number_to_compare_with(near, command):
-    judged = fb.verdicts(near, against=3.28, alpha=0.01)
+    judged = fb.verdicts(near, reference_value=3.28, alpha=0.01)
     assert [(c.optimizer, c.baseline, c.verdict) for c in judged] == [("A", "3.28", "better"), ("B", "3.28", "better")]
     for c in judged:
         losses = NEAR[c.optimizer]
         assert c.p == pytest.approx(stats.ttest_1samp(losses, 3.28).pvalue)
         assert c.gain == pytest.approx(3.28 - stats.tmean(losses))
-    shown = command("verdicts", str(near), "--against", "3.28", "--optimizer", "A", "--alpha", "0.01")
+    shown = command("verdicts", str(near), "--reference-value", "3.28", "--optimizer", "A", "--alpha", "0.01")
     assert "A is better in 1 of 1 comparison at 0.01: t-test of the mean" in shown
 
 

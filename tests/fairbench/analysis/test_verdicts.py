@@ -8,7 +8,7 @@ from hypothesis import given
 from samples import ARMS
 from scipy import stats
 
-from fairbench.analysis.comparison.looks import judge_looks
+from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
 from fairbench.analysis.statistics.significance import holm
@@ -25,7 +25,7 @@ MIRRORED = (("gain", "gain"), ("ci_high", "ci_low"), ("hedges_g", "hedges_g"))
 
 def comparisons(the_study, *cases, **scores):
     records = Records(the_study, *cases, **scores)
-    return judge_looks(the_study, records).comparisons
+    return judge_interim_analyses(the_study, records).comparisons
 
 
 def one(*cases, arena="vit", margin=0.01, seeds=(1, 2, 3), test="paired", **scores):

@@ -87,12 +87,12 @@ def test_more_seeds_begin_with_those_of_the_suite():
     assert chosen("--seeds", "9,").final.seeds == [9]
 
 
-def test_looks_follow_the_seeds():
-    final = Final(seeds=[1, 2, 3, 4, 5, 6], evaluations=6, looks=[2, 4, 6])
+def test_interim_analyses_follow_the_seeds():
+    final = Final(seeds=[1, 2, 3, 4, 5, 6], evaluations=6, interim_analyses=[2, 4, 6])
     suite = replace(load_suite("mini"), final=final)
-    assert with_seeds(suite, 8).final == replace(final, seeds=[1, 2, 3, 4, 5, 6, 7, 8], looks=[2, 4, 6, 8])
-    assert with_seeds(suite, 4).final == replace(final, seeds=[1, 2, 3, 4], looks=[2, 4])
-    assert with_seeds(suite, 2).final == replace(final, seeds=[1, 2], looks=[])
+    assert with_seeds(suite, 8).final == replace(final, seeds=[1, 2, 3, 4, 5, 6, 7, 8], interim_analyses=[2, 4, 6, 8])
+    assert with_seeds(suite, 4).final == replace(final, seeds=[1, 2, 3, 4], interim_analyses=[2, 4])
+    assert with_seeds(suite, 2).final == replace(final, seeds=[1, 2], interim_analyses=[])
 
 
 def shortest_of_ladder(suite, arena):

@@ -64,7 +64,7 @@ def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(tiny_fo
 
 
 def test_a_preview_ends_with_the_command_of_its_study(tiny_folder, command):
-    words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--against", "AdamW", "--lr", "1e-3"]
+    words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--baselines", "AdamW", "--lr", "1e-3"]
     assert (
         "    fairbench run --suite tiny.toml --arenas vit --optimizers AdamW "
         "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8'\n"

@@ -57,7 +57,7 @@ def contribution_of(arena, name, i):
     return Contribution(
         arena=arena,
         metric="loss",
-        part="rung",
+        part="ablation step",
         optimizer=name,
         before=LONG[0],
         n=4,

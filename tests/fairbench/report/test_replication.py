@@ -12,7 +12,7 @@ from fabricated import Records, analysed, finals, saved, study, sweep, with_suit
 from pages import printed
 from scipy import stats
 
-from fairbench.analysis.comparison.looks import judge_looks
+from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
 from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.replication import (
     Judgement,
@@ -32,8 +32,8 @@ PAPER = load_publication("paper")
 
 def judged(the_study, *cases, **scores):
     """Results and verdicts of records that score so."""
-    looks = judge_looks(the_study, Records(the_study, *cases, **scores))
-    return looks.results, looks.comparisons
+    interim_analyses = judge_interim_analyses(the_study, Records(the_study, *cases, **scores))
+    return interim_analyses.results, interim_analyses.comparisons
 
 
 def row_of(rows, **where):

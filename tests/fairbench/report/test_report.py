@@ -257,8 +257,8 @@ def test_tables_that_a_suite_asks_for(tmp_path):
     assert {str(file.relative_to(tmp_path)) for file in report.files} == set(contents(tmp_path))
     in_vit = [row["optimizer"] for row in rows(tmp_path, "ranking") if row["arena"] == "vit"]
     assert in_vit == ["PsiLogic", "Lion", "AdamW"]
-    (rung, whole) = rows(tmp_path, "causes")
-    assert float(rung["contribution"]) == float(whole["contribution"]) == pytest.approx(0.4)
+    (ablation_step, whole) = rows(tmp_path, "causes")
+    assert float(ablation_step["contribution"]) == float(whole["contribution"]) == pytest.approx(0.4)
     assert report.findings["Causes"].startswith("vit: PsiLogic +0.400 ")
     assert report.title == "fabricated: every pair of AdamW, Lion, PsiLogic"
     assert "Lion against AdamW" in " ".join(page(tmp_path).text)

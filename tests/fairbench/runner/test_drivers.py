@@ -80,7 +80,7 @@ def truth(study):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(trial_loop, "LOOK", 0.01)
+    monkeypatch.setattr(trial_loop, "CHECK_SECONDS", 0.01)
     store = Store(tmp_path / "study")
     store.prepare()
     return store

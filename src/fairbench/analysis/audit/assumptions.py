@@ -7,7 +7,7 @@ from statistics import fmean
 from scipy import special
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.looks import design_of
+from fairbench.analysis.comparison.interim_analyses import design_of
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.common.checks import check

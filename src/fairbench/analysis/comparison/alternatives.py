@@ -6,20 +6,20 @@ from itertools import groupby, product
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.sequential import Look
+from fairbench.analysis.statistics.sequential import InterimAnalysis
 from fairbench.analysis.statistics.significance import difference_test, paired_t
 
 DEPENDS = "depends on the setting"
 """The note of a comparison whose better or worse would not hold with each of these settings."""
 
 
-def with_any_setting(c: Comparison, results: Results, look: Look, alpha: float) -> Comparison:
+def with_any_setting(c: Comparison, results: Results, interim_analysis: InterimAnalysis, alpha: float) -> Comparison:
     """A judged comparison; inconclusive if its better or worse would not hold with a setting that might be selected.
 
     Args:
-        c: the comparison at the look.
-        results: the records with the seeds of the look.
-        look: where it is judged.
+        c: the comparison at the interim analysis.
+        results: the records with the seeds of the interim analysis.
+        interim_analysis: where it is judged.
         alpha: the family-wise error rate.
     """
     if c.verdict not in ("better", "worse"):
@@ -29,7 +29,7 @@ def with_any_setting(c: Comparison, results: Results, look: Look, alpha: float) 
     settings = [*product(ours, theirs)]
     if len(settings) == 1:
         return c
-    if all(_holds(c, our_runs, their_runs, look, alpha) for our_runs, their_runs in settings):
+    if all(_holds(c, our_runs, their_runs, interim_analysis, alpha) for our_runs, their_runs in settings):
         return c
     return replace(c, verdict="inconclusive", note=DEPENDS)
 
@@ -58,7 +58,7 @@ def _separated(runs: list[Run], selected: list[Run], metric: str, alpha: float) 
     return test.p < alpha
 
 
-def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha: float) -> bool:
+def _holds(c: Comparison, ours: list[Run], theirs: list[Run], interim_analysis: InterimAnalysis, alpha: float) -> bool:
     """Whether the gain with these trials is not smaller, or significant at the step of Holm's correction of c."""
     our_gains = [c.sign * value for value in _scores(ours, "test", c.metric)]
     their_gains = [c.sign * value for value in _scores(theirs, "test", c.metric)]
@@ -69,7 +69,7 @@ def _holds(c: Comparison, ours: list[Run], theirs: list[Run], look: Look, alpha:
     strictness = 1.0
     if c.p:
         strictness = (c.p_holm or 1.0) / c.p
-    p = look.repeated(test.p)
+    p = interim_analysis.repeated(test.p)
     return ratio > 0 and p is not None and p * strictness < alpha
 
 

@@ -1,4 +1,4 @@
-"""The contribution of each rung of a control ladder to the gain of the whole."""
+"""The contribution of each ablation step of a control ladder to the gain of the whole."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,10 +15,10 @@ WHOLE = "whole"
 class Contribution:
     """The gain of one optimizer of a control ladder over a lower one, seed by seed, on the test split.
 
-    The contributions of an arena's rungs sum to its whole.
+    The contributions of an arena's ablation steps sum to its whole.
 
     Attributes:
-        part: "rung" for neighbors on it, "whole" for its ends.
+        part: "ablation step" for neighbors on it, "whole" for its ends.
         optimizer: the upper one of the two.
         before: the lower one.
         n: number of seeds that both have.
@@ -38,9 +38,9 @@ class Contribution:
 
 
 def contributions(analyses: Analyses) -> list[Contribution]:
-    """For each arena the rungs of the control ladder from the bottom, then the whole; nothing without one.
+    """For each arena the ablation steps of the control ladder from the bottom, then the whole; nothing without one.
 
-        contribution of rung k = mean over seeds of m_k - m_(k-1),    whole = mean over seeds of m_K - m_0
+        contribution of ablation step k = mean over seeds of m_k - m_(k-1),    whole = mean over seeds of m_K - m_0
 
     where m is the primary metric, with the sign that makes higher better.
     """
@@ -51,7 +51,7 @@ def contributions(analyses: Analyses) -> list[Contribution]:
     rows = []
     for arena in suite.compared_arenas:
         for before, optimizer in pairwise(controls):
-            rows.append(_contribution(analyses.results, arena, "rung", before, optimizer))
+            rows.append(_contribution(analyses.results, arena, "ablation step", before, optimizer))
         rows.append(_contribution(analyses.results, arena, WHOLE, controls[0], controls[-1]))
     return rows
 
@@ -78,7 +78,7 @@ def _contribution(results: Results, arena: str, part: str, before: str, optimize
     incomplete = [_finished_in_words(arm, suite) for arm in (upper, lower) if not arm.complete]
     if incomplete:
         return replace(unknown, note=", ".join(incomplete))
-    n = min(len(upper.final), len(lower.final))  # with looks, the seeds that both have
+    n = min(len(upper.final), len(lower.final))  # with interim analyses, the seeds that both have
     upper_gains = [sign * score for score in upper.scores(metric)[:n]]
     lower_gains = [sign * score for score in lower.scores(metric)[:n]]
     test = paired_t(upper_gains, lower_gains)

@@ -23,7 +23,7 @@ class Interaction:
         survives: "yes" if both verdicts are better, or both worse; "no" if only one of them is, or they are opposite;
             "not decided" if neither is, or trials are missing.
         interaction: `gain_b` minus `gain_a`.
-        p: two-sided p-value of the interaction; with looks it is not corrected for them.
+        p: two-sided p-value of the interaction; with interim analyses it is not corrected for them.
         p_holm: `p` corrected for all interactions of the suite.
         n: finished seeds of the four arms together.
     """

@@ -197,7 +197,7 @@ def _law_and_trends(
     """The law in cells of a ladder, whose trials are complete, and the verdicts."""
     suite = results.study.suite
     scores = [results.arm(*cell).scores(metric) for cell in cells]
-    shared = min(map(len, scores))  # with looks, arms have different numbers of the same seeds
+    shared = min(map(len, scores))  # with interim analyses, arms have different numbers of the same seeds
     losses = np.array([of_cell[:shared] for of_cell in scores])
     sizes, steps, names = _design(suite, cells)
     return judge_trends(sizes, steps, losses, names, suite.reference, alpha=alpha, margin=suite.trend_margin)

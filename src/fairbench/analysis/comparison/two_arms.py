@@ -6,7 +6,7 @@ from math import isfinite
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
+from fairbench.analysis.statistics.sequential import ONLY_ANALYSIS, InterimAnalysis
 from fairbench.analysis.statistics.significance import (
     Summary,
     TTest,
@@ -21,8 +21,10 @@ from fairbench.analysis.statistics.significance import (
 from fairbench.suites.stages import TESTS
 
 
-def compare(results: Results, look: Look, arena: str, optimizer: str, baseline: str) -> Comparison:
-    """A comparison at a look, before Holm's correction; the results have its seeds."""
+def compare(
+    results: Results, interim_analysis: InterimAnalysis, arena: str, optimizer: str, baseline: str
+) -> Comparison:
+    """A comparison at an interim analysis, before Holm's correction; the results have its seeds."""
     suite = results.study.suite
     plan = suite.arenas[arena]
     ours = results.arm(arena, optimizer)
@@ -41,7 +43,7 @@ def compare(results: Results, look: Look, arena: str, optimizer: str, baseline: 
         n_baseline=len(their_scores),
         diverged_optimizer=ours.count("diverged"),
         diverged_baseline=theirs.count("diverged"),
-        seeds=look.seeds,
+        seeds=interim_analysis.seeds,
         identical_seeds=_identical_seeds(ours.final, theirs.final),
         tuned_optimizer=ours.tuned,
         tuned_baseline=theirs.tuned,
@@ -61,7 +63,7 @@ def compare(results: Results, look: Look, arena: str, optimizer: str, baseline: 
     if valueless:
         note = f"finished trials without a value: {' and '.join(valueless)}"
         return replace(begun, verdict="incomplete", note=note)
-    return of_values(begun, our_scores, their_scores, look=look)
+    return of_values(begun, our_scores, their_scores, interim_analysis=interim_analysis)
 
 
 def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
@@ -69,32 +71,36 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
     our_gain = replace(ours, mean=begun.sign * ours.mean)
     their_gain = replace(theirs, mean=begun.sign * theirs.mean)
     test = welch(our_gain, their_gain)
-    return _filled(replace(begun, test="welch"), ours, theirs, test, ONLY_LOOK)
+    return _filled(replace(begun, test="welch"), ours, theirs, test, ONLY_ANALYSIS)
 
 
-def of_values(begun: Comparison, ours: Values, theirs: Values, *, look: Look = ONLY_LOOK) -> Comparison:
+def of_values(
+    begun: Comparison, ours: Values, theirs: Values, *, interim_analysis: InterimAnalysis = ONLY_ANALYSIS
+) -> Comparison:
     """Fill in the statistics of two complete arms by the values of every seed, in the same order in both."""
     our_gains = [begun.sign * value for value in ours]
     their_gains = [begun.sign * value for value in theirs]
-    test = difference_test(begun.test, our_gains, their_gains, level=look.level)
+    test = difference_test(begun.test, our_gains, their_gains, level=interim_analysis.level)
     (other_name,) = (name for name in TESTS if name != begun.test)
-    other = difference_test(other_name, our_gains, their_gains, level=look.level)
+    other = difference_test(other_name, our_gains, their_gains, level=interim_analysis.level)
     std_difference = None
     if len(ours) > 1:
         differences = [x - y for x, y in zip(ours, theirs, strict=True)]
         std_difference = summarize(differences).std
     filled = replace(
-        _filled(begun, summarize(ours), summarize(theirs), test, look),
+        _filled(begun, summarize(ours), summarize(theirs), test, interim_analysis),
         std_difference=std_difference,
         seed_correlation=seed_correlation(ours, theirs),
-        p_other=look.repeated(other.p),
+        p_other=interim_analysis.repeated(other.p),
     )
     if ours == theirs and begun.identical_seeds < begun.seeds:
         return replace(filled, verdict="identical values", note="in every seed")
     return filled
 
 
-def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look: Look) -> Comparison:
+def _filled(
+    begun: Comparison, ours: Summary, theirs: Summary, test: TTest, interim_analysis: InterimAnalysis
+) -> Comparison:
     """A comparison with the summaries of its arms and the test that decides."""
     notes = [note for note in (begun.note, test.reason) if note]
     effect = hedges_g(ours, theirs)
@@ -102,7 +108,7 @@ def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look
         effect = begun.sign * effect
     p_equivalence = None
     if begun.margin is not None:
-        p_equivalence = look.repeated(equivalence(test, begun.margin))
+        p_equivalence = interim_analysis.repeated(equivalence(test, begun.margin))
     return replace(
         begun,
         note="; ".join(notes),
@@ -114,7 +120,7 @@ def _filled(begun: Comparison, ours: Summary, theirs: Summary, test: TTest, look
         hedges_g=effect,
         t=test.t,
         df=test.df,
-        p=look.repeated(test.p),
+        p=interim_analysis.repeated(test.p),
         p_equivalence=p_equivalence,
         std_optimizer=_spread(ours),
         std_baseline=_spread(theirs),

@@ -34,14 +34,14 @@ class Comparison:
         mean_optimizer, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
         gain: difference of the means, positive where the optimizer is better.
         ci_low, ci_high: end of the 95% confidence interval of the gain, not corrected for the number of
-            comparisons; with looks a repeated interval, which covers at all looks together.
+            comparisons; with interim analyses a repeated interval, which covers at all interim analyses together.
         hedges_g: the difference in pooled standard deviations, without the bias of small samples, see `hedges_g`.
         t: statistic of the test.
         df: degrees of freedom of the test.
-        p: two-sided p-value of the test; with looks a repeated one, see `Look.repeated`.
+        p: two-sided p-value of the test; with interim analyses a repeated one, see `InterimAnalysis.repeated`.
         p_holm: `p` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
-            comparisons; with looks a repeated one.
+            comparisons; with interim analyses a repeated one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
         std_optimizer, std_baseline: standard deviation over the seeds of this one, ddof = 1.
         std_difference: standard deviation over the seeds of the difference of the pair.
@@ -51,7 +51,7 @@ class Comparison:
             observed spread and the strictest step of Holm's correction, see `paired_seeds`.
         n_optimizer, n_baseline: number of finished seeds of this one.
         diverged_optimizer, diverged_baseline: number of diverged seeds of this one.
-        seeds: planned seeds of each; with looks those of the last look at this comparison.
+        seeds: planned seeds of each; with interim analyses those of the last interim analysis of this comparison.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is older than the first final trial.

@@ -1,13 +1,15 @@
-"""Studies with looks: tests repeated while seeds are added, which together err at most as often as declared.
+"""Studies with interim analyses: tests repeated while seeds are added, which together err at most as often as declared.
 
-Each look has a fixed share of the level, and the shares add up to 1. A look rejects where p is at most its part:
+Each interim analysis has a fixed share of the level, and the shares add up to 1. An interim analysis rejects
+where p is at most its part:
 
     p_k <= w_k level,    w_1 + ... + w_K = 1
 
-Without a true difference the look errs with a probability of at most w_k level, so all looks together err with at most
-the level (Bonferroni's inequality). This holds for every test that is exact at each look, however the looks are
-correlated and for whatever reason a study stops. Where two looks would err in the same study, both are counted, so the
-looks together err less often than the level allows.
+Without a true difference the interim analysis errs with a probability of at most w_k level, so all interim
+analyses together err with at most the level (Bonferroni's inequality). This holds for every test that is
+exact at each interim analysis, however the interim analyses are correlated and for whatever reason a study
+stops. Where two interim analyses would err in the same study, both are counted, so the interim analyses
+together err less often than the level allows.
 """
 
 import math
@@ -23,31 +25,32 @@ STUDIES = 10_000
 
 @dataclass(frozen=True)
 class Design:
-    """A design with several looks.
+    """A design with several interim analyses.
 
     Attributes:
-        looks: numbers of seeds at which an arm is judged, rising; the last one is the largest number.
+        interim_analyses: numbers of seeds at which an arm is judged, rising; the last one is the largest number.
         spending: a name in `fairbench.suites.stages.SPENDING`.
         alpha: the level whose spending function gives the shares; stricter tests, as Holm's correction needs them,
             have the same shares.
     """
 
-    looks: tuple[int, ...]
+    interim_analyses: tuple[int, ...]
     spending: str
     alpha: float
 
     @cached_property
     def shares(self) -> list[float]:
-        """The share of the level that each look has: the increments of a spending function f of the seeds.
+        """The share of the level that each interim analysis has: the increments of a spending function f of the seeds.
 
             obrien-fleming:  f(t) = 2 - 2 Phi(z / sqrt(t)),  z the normal quantile of 1 - alpha / 2
             pocock:          f(t) = alpha ln(1 + (e - 1) t)
 
-        t is the number of seeds as a fraction of that at the last look, and the increments are divided by f(1) = alpha.
+        t is the number of seeds as a fraction of that at the last interim analysis, and the increments are
+        divided by f(1) = alpha.
 
         Source: Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 1983.
         """
-        fractions = np.array(self.looks) / self.looks[-1]
+        fractions = np.array(self.interim_analyses) / self.interim_analyses[-1]
         if self.spending == "pocock":
             spent = np.log1p((math.e - 1) * fractions)
         else:
@@ -59,15 +62,16 @@ class Design:
     def expected_seeds(self, effect: float, level: float, test: str) -> float:
         """The expected seeds of each of two arms until a test finds their difference, by simulated studies.
 
-        The seeds are normal, `effect` has the unit of `minimum_detectable_effect`, and all looks together the level.
+        The seeds are normal, `effect` has the unit of `minimum_detectable_effect`, and all interim analyses
+        together the level.
         """
         generator = np.random.default_rng(0)
-        shape = (STUDIES, self.looks[-1])
+        shape = (STUDIES, self.interim_analyses[-1])
         ours = generator.standard_normal(shape)
         theirs = generator.standard_normal(shape)
         seeds = np.zeros(STUDIES)
         undecided = np.ones(STUDIES, bool)
-        for n, share in zip(self.looks, self.shares, strict=True):
+        for n, share in zip(self.interim_analyses, self.shares, strict=True):
             seeds[undecided] = n
             if test == "paired":
                 found = stats.ttest_1samp(ours[:, :n], -effect, axis=1)
@@ -78,12 +82,12 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Look:
-    """A look of a design.
+class InterimAnalysis:
+    """An interim analysis of a design.
 
     Attributes:
         seeds: the number of seeds of each arm.
-        share: the part of the level that the look has; at very few of the seeds it may be 0.
+        share: the part of the level that the interim analysis has; at very few of the seeds it may be 0.
     """
 
     seeds: int
@@ -91,14 +95,14 @@ class Look:
 
     @property
     def level(self) -> float:
-        """The level of a repeated interval at this look: with these levels, all looks together cover with 95%."""
+        """The level of a repeated interval here: with these levels, all interim analyses together cover with 95%."""
         return self.share * 0.05
 
     def repeated(self, p: float | None) -> float | None:
-        """The smallest level of all looks together with which this look rejects: P_k = min(1, p_k / w_k).
+        """The smallest level of all interim analyses together with which this one rejects: P_k = min(1, p_k / w_k).
 
-        Without a true difference, P(P_k <= level at any look) <= level: it holds whenever, and for whatever reason, a
-        study stops.
+        Without a true difference, P(P_k <= level at any interim analysis) <= level: it holds whenever, and
+        for whatever reason, a study stops.
 
         Source: Jennison and Turnbull, "Group Sequential Methods", 2000, chapter 9.
         """
@@ -109,5 +113,5 @@ class Look:
         return 1.0
 
 
-ONLY_LOOK = Look(1, 1.0)
-"""The look of a design with no other one."""
+ONLY_ANALYSIS = InterimAnalysis(1, 1.0)
+"""The interim analysis of a design with no other one."""

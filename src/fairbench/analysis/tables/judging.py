@@ -26,7 +26,7 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     """
     sheet = read_table(source)
     columns = Columns(without_ranges(sheet), asked.columns, asked.metric)
-    table = long_table(columns, alone=asked.against is not None)
+    table = long_table(columns, alone=asked.reference_value is not None)
     entries = entries_of(table)
     _check_optimizers(entries, asked)
     notes = list(entries.notes)
@@ -34,12 +34,12 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     optimizer = asked.optimizer or entries.optimizers[0]
     found: list[Comparison] = []
     for arena in arenas:
-        if asked.against is not None:
+        if asked.reference_value is not None:
             found += _against_number(arena, entries.metric, asked)
         elif optimizer in arena.arms:
             found += _against_baselines(arena, entries.metric, optimizer, asked)
     if not found:
-        ways = "add rows, or --optimizer, or compare it with a number by --against"
+        ways = "add rows, or --optimizer, or compare it with a number by --reference-value"
         raise UsageError(f"{entries.table}: {optimizer} shares no arena with another optimizer; {ways}")
     return judge(found, asked.alpha), list(dict.fromkeys(notes))
 
@@ -61,12 +61,12 @@ def _check_optimizers(entries: Entries, asked: Question) -> None:
 
 def _against_number(arena: ArenaTable, metric: str, asked: Question) -> list[Comparison]:
     """The comparisons of the optimizer that is asked for, or of all, with a number."""
-    assert asked.against is not None
+    assert asked.reference_value is not None
     found = []
     for optimizer, arm in arena.arms.items():
         if asked.optimizer in ("", optimizer):
             begun = Comparison(arena.arena, metric, arena.direction, optimizer, "", margin=arena.margin)
-            found.append(against_number(begun, arm, asked.against))
+            found.append(against_number(begun, arm, asked.reference_value))
     return found
 
 

@@ -16,4 +16,4 @@ class Question:
     metric: str = ""
     at: str = ""
     margin: float | None = None
-    against: float | None = None
+    reference_value: float | None = None

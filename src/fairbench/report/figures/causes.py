@@ -10,7 +10,7 @@ from fairbench.report.figures.style import ArmStyle, ArmStyles, marked_names, se
 
 
 def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The contribution of each rung of the control ladder in each arena."""
+    """The contribution of each ablation step of the control ladder in each arena."""
     rows: dict[str, list[Interval]] = {}
     for contribution in analyses.of(contributions):
         if contribution.contribution is None:
@@ -18,7 +18,7 @@ def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         row = _contribution_row(contribution, contribution.contribution, styles[contribution.optimizer])
         rows.setdefault(contribution.arena, []).append(row)
     caption = (
-        "Causes: the contribution of each rung of the control ladder to the primary metric on the test split, to the "
+        "Causes: the contribution of each ablation step to the primary metric on the test split, to the "
         "right where it is better; mean over the seeds with its 95% confidence interval, paired by seed."
     )
     return draw_intervals(

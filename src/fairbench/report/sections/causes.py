@@ -21,7 +21,7 @@ from fairbench.report.view import (
 
 
 def causes(analyses: Analyses) -> str:
-    """The contribution of each rung in each arena, and the intervals without 0; empty without a control ladder."""
+    """The contribution of each ablation step in each arena, and the intervals without 0; empty without a ladder."""
     rows = analyses.of(contributions)
     if not rows:
         return ""
@@ -38,9 +38,9 @@ def causes(analyses: Analyses) -> str:
 
 def _contributions_in(arena: str, rows: list[Contribution]) -> str:
     """The contributions in an arena, the last of which is the whole."""
-    *rungs, whole = rows
-    parts = ", ".join(f"{rung.optimizer} {_size(rung)}" for rung in rungs)
-    clear = ", ".join(rung.optimizer for rung in rungs if _is_clear(rung))
+    *ablation_steps, whole = rows
+    parts = ", ".join(f"{ablation_step.optimizer} {_size(ablation_step)}" for ablation_step in ablation_steps)
+    clear = ", ".join(ablation_step.optimizer for ablation_step in ablation_steps if _is_clear(ablation_step))
     outside = ""
     if clear:
         outside = f"; 0 lies outside the interval of {clear}"
@@ -64,16 +64,16 @@ def _size(row: Contribution) -> str:
     return size
 
 
-def _rung(row: Contribution) -> str:
-    rung = f"{row.before} → {row.optimizer}"
+def _ablation_step(row: Contribution) -> str:
+    ablation_step = f"{row.before} → {row.optimizer}"
     if row.part == WHOLE:
-        rung += " (the whole)"
-    return rung
+        ablation_step += " (the whole)"
+    return ablation_step
 
 
 CONTRIBUTION_COLUMNS = (
     words("Arena", "arena"),
-    TextColumn("Rung", _rung),
+    TextColumn("Ablation step", _ablation_step),
     words("Metric", "metric"),
     intervals("Contribution", "contribution"),
     integers("Seeds", "n"),
@@ -86,8 +86,9 @@ CONTRIBUTIONS_TABLE = Output[Analyses](
     rows=lambda analyses: analyses.of(contributions),
     columns=CONTRIBUTION_COLUMNS,
     caption=(
-        "The contribution of each rung of the control ladder to the primary metric, positive where it is better; "
-        "mean over the seeds and its 95% confidence interval, paired by seed, not corrected. The rungs of an arena "
+        "The contribution of each ablation step to the primary metric, positive where it is better; "
+        "mean over the seeds and its 95% confidence interval, paired by seed, not corrected. "
+        "The ablation steps of an arena "
         "sum to the whole."
     ),
     kind=Contribution,

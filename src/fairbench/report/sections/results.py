@@ -100,8 +100,8 @@ def _comparison_caption(analyses: Analyses) -> str:
         "the number of comparisons, Holm p is. The p of the other test, the correlation r of the arms over seeds, and "
         "the seeds that would find a difference of the margin decide nothing."
     )
-    if suite.final.looks:
-        caption += " Intervals and p are corrected for the looks."
+    if suite.final.interim_analyses:
+        caption += " Intervals and p are corrected for the interim analyses."
     return caption
 
 

@@ -110,13 +110,14 @@ def _meaning(analyses: Analyses) -> str:
     if not any(comparison.verdict in decided for comparison in analyses.comparisons):
         return ""
     suite = analyses.suite
-    looks = ""
-    if suite.final.looks:
-        looks = (
-            f"An arm has {suite.final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
+    correction = ""
+    if suite.final.interim_analyses:
+        correction = (
+            f"An arm has {suite.final.in_words}: p, intervals and the equivalence test are corrected for "
+            "these interim analyses. "
         )
     return (
-        f"Only better is a win. {looks}The test is {TEST_NAMES[suite.final.test]}. "
+        f"Only better is a win. {correction}The test is {TEST_NAMES[suite.final.test]}. "
         f"Equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected, and comes first; "
         f"better and worse need a Holm-corrected p below {suite.alpha:g} and a difference not shown to be negligible; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from fairbench.common.files import remove, write_atomically
-from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH, Liveness
+from fairbench.runner.coordination.liveness import CHECK_SECONDS, CHECK_SECONDS_EACH, Liveness
 from fairbench.runner.coordination.status import TOKEN_DIGITS, DriverStatus, start_of, status_path, this_machine
 from fairbench.runner.observers import Follower, Observer
 from fairbench.study.records import Store
@@ -110,7 +110,7 @@ class Contention(Observer):
             alive = self._heartbeat.liveness.alive()
             others = [status for status in alive if status.boot == here.boot and status.token != here.token]
             self._is_shared = any(status.trials for status in others)
-            self._next_look = self._clock() + LOOK + LOOK_EACH * len(alive)
+            self._next_look = self._clock() + CHECK_SECONDS + CHECK_SECONDS_EACH * len(alive)
         if not self._is_shared:
             return
         for trial in self._heartbeat.trials:

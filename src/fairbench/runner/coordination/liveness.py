@@ -3,7 +3,7 @@
 A driver of this machine is alive while its process exists. A driver of another machine is alive while its beat changes,
 and dead when the beat has not changed for `EXPIRY` seconds of the observer's monotonic clock. Before a change was seen,
 a timestamp close to our calendar time shows that the driver is alive; no timestamp ever shows that it is dead. A reader
-that must decide at its first look waits for a beat (`Liveness.wait_until_known`). It then notices a live driver whose
+that must decide at its first check waits for a beat (`Liveness.wait_until_known`). It then notices a live driver whose
 clock is wrong, and takes no driver of a copied directory for a live one.
 """
 
@@ -23,9 +23,9 @@ FRESH = 1.0
 """Seconds for which a driver that was seen alive is not checked again."""
 POLL = 0.2
 """Seconds between two attempts of a process that waits."""
-LOOK = 1.0
+CHECK_SECONDS = 1.0
 """Least seconds between two looks at other drivers or at their trials."""
-LOOK_EACH = 0.01
+CHECK_SECONDS_EACH = 0.01
 """Further seconds for each of them."""
 
 

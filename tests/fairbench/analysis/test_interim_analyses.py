@@ -1,4 +1,4 @@
-"""Looks: studies that give more seeds to the undecided comparisons alone."""
+"""Interim analyses: studies that give more seeds to the undecided comparisons alone."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from scipy import stats
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
-from fairbench.analysis.comparison.looks import design_of, judge_looks
+from fairbench.analysis.comparison.interim_analyses import design_of, judge_interim_analyses
 from fairbench.analysis.seeds import seeds_needed
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.sequential import Design
@@ -19,13 +19,13 @@ from fairbench.report.study import study_report
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.trial_queue import TrialQueue
 
-LOOKS = [3, 6, 12]
-SEEDS = tuple(range(1, LOOKS[-1] + 1))
+INTERIM_ANALYSES = [3, 6, 12]
+SEEDS = tuple(range(1, INTERIM_ANALYSES[-1] + 1))
 
 
-def with_looks(arenas=("vit",), **fields):
+def with_interim_analyses(arenas=("vit",), **fields):
     the_study = study(arenas, seeds=SEEDS, **fields)
-    return with_suite(the_study, final=replace(the_study.suite.final, looks=LOOKS))
+    return with_suite(the_study, final=replace(the_study.suite.final, interim_analyses=INTERIM_ANALYSES))
 
 
 def normal(seed, mean, spread=0.01):
@@ -40,7 +40,7 @@ EASY = {
     "AdamW": [ours - loss for ours, loss in zip(OURS, LOSS, strict=True)],
     "Lion": normal(2, 0.88),
 }
-"""AdamW, which shares the noise of the seeds, is decided at the first look, Lion later."""
+"""AdamW, which shares the noise of the seeds, is decided at the first interim analysis, Lion later."""
 
 
 def first(trials):
@@ -56,10 +56,10 @@ def run(the_study, scores, order=first, stop=10**6):
     finished = []
     known = {}
 
-    def look(spec):
+    def lookup(spec):
         return known.get(spec.id)
 
-    queue = TrialQueue(the_study, look, seeds_needed=lambda: seeds_needed(the_study, look))
+    queue = TrialQueue(the_study, lookup, seeds_needed=lambda: seeds_needed(the_study, lookup))
     while len(finished) < stop:
         while spec := queue.next():
             given.append(spec)
@@ -70,21 +70,21 @@ def run(the_study, scores, order=first, stop=10**6):
         known[spec.id] = records(spec)
         queue.ended(spec)
         finished.append(spec)
-    return look, finished
+    return lookup, finished
 
 
 COMPARED = {"paired": stats.ttest_rel, "welch": partial(stats.ttest_ind, equal_var=False)}
 
 
 def reference_verdicts(compared, scores, margin):
-    """At each look Holm's steps with their nominal levels, written again as in benchmarks/look_error.py."""
+    """Holm's steps at each interim analysis with their nominal levels, written independently of the package."""
     alpha = 0.05
     names = ["AdamW", "Lion"]
-    design = Design(tuple(LOOKS), "obrien-fleming", alpha)
+    design = Design(tuple(INTERIM_ANALYSES), "obrien-fleming", alpha)
     found = {}
-    seeds = dict.fromkeys(["PsiLogic", *names], LOOKS[0])
+    seeds = dict.fromkeys(["PsiLogic", *names], INTERIM_ANALYSES[0])
     last_look = dict.fromkeys(names, 0)
-    for number, n in enumerate(LOOKS):
+    for number, n in enumerate(INTERIM_ANALYSES):
         seeds["PsiLogic"] = n
         for name in names:
             if name not in found:
@@ -93,13 +93,13 @@ def reference_verdicts(compared, scores, margin):
         tests = {}
         within = {}
         for name in names:
-            look = last_look[name]
-            ours = np.array(scores["PsiLogic"][: LOOKS[look]])
-            theirs = np.array(scores[name][: LOOKS[look]])
+            lookup = last_look[name]
+            ours = np.array(scores["PsiLogic"][: INTERIM_ANALYSES[lookup]])
+            theirs = np.array(scores[name][: INTERIM_ANALYSES[lookup]])
             tests[name] = compared(ours, theirs)
             lower = compared(ours + margin, theirs, alternative="greater").pvalue
             upper = compared(ours - margin, theirs, alternative="less").pvalue
-            within[name] = max(lower, upper) <= design.shares[look] * alpha
+            within[name] = max(lower, upper) <= design.shares[lookup] * alpha
 
         rejected = []
         for step in range(len(names)):
@@ -139,27 +139,27 @@ def test_verdicts_and_seeds_are_those_of_nominal_levels(seed, test):
     }
     if seed > 5:
         scores["Lion"] = normal(generator, 0.9, 0.001)
-    the_study = with_looks(margin=0.02, test=test)
-    look, _ = run(the_study, scores)
-    judged = judge_looks(the_study, look)
+    the_study = with_interim_analyses(margin=0.02, test=test)
+    lookup, _ = run(the_study, scores)
+    judged = judge_interim_analyses(the_study, lookup)
     verdicts, seeds = reference_verdicts(COMPARED[test], scores, margin=0.02)
     assert {c.baseline: c.verdict for c in judged.comparisons} == verdicts
     assert {name: n for (_, name), n in judged.seeds.items()} == seeds
 
 
 def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest():
-    the_study = with_looks()
-    look, finished = run(the_study, EASY)
+    the_study = with_interim_analyses()
+    lookup, finished = run(the_study, EASY)
     count = Counter(spec.optimizer.name for spec in finished if spec.stage == "final")
     assert count["AdamW"] == 3
     assert count["Lion"] == count["PsiLogic"] > 3
-    adamw, lion = analysed(the_study, look).comparisons
+    adamw, lion = analysed(the_study, lookup).comparisons
     assert (adamw.verdict, adamw.note) == ("better", "after 3 of 12 seeds")
     assert (adamw.seeds, adamw.n_optimizer) == (3, 3)
     assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
     raw = stats.ttest_rel(EASY["PsiLogic"][:3], EASY["AdamW"][:3]).pvalue
     assert raw < adamw.p < adamw.p_holm
-    assert Design(tuple(LOOKS), "obrien-fleming", 0.05).shares[0] * adamw.p == pytest.approx(raw)
+    assert Design(tuple(INTERIM_ANALYSES), "obrien-fleming", 0.05).shares[0] * adamw.p == pytest.approx(raw)
 
 
 def last(trials):
@@ -172,34 +172,34 @@ def lowest_id(trials):
 
 @pytest.mark.parametrize("order", [last, lowest_id])
 def test_nothing_depends_on_the_order_of_the_trials(order):
-    the_study = with_looks(("gpt", "vit"))
-    look, finished = run(the_study, EASY)
+    the_study = with_interim_analyses(("gpt", "vit"))
+    lookup, finished = run(the_study, EASY)
     other_look, others = run(the_study, EASY, order)
     assert {spec.id for spec in finished} == {spec.id for spec in others}
-    found = judge_looks(the_study, look)
-    again = judge_looks(the_study, other_look)
+    found = judge_interim_analyses(the_study, lookup)
+    again = judge_interim_analyses(the_study, other_look)
     assert found.comparisons == again.comparisons
     assert found.seeds == again.seeds
 
 
-def test_a_study_that_was_stopped_between_looks_says_what_it_may():
-    the_study = with_looks()
+def test_a_study_that_was_stopped_between_interim_analyses_says_what_it_may():
+    the_study = with_interim_analyses()
     _, finished = run(the_study, EASY)
-    later = [i for i, spec in enumerate(finished) if spec.stage == "final" and spec.seed > LOOKS[0]]
-    first_look = later[0]
-    look, _ = run(the_study, EASY, stop=first_look + 1)
-    adamw, lion = judge_looks(the_study, look).comparisons
+    later = [i for i, spec in enumerate(finished) if spec.stage == "final" and spec.seed > INTERIM_ANALYSES[0]]
+    first_analysis = later[0]
+    lookup, _ = run(the_study, EASY, stop=first_analysis + 1)
+    adamw, lion = judge_interim_analyses(the_study, lookup).comparisons
     assert (adamw.verdict, adamw.seeds) == ("better", 3)
     assert (lion.verdict, lion.seeds, lion.note) == ("inconclusive", 3, "after 3 of 12 seeds, to be continued")
-    before, _ = run(the_study, EASY, stop=first_look - 1)
-    assert {c.verdict for c in judge_looks(the_study, before).comparisons} == {"incomplete"}
+    before, _ = run(the_study, EASY, stop=first_analysis - 1)
+    assert {c.verdict for c in judge_interim_analyses(the_study, before).comparisons} == {"incomplete"}
 
 
 def test_a_failed_trial_keeps_nobody_waiting():
-    the_study = with_looks()
+    the_study = with_interim_analyses()
     scores = {**EASY, "AdamW": ["failed", *EASY["AdamW"][1:]]}
-    look, _ = run(the_study, scores)
-    adamw, lion = judge_looks(the_study, look).comparisons
+    lookup, _ = run(the_study, scores)
+    adamw, lion = judge_interim_analyses(the_study, lookup).comparisons
     assert (adamw.verdict, lion.verdict) == ("incomplete", "better")
 
 
@@ -210,7 +210,7 @@ class Moving(Records):
         score = super().outcome(spec)
         if spec.stage != "final":
             return score
-        late = spec.seed > LOOKS[0]
+        late = spec.seed > INTERIM_ANALYSES[0]
         if spec.lr == 1e-2:
             return score + (0.1 if late else 0.05)
         if spec.lr == 1e-3 and not late:
@@ -219,57 +219,57 @@ class Moving(Records):
 
 
 def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_look():
-    the_study = with_looks(optimizers=("Lion", "PsiLogic"), settings=3)
+    the_study = with_interim_analyses(optimizers=("Lion", "PsiLogic"), settings=3)
     (plan,) = the_study.suite.arenas.values()
     the_study = with_suite(the_study, arenas={"vit": plan, "twin": replace(plan, task="vit", tuning_arena="vit")})
     scores = {"PsiLogic": normal(0, 0.9), "Lion": normal(2, 0.5)}
     near = finals(arena="twin", optimizer="Lion", scores=normal(3, 0.9))
     records = Moving(the_study, near, **scores)
-    judged = judge_looks(the_study, records)
+    judged = judge_interim_analyses(the_study, records)
     assert [(c.arena, c.seeds) for c in judged.comparisons] == [("vit", 6), ("twin", 12)]
     assert set(judged.seeds.values()) == {12}  # vit continues, since the twin is tuned on it
     twin = judged.results.arm("twin", "PsiLogic")
     assert [(run.lr, run.seed) for run in twin.final] == [(1e-2, seed) for seed in SEEDS]
-    assert [(run.lr, run.seed) for run in twin.others] == [(1e-3, seed) for seed in SEEDS[: LOOKS[0]]]
+    assert [(run.lr, run.seed) for run in twin.others] == [(1e-3, seed) for seed in SEEDS[: INTERIM_ANALYSES[0]]]
     ended = {spec.id for spec in run(the_study, records)[1]}
     assert ended == {run.spec.id for arm in judged.results.arms for run in arm.trials}
 
 
 def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
-    the_study = with_looks()
-    look, _ = run(the_study, EASY)
-    assert "changed afterwards" not in flags_of(the_study, look)
+    the_study = with_interim_analyses()
+    lookup, _ = run(the_study, EASY)
+    assert "changed afterwards" not in flags_of(the_study, lookup)
     fixed = study(("vit",), seeds=SEEDS[:3])
     changed = History(
         (DeclaredPlan(fixed, "2026-11-22T10:00:00+00:00", 0), DeclaredPlan(the_study, "2026-11-22T11:00:00+00:00", 9))
     )
-    (flag,) = [x for x in Analyses(changed, look).of(audit) if x.name == "changed afterwards"]
+    (flag,) = [x for x in Analyses(changed, lookup).of(audit) if x.name == "changed afterwards"]
     assert flag.severity == "fail"
-    assert "looks" in flag.evidence
+    assert "interim_analyses" in flag.evidence
 
 
-def test_the_report_and_the_plan_name_the_looks():
-    the_study = with_looks()
-    look, _ = run(the_study, EASY)
-    findings = study_report(analysed(the_study, look)).findings
+def test_the_report_and_the_plan_name_the_interim_analyses():
+    the_study = with_interim_analyses()
+    lookup, _ = run(the_study, EASY)
+    findings = study_report(analysed(the_study, lookup)).findings
     assert "An arm has 3, 6 or 12 seeds" in findings["Meaning of the verdicts"]
 
 
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
 @pytest.mark.parametrize("test", COMPARED)
 def test_expected_seeds_are_those_of_a_loop(spending, test):
-    design = Design(tuple(LOOKS), spending, 0.05)
+    design = Design(tuple(INTERIM_ANALYSES), spending, 0.05)
     level = 0.05 / 3
     generator = np.random.default_rng(7)
     counts = []
     for _ in range(150):
-        own = generator.standard_normal((2, LOOKS[-1]))
-        shared = generator.standard_normal(LOOKS[-1])
+        own = generator.standard_normal((2, INTERIM_ANALYSES[-1]))
+        shared = generator.standard_normal(INTERIM_ANALYSES[-1])
         a, b = own
         if test == "paired":  # pairs differ with a standard deviation of 1
             a, b = np.sqrt(0.5) * own + shared
-        count = LOOKS[-1]
-        for n, share in zip(LOOKS, design.shares, strict=True):
+        count = INTERIM_ANALYSES[-1]
+        for n, share in zip(INTERIM_ANALYSES, design.shares, strict=True):
             if COMPARED[test](a[:n] + 2, b[:n]).pvalue <= share * level:
                 count = n
                 break
@@ -278,8 +278,8 @@ def test_expected_seeds_are_those_of_a_loop(spending, test):
     assert design.expected_seeds(2.0, level, test) == pytest.approx(np.mean(counts), abs=4 * error)
 
 
-def test_the_power_of_a_study_with_looks_is_that_of_its_last_look():
-    design = design_of(with_looks().suite)
+def test_the_power_of_a_study_with_interim_analyses_is_that_of_its_last_look():
+    design = design_of(with_interim_analyses().suite)
     assert 0.03 < design.shares[-1] * 0.05 < 0.05
     effect = minimum_detectable_effect(12, design.shares[-1] * 0.05, "paired")
     assert effect > minimum_detectable_effect(12, 0.05, "paired")

@@ -1,6 +1,8 @@
-"""The looks at a study: its comparisons are judged after some of the final seeds, and the undecided ones get more.
+"""The interim analyses of a study.
 
-A study without looks is judged once, with all its seeds.
+Comparisons are judged after some of the final seeds, and the undecided ones get more seeds.
+
+A study without interim analyses is judged once, with all its seeds.
 """
 
 from dataclasses import dataclass, replace
@@ -9,20 +11,20 @@ from fairbench.analysis.comparison.alternatives import with_any_setting
 from fairbench.analysis.comparison.two_arms import compare
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict, judge
 from fairbench.analysis.results import Results, collect
-from fairbench.analysis.statistics.sequential import Design, Look
+from fairbench.analysis.statistics.sequential import Design, InterimAnalysis
 from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
 from fairbench.suites.schema import Suite
 
 CONTINUES: tuple[Verdict, ...] = ("inconclusive", "identical values")
-"""The verdicts with which a comparison gets more seeds, where a look follows."""
+"""The verdicts with which a comparison gets more seeds, where an interim analysis follows."""
 
 
 @dataclass(frozen=True)
-class Looks:
-    """A study as far as its looks are complete.
+class InterimResults:
+    """A study as far as its interim analyses are complete.
 
     Attributes:
-        comparisons: each as of the last look at it, in the order of the suite.
+        comparisons: each as of the last interim analysis of it, in the order of the suite.
         seeds: the final seeds that each arm needs so far.
         results: the records with these seeds.
     """
@@ -33,25 +35,26 @@ class Looks:
 
 
 def design_of(suite: Suite) -> Design:
-    """The looks of a suite; of one without looks a single one, at all its seeds."""
+    """The interim analyses of a suite; of one without interim analyses a single one, at all its seeds."""
     return Design(tuple(suite.final.numbers), suite.final.spending, suite.alpha)
 
 
-def judge_looks(study: ResolvedSuite, lookup: Lookup) -> Looks:
-    """Judge every look that is complete.
+def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResults:
+    """Judge every interim analysis that is complete.
 
-    A look is complete when no trial of the study is missing that it needs. A decided comparison keeps its seeds, and
-    the settings that these selected. The arms of all others get those of the next look, so the reference gets as many
-    as the longest comparison needs. While trials of the first look are missing, the comparisons of their arms are
-    incomplete. The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
+    An interim analysis is complete when no trial of the study is missing that it needs. A decided comparison
+    keeps its seeds, and the settings that these selected. The arms of all others get those of the next
+    interim analysis, so the reference gets as many as the longest comparison needs. While trials of the first
+    interim analysis are missing, the comparisons of their arms are incomplete. The family of Holm's
+    correction is arenas x pairs as the suite plans them, finished or not.
     """
     suite = study.suite
     design = design_of(suite)
-    seeds = dict.fromkeys(suite.arms, design.looks[0])
+    seeds = dict.fromkeys(suite.arms, design.interim_analyses[0])
     judged: dict[tuple[str, str, str], Comparison] = {}
     undecided = suite.compared
-    for n, share in zip(design.looks, design.shares, strict=True):
-        look = Look(n, share)
+    for n, share in zip(design.interim_analyses, design.shares, strict=True):
+        interim_analysis = InterimAnalysis(n, share)
         for arena, optimizer, baseline in undecided:
             # an arena that another one is tuned on selects with as many seeds
             for needed in (arena, suite.tuning_arena(arena)):
@@ -61,21 +64,21 @@ def judge_looks(study: ResolvedSuite, lookup: Lookup) -> Looks:
         complete = not results.select(lambda run: run.record is None)
         if complete or not judged:
             for pair in undecided:
-                judged[pair] = compare(results, look, *pair)
+                judged[pair] = compare(results, interim_analysis, *pair)
             for comparison in judge([*judged.values()], suite.alpha):
                 judged[comparison.pair] = comparison
             for pair in undecided:
-                judged[pair] = with_any_setting(judged[pair], results, look, suite.alpha)
+                judged[pair] = with_any_setting(judged[pair], results, interim_analysis, suite.alpha)
         if not complete:
             break
         undecided = [pair for pair, comparison in judged.items() if comparison.verdict in CONTINUES]
-    most = design.looks[-1]
+    most = design.interim_analyses[-1]
     comparisons = [_with_seeds_in_words(comparison, most) for comparison in judged.values()]
-    return Looks(comparisons, seeds, results)
+    return InterimResults(comparisons, seeds, results)
 
 
 def _with_seeds_in_words(c: Comparison, most: int) -> Comparison:
-    """A comparison whose note says that it was judged before the last look."""
+    """A comparison whose note says that it was judged before the last interim analysis."""
     if c.seeds == most or c.verdict in ("incomplete", "diverged"):
         return c
     notes = []

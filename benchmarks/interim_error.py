@@ -1,11 +1,12 @@
-"""How often verdicts are false or missed with looks, and with a fixed number of seeds.
+"""How often verdicts are false or missed with interim analyses, and with a fixed number of seeds.
 
-nice .venv/bin/python benchmarks/look_error.py [--csv docs/results/benchmarks/look_error.csv]
+nice .venv/bin/python benchmarks/interim_error.py [--csv docs/results/benchmarks/interim_error.csv]
 
 A study of 4 arenas and 3 baselines, judged by the paired test; the difference of a pair has a standard deviation of 1.
 Skewed scores are exponential, heavy-tailed ones have Student's t distribution with 3 degrees of freedom. In each row
-10,000 studies, the same ones for every design. "Any stopping" counts a study if any look, with all seeds up to it,
-would give the false verdict. A single error is one of a comparison alone, without Holm's correction.
+10,000 studies, the same ones for every design. "Any stopping" counts a study if any interim analysis, with
+all seeds up to it, would give the false verdict. A single error is one of a comparison alone, without Holm's
+correction.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ FIXED = ((SEEDS,), "")
 UNDECLARED = ((5, 10, SEEDS), "")
 DESIGNS = [FIXED]
 FEW = []
-"""Looks with few seeds, as small suites have them."""
+"""Interim analyses with few seeds, as small suites have them."""
 for name in SPENDING:
     DESIGNS.append(((5, 10, SEEDS), name))
     FEW.append(((4, 8), name))
@@ -68,8 +69,13 @@ def rejected(p: np.ndarray) -> np.ndarray:
     return back
 
 
-def study(kind: str, case: tuple[str, float, float], looks: tuple[int, ...], spending: str) -> dict[str, str | float]:
-    """The row of the studies of a kind with a design; without a spending function each look has the whole level."""
+def study(
+    kind: str, case: tuple[str, float, float], interim_analyses: tuple[int, ...], spending: str
+) -> dict[str, str | float]:
+    """The row of the studies of a kind with a design.
+
+    Without a spending function each interim analysis has the whole level.
+    """
     which, difference, margin = case
     count = {"none": 0, "one": 1, "all": COMPARED}[which]
     true = np.zeros(COMPARED)
@@ -79,13 +85,13 @@ def study(kind: str, case: tuple[str, float, float], looks: tuple[int, ...], spe
     baselines = scores(kind, generator, STUDIES, ARENAS, BASELINES, SEEDS)
     baselines = baselines - true.reshape(ARENAS, BASELINES, 1)
 
-    design = "undeclared looks"
-    shares = [1.0] * len(looks)
-    if len(looks) == 1:
+    design = "undeclared interim analyses"
+    shares = [1.0] * len(interim_analyses)
+    if len(interim_analyses) == 1:
         design = "fixed"
     if spending:
-        design = "looks"
-        shares = Design(looks, spending, ALPHA).shares
+        design = "interim_analyses"
+        shares = Design(interim_analyses, spending, ALPHA).shares
     shape = (STUDIES, COMPARED)
     undecided = np.ones(shape, bool)
     sign = np.zeros(shape)
@@ -94,7 +100,7 @@ def study(kind: str, case: tuple[str, float, float], looks: tuple[int, ...], spe
     last_within = np.ones(shape)
     lowest = np.ones(shape)
     lowest_within = np.ones(shape)
-    for n, share in zip(looks, shares, strict=True):
+    for n, share in zip(interim_analyses, shares, strict=True):
         gap, error = paired(reference[..., :n], baselines[..., :n])
         p = 2 * special.stdtr(n - 1, -abs(gap) / error) / share
         p_within = special.stdtr(n - 1, -(margin - abs(gap)) / error) / share
@@ -129,7 +135,7 @@ def study(kind: str, case: tuple[str, float, float], looks: tuple[int, ...], spe
     return {
         "scores": kind,
         "design": design,
-        "looks": " ".join(map(str, looks)),
+        "interim_analyses": " ".join(map(str, interim_analyses)),
         "spending": spending,
         "differing": which,
         "difference": difference,
@@ -159,8 +165,8 @@ def rows() -> Iterator[dict[str, str | float]]:
             designs = [*DESIGNS]
             if case in CASES[:2]:
                 designs += FEW
-            for looks, spending in designs:
-                yield study(kind, case, looks, spending)
+            for interim_analyses, spending in designs:
+                yield study(kind, case, interim_analyses, spending)
 
 
 def main() -> None:
