@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from clocks import wall
+from contenders import LR
 from csv_files import csv_parser, write_csv
-from step_time import LR, WARM_UP, interleaved
+from step_time import WARM_UP, interleaved
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch import Tensor
 
