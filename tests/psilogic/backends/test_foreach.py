@@ -278,7 +278,7 @@ GPT2_XL = gpt2(width=1600, layers=48)
     ],
     ids=["GPT-2, CUDA 13", "GPT-2 XL, CUDA 13", "GPT-2, older", "GPT-2 XL, older"],
 )
-def test_a_whole_model_takes_a_bounded_multiple_of_the_launches_of_adamw(shapes, capacity):
+def test_launches_of_whole_models(shapes, capacity):
     """Some 16 for each batch of 16.8M elements, over which the copies are bounded, where AdamW has one."""
     params = tensors_on_a_device(shapes)
     adamw = count(torch.optim.AdamW(params, foreach=True), params, capacity)
