@@ -24,20 +24,27 @@ from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.device_slot import DeviceSlot
 
 DEEP = "[" * 2000 + "]" * 2000
-ODD = (
-    *(None, True, False, 0, -1, 2**31, 2**63, 10**30, 0.0, -0.5, 1e308, -1e308, 5e-324, "", "x", "\x1b[31m", "\u202e"),
-    *("\x00", "\ud800", "../../x", "a" * 300, [], {}, [None], [[1, 2, 3]], {"": None}, {"a": [1]}, ["x"]),
-    *("final", "1e5"),
-)
+ODD_NUMBERS = (0, -1, 2**31, 2**63, 10**30, 0.0, -0.5, 1e308, -1e308, 5e-324)
+ODD_TEXTS = ("", "x", "\x1b[31m", "\u202e", "\x00", "\ud800", "../../x", "a" * 300, "final", "1e5")
+ODD_TREES = ([], {}, [None], [[1, 2, 3]], {"": None}, {"a": [1]}, ["x"])
+ODD = (None, True, False, *ODD_NUMBERS, *ODD_TEXTS, *ODD_TREES)
 """Values of every kind that JSON can hold, at their limits."""
 CLAIMS = (b"", b"\xff\xfe", b"\x00", b"../trials/x", b"a" * 300, b"abc", b"0" * 16, b"0" * 17, "ü".encode(), b"\n")
+OTHERS = (DEEP.encode(), b"[" * 90 + b"]" * 90, b"null", b"{}", b"[]", b'"x"', b"1e999", b"NaN", None)
+"""What stands in a file in place of its content; None removes it."""
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+RUNNING = {"label": "a", "steps": 9, "started": 1.8e9, "updated": 1.8e9, "step": 2, "loss": 1.0, "driver": ""}
 STATUS = {
-    "token": "0" * 16, "host": "elsewhere", "pid": 7, "machine": "another machine", "started": "1", "beat": 3,
-    "written": 1.8e9, "environment": {"python": "3.99"}, "trials": {
-        "x": {"label": "a", "steps": 9, "started": 1.8e9, "updated": 1.8e9, "step": 2, "loss": 1.0, "driver": ""}
-    },
-}  # fmt: skip
+    "token": "0" * 16,
+    "host": "elsewhere",
+    "pid": 7,
+    "machine": "another machine",
+    "started": "1",
+    "beat": 3,
+    "written": 1.8e9,
+    "environment": {"python": "3.99"},
+    "trials": {"x": RUNNING},
+}
 
 
 def whole_study(directory):
@@ -48,19 +55,29 @@ def whole_study(directory):
     store.prepare()
     saved(directory, made, records)
     (directory / "drivers" / f"{STATUS['token']}.json").write_text(json.dumps(STATUS))
-    (missing,) = (spec for arm in arms(made, records) for spec in arm.trials if records(spec) is None)
+    specs = [spec for arm in arms(made, records) for spec in arm.trials]
+    (missing,) = [spec for spec in specs if records(spec) is None]
     (store.claims / missing.id).write_text(STATUS["token"])
     checkpoint = Checkpoint(missing, DeviceSlot(checkpoints=str(store.checkpoints)))
     assert checkpoint._write({"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}) == ""
     (directory / "report_files.txt").write_text("cost.csv\ntables/x.tex\n")
-    return made, missing, {x.relative_to(directory): x.read_bytes() for x in directory.rglob("*") if x.is_file()}
+    files = {}
+    for path in directory.rglob("*"):
+        if path.is_file():
+            files[path.relative_to(directory)] = path.read_bytes()
+    return made, missing, files
 
 
 def places(value, path=()):
     """The paths of all values in a tree."""
     yield path
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield from places(each, (*path, key))
+    entries = ()
+    if isinstance(value, dict):
+        entries = value.items()
+    elif isinstance(value, list):
+        entries = enumerate(value)
+    for key, entry in entries:
+        yield from places(entry, (*path, key))
 
 
 def replaced(value, path, new):
@@ -77,7 +94,9 @@ def replaced(value, path, new):
 
 def signed(name, text):
     """JSON as the content of a file: a record gets the checksum, so that readers look at what it holds."""
-    return (sealed(text) if name.parts[0] == "trials" else text).encode()
+    if name.parts[0] == "trials":
+        text = sealed(text)
+    return text.encode()
 
 
 @st.composite
@@ -85,23 +104,30 @@ def damaged(draw, files):
     """Name and content of a file, one thing in it changed; None removes it."""
     name = draw(st.sampled_from(sorted(files)))
     content = files[name]
-    kinds = ["cut", "flipped", "inserted", "other"] + ["value"] * 12 * (name.suffix == ".json")
+    kinds = ["cut", "flipped", "inserted", "other"]
+    if name.suffix == ".json":
+        kinds += ["value"] * 12
     kind = draw(st.sampled_from(kinds))
     at = draw(st.integers(0, max(len(content) - 1, 0)))
     if kind == "cut":
         return name, content[:at]
     if kind == "flipped":
-        changed = [content[at] ^ draw(st.integers(1, 255))] if content else []
-        return name, content[:at] + bytes(changed) + content[at + 1 :]
+        if not content:
+            return name, content
+        changed = content[at] ^ draw(st.integers(1, 255))
+        return name, content[:at] + bytes([changed]) + content[at + 1 :]
     if kind == "inserted":
         return name, content[:at] + draw(st.binary(max_size=30)) + content[at:]
     if kind == "other":
-        others = (*CLAIMS, DEEP.encode(), b"[" * 90 + b"]" * 90, b"null", b"{}", b"[]", b'"x"', b"1e999", b"NaN", None)
-        return name, draw(st.sampled_from((*others, *files.values())) | st.binary(max_size=40))
-    value = json.loads(content.splitlines()[0] if name.parts[0] == "trials" else content)
+        others = (*CLAIMS, *OTHERS, *files.values())
+        return name, draw(st.sampled_from(others) | st.binary(max_size=40))
+    if name.parts[0] == "trials":
+        content = content.splitlines()[0]
+    value = json.loads(content)
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from([*places(value)]))
-        value = replaced(value, path, draw(st.sampled_from((*ODD, DEEP))) if path else draw(st.sampled_from(ODD)))
+        new = st.sampled_from((*ODD, DEEP) if path else ODD)
+        value = replaced(value, path, draw(new))
     return name, signed(name, json.dumps(value))
 
 
@@ -125,7 +151,8 @@ class Said(Observer):
 
 def take_part(directory, made):
     """What `fairbench run` does with the files before its first trial starts; returns its messages."""
-    store, observer = Store(directory), Said()
+    store = Store(directory)
+    observer = Said()
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, observer.say) as claims:
         loop = TrialLoop(made, store, observer)
@@ -138,7 +165,8 @@ def take_part(directory, made):
 
 def read_everything(directory, made, missing, commands=("status", "report", "audit", "compare")):
     """Use every reader; returns what the commands print, and the messages of a run."""
-    out, said = io.StringIO(), []
+    out = io.StringIO()
+    said = []
     with patch.object(liveness, "BEAT_WAIT", 0.0), patch("fairbench.report.study.draw_figures", lambda *_: []):
         with redirect_stdout(out), redirect_stderr(out):
             codes = [main([command, str(directory)]) for command in commands]

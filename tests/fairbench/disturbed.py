@@ -13,14 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import psutil
 from fabricated import stored
 from tiny import OUTSIDE_OF_GIT, TINY, write_tiny
 
 PAGE = (Path(__file__).parents[2] / "docs/studies.md").read_text()
-TIMED = re.findall(r"`(.*?)`", re.search(r"Those that hold\s+measured times differ: (.*?)\. ", PAGE, re.DOTALL)[1])
+NAMED = re.search(r"Those that hold\s+measured times differ: (.*?)\. ", PAGE, re.DOTALL)[1]
+TIMED = re.findall(r"`(.*?)`", NAMED)
 """Patterns of derived files that contain durations, as docs/studies.md names them."""
 NO_TABLES = {"trials", "checkpoints", "claims", "drivers"}
-DONE, FAILED, REFUSED, TO_BE_CONTINUED, STOPPED = 0, 1, 2, 75, 130
+DONE = 0
+FAILED = 1
+REFUSED = 2
+TO_BE_CONTINUED = 75
+STOPPED = 130
 PATIENCE = 300.0
 """Seconds in which an expected event must happen."""
 
@@ -28,21 +34,16 @@ PATIENCE = 300.0
 def suite_text(seeds, steps):
     """The tiny suite with other numbers of final seeds and steps."""
     text = TINY.replace("seeds = [1, 2]", f"seeds = {list(range(1, seeds + 1))}")
-    return text.replace("steps = 40", f"steps = {steps}").replace("sweep_steps = 10", f"sweep_steps = {steps}")
+    text = text.replace("steps = 40", f"steps = {steps}")
+    return text.replace("sweep_steps = 10", f"sweep_steps = {steps}")
 
 
 def below(pid):
-    parents = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            continue
-    descendants, new = [], [pid]
-    while new:
-        new = [child for child, parent in parents.items() if parent in new]
-        descendants += new
-    return descendants
+    """The processes that a process has started, and those that they have."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def send(signal_number, pids):
@@ -60,13 +61,15 @@ def tables(folder):
 
     Of figures the vectors: some tests draw fewer pixels.
     """
-    files = [path for path in folder.rglob("*") if path.is_file() and not NO_TABLES & {*path.relative_to(folder).parts}]
-    files = [path for path in files if path.suffix not in (".pdf", ".png")]
-    return {
-        str(path.relative_to(folder)): re.sub(OF_TIME, b"", path.read_bytes())
-        for path in files
-        if not holds_times(path.relative_to(folder)) and not path.name.startswith((".", "report_files"))
-    }
+    contents = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        if not path.is_file() or NO_TABLES & {*name.parts} or path.suffix in (".pdf", ".png"):
+            continue
+        if holds_times(name) or path.name.startswith((".", "report_files")):
+            continue
+        contents[str(name)] = re.sub(OF_TIME, b"", path.read_bytes())
+    return contents
 
 
 def holds_times(file):
@@ -76,19 +79,24 @@ def holds_times(file):
 
 def results(folder):
     """The parts of every record that do not depend on time or place."""
-    records = {path.name: stored(path) for path in folder.glob("trials/*.json")}
-    parts = ("spec", "status", "result", "details")
-    return {name: tuple(record[part] for part in parts) for name, record in records.items()}
+    parts = {}
+    for path in folder.glob("trials/*.json"):
+        record = stored(path)
+        parts[path.name] = (record["spec"], record["status"], record["result"], record["details"])
+    return parts
 
 
 class Driver:
     """A driver, its output, and the exit codes that it may return."""
 
     def __init__(self, process, log):
-        self.process, self.log, self.may_end = process, log, {DONE, FAILED}
+        self.process = process
+        self.log = log
+        self.may_end = {DONE, FAILED}
 
     def check_end(self):
-        output, code = self.log.read_text(), self.process.returncode
+        output = self.log.read_text()
+        code = self.process.returncode
         assert code in self.may_end, (code, self.may_end, self.log, output)
         assert code not in (TO_BE_CONTINUED, REFUSED) or "Traceback" not in output, output
 
@@ -97,16 +105,24 @@ class Disturbed:
     """A study in a folder that some drivers run; the random generator `chance` draws the disturbances."""
 
     def __init__(self, folder, chance, words=("run", "--suite", "tiny.toml"), output="out", every=0.5, ray=False):
-        self.folder, self.chance, self.words, self.every = folder, chance, words, every
-        self.output, self.out, self.ray = output, folder / output, ray
+        self.folder = folder
+        self.chance = chance
+        self.words = words
+        self.every = every
+        self.output = output
+        self.out = folder / output
+        self.ray = ray
         self.logs = Path(tempfile.mkdtemp(prefix="disturbed-"))
-        self.drivers, self.started, self.done = [], 0, []
+        self.drivers = []
+        self.started = 0
+        self.done = []
 
     def start(self, workers=1):
         self.started += 1
         log = self.logs / f"{self.started}.log"
-        words = [*self.words, "--output-dir", self.output, *(["--ray"] if self.ray else ["--workers", str(workers)])]
-        command = [sys.executable, "-m", "fairbench", *words, "--checkpoint-every", str(self.every)]
+        command = [sys.executable, "-m", "fairbench", *self.words, "--output-dir", self.output]
+        command += ["--checkpoint-every", str(self.every)]
+        command += ["--ray"] if self.ray else ["--workers", str(workers)]
         with log.open("wb") as file:
             process = subprocess.Popen(
                 command,
@@ -122,9 +138,10 @@ class Disturbed:
 
     def running(self):
         """The drivers that still run; the end of the others is checked."""
-        for driver in [driver for driver in self.drivers if driver.process.poll() is not None]:
-            driver.check_end()
-            self.drivers.remove(driver)
+        for driver in list(self.drivers):
+            if driver.process.poll() is not None:
+                driver.check_end()
+                self.drivers.remove(driver)
         return list(self.drivers)
 
     def wait_for(self, condition):
@@ -184,7 +201,10 @@ class Disturbed:
         driver.may_end |= {code, -signal_number}  # before it has set its handlers, the signal kills it
         if self.ray:  # Ray, which has handlers of its own, may crash while it starts or ends
             driver.may_end |= {-signal.SIGABRT, -signal.SIGSEGV}
-        send(signal_number, [driver.process.pid, *(below(driver.process.pid) if to_all else [])])
+        processes = [driver.process.pid]
+        if to_all:
+            processes += below(driver.process.pid)
+        send(signal_number, processes)
         self.wait_for(lambda: driver.process.poll() is not None)
 
     def fill_disk(self, driver):
@@ -252,8 +272,8 @@ class Disturbed:
 def is_running(pid):
     """Whether a process exists and is no zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
 
 

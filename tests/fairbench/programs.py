@@ -57,7 +57,10 @@ def program_spec(stage="final", steps=20, **settings):
     suite = load_suite("mine.toml", Overrides(settings=settings))
     options = ProgramOptions(**suite.arenas["mine"].model)
     optimizer = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {"weight_decay": 0.01}, {}, "", "", {})
-    study = ResolvedSuite(suite, "cpu", {"mine": ResolvedArena("", code_of(options), {})}, {"AdamW": optimizer}, {})
+    arena = ResolvedArena(fingerprint="", code=code_of(options), starts={})
+    study = ResolvedSuite(
+        suite=suite, device="cpu", arenas={"mine": arena}, optimizers={"AdamW": optimizer}, environment={}
+    )
     return trial_spec(study, "mine", "AdamW", stage, 3e-3, 1)
 
 

@@ -19,7 +19,9 @@ class World:
     def __init__(self, directory):
         study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"))
         self.specs = [*iter(TrialQueue(study, lambda spec: None).next, None)]
-        self.truth, self.now, self.store = Records(study), 0.0, Store(directory)
+        self.truth = Records(study)
+        self.now = 0.0
+        self.store = Store(directory)
         self.store.prepare()
         self.mine, self.theirs = (Heartbeat(directory, pace=lambda: self.now) for _ in range(2))
         self.contention = Contention(self.mine, self.store, lambda: self.now)
@@ -41,7 +43,8 @@ class World:
 
     def is_alone(self, number):
         """End a trial of this driver; whether its record says that it was alone."""
-        record, spec = self.truth(self.specs[number]), self.specs[number]
+        record = self.truth(self.specs[number])
+        spec = self.specs[number]
         self.store.write(spec, record)
         self.mine.ended(spec, record)
         assert not list(self.store.checkpoints.glob(f"{spec.id}*"))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
@@ -33,8 +34,10 @@ def run_all(workers, suite, steps=None):
         if steps is not None:
             steps.append(step)
 
-    with ProcessExecutor([DeviceSlot()] * workers, report, PRELOAD) as executor:
-        queue = TrialQueue(run_preflight(suite, DeviceSlot(), executor.call).study, lambda spec: None)
+    slots = [DeviceSlot() for _ in range(workers)]
+    with ProcessExecutor(slots, report, PRELOAD) as executor:
+        study = run_preflight(suite, DeviceSlot(), executor.call).study
+        queue = TrialQueue(study, lambda spec: None)
         running = {}
         while True:
             while executor.has_free_slot() and (spec := queue.next()):
@@ -50,7 +53,8 @@ def run_all(workers, suite, steps=None):
 def user_suite(suite, *names):
     """The suite with these user-defined optimizers only, each with one short trial."""
     plans = {name: OptimizerPlan(factory=f"own_optimizers:{name}", lr=0.01) for name in names}
-    short, once = {"vit": replace(suite.arenas["vit"], steps=10)}, replace(suite.final, seeds=[1])
+    short = {"vit": replace(suite.arenas["vit"], steps=10)}
+    once = replace(suite.final, seeds=[1])
     return replace(suite, optimizers=plans, reference=names[0], arenas=short, final=once)
 
 
@@ -69,7 +73,8 @@ def write(folder, *classes):
 
 def test_trials_in_turn_and_at_once_give_bitwise_equal_results(tiny_suite):
     steps = []
-    serial, parallel = run_all(1, tiny_suite, steps), run_all(2, tiny_suite, steps)
+    serial = run_all(1, tiny_suite, steps)
+    parallel = run_all(2, tiny_suite, steps)
     assert serial.keys() == parallel.keys()
     for name, record in serial.items():
         for part in ("id", "status", "result", "details", "error", "environment"):
@@ -117,19 +122,28 @@ def test_no_trial_sees_the_state_that_another_one_has_left(tiny_suite, here):
 
 
 SPEC = "importlib.util.spec_from_file_location('c.kernel', 'late_helper.py')"
+
+
+class End(NamedTuple):
+    """What an optimizer does in its fifth step, with type and text of the error in its record; empty for none."""
+
+    does: str
+    error: str = ""
+    message: str = ""
+
+
 ENDS = {
-    "Raises": ("raise ArithmeticError('no more steps')", "ArithmeticError", "no more steps"),
-    "Killed": ("os.kill(os.getpid(), 9)", "WorkerDied", "killed"),
-    "Exits": ("sys.exit(0)", "SystemExit", "0"),
-    "Vanishes": ("os._exit(0)", "WorkerDied", "code 0"),
-    "Hangs": ("time.sleep(1000)", "TimedOut", "no end after 3 s"),
-    "Leaves": ("os._exit(0) if os.fork() else time.sleep(1000)", "TimedOut", "no end after 3 s"),
-    "Forks": ("os.fork()", "", ""),
-    "Imports": ("import late_helper", "UsageError", "import it at the top of the module that uses it"),
-    "Compiles": (f"spec = {SPEC}; sys.modules['c.kernel'] = importlib.util.module_from_spec(spec)", "", ""),
-    "Prints": ("print('hello from a step')", "", ""),
+    "Raises": End("raise ArithmeticError('no more steps')", "ArithmeticError", "no more steps"),
+    "Killed": End("os.kill(os.getpid(), 9)", "WorkerDied", "killed"),
+    "Exits": End("sys.exit(0)", "SystemExit", "0"),
+    "Vanishes": End("os._exit(0)", "WorkerDied", "code 0"),
+    "Hangs": End("time.sleep(1000)", "TimedOut", "no end after 3 s"),
+    "Leaves": End("os._exit(0) if os.fork() else time.sleep(1000)", "TimedOut", "no end after 3 s"),
+    "Forks": End("os.fork()"),
+    "Imports": End("import late_helper", "UsageError", "import it at the top of the module that uses it"),
+    "Compiles": End(f"spec = {SPEC}; sys.modules['c.kernel'] = importlib.util.module_from_spec(spec)"),
+    "Prints": End("print('hello from a step')"),
 }
-"""What optimizers do in their fifth step, with the type and the text of the error in the trial's record."""
 
 
 STEP = """
@@ -146,13 +160,17 @@ class Name(Signs):
 
 def test_an_optimizer_that_breaks_its_process_fails_only_its_trial(tiny_suite, here, capfd):
     (here / "late_helper.py").write_text("")
-    write(here, *(STEP.replace("Name", name).replace("act", ENDS[name][0]) for name in ENDS))
+    write(here, *(STEP.replace("Name", name).replace("act", end.does) for name, end in ENDS.items()))
     records = run_all(2, user_suite(tiny_suite, *ENDS))
     assert len(records) == len(ENDS)
     for key, record in records.items():
-        _, kind, message = ENDS[key.split()[0]]
-        assert record.status == ("failed" if kind else "finished"), (key, record.error)
-        assert not kind or (record.error.type == kind and message in record.error.message), record.error
+        end = ENDS[key.split()[0]]
+        if not end.error:
+            assert record.status == "finished", (key, record.error)
+            continue
+        assert record.status == "failed", key
+        assert record.error.type == end.error
+        assert end.message in record.error.message
     for name in ("Raises", "Hangs"):
         assert "own_optimizers.py" in records[f"{name} 0.01"].error.traceback
     assert records["Prints 0.01"].output == "hello from a step\n"

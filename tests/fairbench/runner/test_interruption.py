@@ -39,7 +39,8 @@ DRIVERS = (1, 1, 2, 4)
 def check_same(study, calm):
     """The study has the records and tables of an undisturbed one, and no file of its drivers remains."""
     assert results(study.out) == results(calm), study.done
-    mine, theirs = tables(study.out), tables(calm)
+    mine = tables(study.out)
+    theirs = tables(calm)
     assert {"summary.csv", "aggregate.csv", "significance.csv", "lr_sweep.csv", "steps.csv"} <= mine.keys()
     assert mine.keys() == theirs.keys(), study.done
     assert [name for name in mine if mine[name] != theirs[name]] == [], study.done
@@ -61,7 +62,8 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished):
         before = checkpoints()
         study.wait_for(lambda: checkpoints() - before)
 
-    killed, interrupted = study.start(1), study.start(1)
+    killed = study.start(1)
+    interrupted = study.start(1)
     study.wait_for(lambda: len([*study.out.glob("drivers/*.json")]) == 2)
     wait_for_checkpoint()
     study.kill_driver(killed)
@@ -89,8 +91,10 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished):
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("mount"), reason="a small disk is mounted, which needs root")
 def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_path):
     """At random moments, by any of `Disturbed.KINDS`, with up to four drivers; SOAK_SEED repeats a run."""
-    kills, seed = KILLS, int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
-    chance, text = random.Random(seed), suite_text(seeds=6, steps=1500)
+    kills = KILLS
+    seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
+    chance = random.Random(seed)
+    text = suite_text(seeds=6, steps=1500)
     calm = undisturbed(tmp_path / "calm", text)
     while kills > 0:
         with small_disk(tmp_path / f"kleine Platte {kills}") as folder:

@@ -98,7 +98,8 @@ def test_a_driver_elsewhere_whose_clock_is_right_is_alive_until_its_beat_expires
 @pytest.mark.parametrize("wrong", [-DAY, -EXPIRY, 2 * EXPIRY, DAY])
 def test_a_wrong_clock_neither_hides_a_live_driver_nor_keeps_a_dead_one(tmp_path, clock, liveness, monkeypatch, wrong):
     monkeypatch.setattr(module, "POLL", 0.0)
-    dead, alive = replace(FAR, token="dead", written=NOW + wrong), replace(FAR, written=NOW + wrong)
+    dead = replace(FAR, token="dead", written=NOW + wrong)
+    alive = replace(FAR, written=NOW + wrong)
     write_status(tmp_path, dead)
     write_status(tmp_path, alive)
     assert Liveness(tmp_path, clock, lambda: NOW).alive() == []  # before a beat was seen

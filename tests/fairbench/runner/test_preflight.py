@@ -231,7 +231,8 @@ def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):
     pairs = product(("Horizon", "HandsOn"), options.items())
     plans = {f"{name} with {what}": OptimizerPlan(f"odd:{name}", of_each) for name, (what, of_each) in pairs}
     suite = replace(tiny_suite, optimizers=plans, reference=next(iter(plans)))
-    study, plan = run_preflight(suite, DeviceSlot(), executor.call).study, tiny_suite.arenas["vit"]
+    study = run_preflight(suite, DeviceSlot(), executor.call).study
+    plan = tiny_suite.arenas["vit"]
     for name in plans:
         specs = [trial_spec(study, "vit", name, stage, 1e-3, 1) for stage in ("sweep", "final")]
         horizons = [spec.optimizer.options["total_steps"] for spec in specs]
@@ -240,7 +241,8 @@ def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):
 
 def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monkeypatch):
     """The measured step has fewer examples; all but the optimizer's part is scaled to the batch."""
-    scales, said = [], []
+    scales = []
+    said = []
     timed_step = Trainer.timed_step
 
     def timed(trainer, scale):
@@ -278,7 +280,8 @@ def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monk
 
 
 def test_arenas_that_differ_in_their_length_alone_are_measured_once(tiny_suite, monkeypatch):
-    timed, plan = [], tiny_suite.arenas["vit"]
+    timed = []
+    plan = tiny_suite.arenas["vit"]
     timed_step = Trainer.timed_step
     arm = attrgetter("spec.arena.name", "spec.optimizer.name")
     monkeypatch.setattr(Trainer, "timed_step", lambda x, scale: timed.append(arm(x)) or timed_step(x, scale))

@@ -73,7 +73,8 @@ def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, cap
 )
 def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ray):
     seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
-    chance, left = random.Random(seed), kills
+    chance = random.Random(seed)
+    left = kills
     kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "SIGUSR1", "Ctrl-C")
 
     def study(name):
@@ -88,7 +89,12 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ra
         assert main([*calm.words, "-o", "out", "--workers", "2"]) == 0
     while left > 0:
         disturbed = study(f"{left} left")
-        drivers, seconds = (1, 30) if ray else (chance.choice((1, 2)), 6)
+        if ray:
+            drivers = 1
+            seconds = 30
+        else:
+            drivers = chance.choice((1, 2))
+            seconds = 6
         while left > 0 and disturbed.keep_running(drivers, chance.uniform(seconds / 3, seconds)):
             disturbed.disturb(chance.choice(kinds))
             left -= 1
@@ -138,9 +144,12 @@ def train(trial, stop_after=0, state=None):
     optimizer = trial.optimizer(model, lr=1.0)
     schedule = trial.lr_schedule(optimizer)
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "trial": trial}
-    for name, part in parts.items() if state else ():
-        part.load_state_dict(state[name])
-    for step in range((state or {"done": 0})["done"] + 1, trial.steps + 1):
+    done = 0
+    if state:
+        done = state["done"]
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+    for step in range(done + 1, trial.steps + 1):
         batch = torch.randn(16, 4, generator=torch.Generator().manual_seed(step))
         trial.batch(batch)
         loss = (model(batch) - batch.sum(1, keepdim=True)).square().mean()
@@ -189,7 +198,8 @@ def test_a_program_that_resumes_shows_the_same_evidence(tmp_path, monkeypatch):
 def test_an_optimizer_that_needs_more_of_the_loop_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_program(tmp_path)
-    trial, model = begun(tmp_path / "a", psilogic_spec(needs=["closure"])), torch.nn.Linear(2, 1)
+    trial = begun(tmp_path / "a", psilogic_spec(needs=["closure"]))
+    model = torch.nn.Linear(2, 1)
     with pytest.raises(UsageError, match=r"needs that step.* gets a function.*provides"):
         trial.optimizer(model, lr=0.1)
     assert trial.optimizer(model, lr=0.1, provides=["closure"]).param_groups[0]["lr"] == 0.01
@@ -224,7 +234,8 @@ def gpt(monkeypatch):
 
 @pytest.mark.slow
 def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
-    arena, program = trial(gpt[0]), program_trial(gpt[1], DeviceSlot(), lambda step, loss: None)
+    arena = trial(gpt[0])
+    program = program_trial(gpt[1], DeviceSlot(), lambda step, loss: None)
     assert program.details == arena.details
     for part in ("final", "parameters", "path_length", "steps"):
         assert getattr(program.result, part) == getattr(arena.result, part)
@@ -238,7 +249,8 @@ def test_two_processes_give_the_losses_of_one(gpt, more):
     arena, spec = gpt
     command = f"torchrun --standalone --nproc-per-node 2 arena_gpt.py{more}"
     both = replace(spec, arena=replace(spec.arena, model={**spec.arena.model, "program": command, "cores": 2}))
-    one, two = trial(arena), program_trial(both, DeviceSlot(), lambda step, loss: None)
+    one = trial(arena)
+    two = program_trial(both, DeviceSlot(), lambda step, loss: None)
     for metric, expected in one.details.evaluations.values.items():
         assert list(two.details.evaluations.values[metric]) == pytest.approx(list(expected), rel=1e-5)
     assert two.result.hashes.initial_weights == one.result.hashes.initial_weights
@@ -250,7 +262,8 @@ def test_an_optimizer_whose_code_was_changed_is_not_trained(tmp_path, monkeypatc
     write_program(tmp_path)
     Path("changed_rule.py").write_text("from torch.optim import SGD as MyRule\n")
     spec = program_spec()
-    options, code = {"lr": 0.1}, {"changed_rule_py": "0" * 16}
+    options = {"lr": 0.1}
+    code = {"changed_rule_py": "0" * 16}
     own = replace(spec.optimizer, factory="changed_rule.py:MyRule", options=options, code=code)
     with pytest.raises(UsageError, match=r"changed_rule.py was changed after this run had started"):
         begun(tmp_path / "a", replace(spec, optimizer=own)).optimizer(torch.nn.Linear(2, 1), lr=0.1)

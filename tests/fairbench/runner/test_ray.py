@@ -221,7 +221,9 @@ def test_the_cluster_of_one_study_is_not_reachable_from_outside_and_repeats_a_lo
 def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
     spec = trial_spec(study, "vit", "Waits", "final", 0.01, 1)
     spec = replace(spec, training=replace(spec.training, steps=150))
-    kept, observer, steps = str(held / "checkpoints"), Mock(), list[int]()
+    kept = str(held / "checkpoints")
+    observer = Mock()
+    steps = list[int]()
     observer.running = lambda spec, step, loss: steps.append(step)
     with executor_on(cluster.address, observer, kept) as executor:
         executor.submit(spec, 300.0)
@@ -242,7 +244,8 @@ def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
 @pytest.mark.soak
 def test_timing_trials_run_on_one_node(cluster, study):
     specs = [trial_spec(study, "vit", "Waits", "timing", 0.01, seed) for seed in (1, 2, 3)]
-    nodes, records = set(), []
+    nodes = set()
+    records = []
     with executor_on(cluster.address, Mock()) as executor:
         for spec in specs:
             executor.submit(spec, 300.0)
@@ -298,7 +301,8 @@ def test_a_node_with_another_revision_gets_no_trials(cluster, study, monkeypatch
     other = cluster.add_node(**NODE)
     monkeypatch.setenv("GIT_DIR", os.devnull)
     left = [trial_spec(study, "vit", "Waits", "sweep", lr, 0) for lr in (0.001, 0.002, 0.003, 0.004)]
-    observer, records = Mock(), []
+    observer = Mock()
+    records = []
     with executor_on(cluster.address, observer) as executor:
         while len(records) < 4:
             while left and executor.has_free_slot():

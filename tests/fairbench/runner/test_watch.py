@@ -38,7 +38,9 @@ class World:
     """A study in a directory; its records say that each trial took a second."""
 
     def __init__(self, directory):
-        self.now, self.directory, self.store = 1000.0, directory, Store(directory)
+        self.now = 1000.0
+        self.directory = directory
+        self.store = Store(directory)
         self.study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"), seeds=(1, 2))
         self.truth = Records(self.study)
         write_history(directory, fabricated.history(self.study))
@@ -128,7 +130,8 @@ def test_a_calendar_clock_that_goes_backwards_stops_no_beat(world):
 
 def test_watching_waits_for_the_preflight(world):
     """The first driver has no plan yet; once there is one, the study is shown."""
-    config, console = world.directory / "config.json", text_console()
+    config = world.directory / "config.json"
+    console = text_console()
     content = config.read_bytes()
     config.unlink()
     with pytest.raises(UsageError, match=r"holds no study: there is no config.json"):
@@ -151,7 +154,8 @@ def test_watching_waits_for_the_preflight(world):
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_watching_ends_with_the_study_and_writes_nothing(world, terminal):
-    console, waits = text_console(terminal), []
+    console = text_console(terminal)
+    waits = []
 
     def sleep(seconds):
         waits.append(seconds)
@@ -203,7 +207,8 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
 
 
 def test_a_terminal_shows_a_table(world):
-    spec, console = world.next(), text_console(terminal=True)
+    spec = world.next()
+    console = text_console(terminal=True)
     with LiveProgress(console, world.clock) as progress, console.capture() as captured:
         progress.planned(Progress(done=3, trials=10, steps_left={"gpt": 70}))
         progress.started(spec, spec.label())

@@ -37,17 +37,29 @@ def whole(tmp_path_factory):
 
 def changed(files, name, **changes):
     """A JSON file of the study with other values, None for no value, and the checksum that belongs to them."""
-    value = {**json.loads(files[name].splitlines()[0]), **changes}
-    return name, signed(name, json.dumps({key: x for key, x in value.items() if x is not None}))
+    value = json.loads(files[name].splitlines()[0])
+    for key, new in changes.items():
+        if new is None:
+            del value[key]
+        else:
+            value[key] = new
+    return name, signed(name, json.dumps(value))
 
 
 def test_odd_files_of_every_kind_are_named_and_the_rest_continues(whole, tmp_path):
     made, missing, files = whole
-    record, other = [x for x in sorted(files) if x.parts[0] == "trials" and b'"stage":"final"' in files[x]][:2]
-    odd = {Path("drivers/odd.json"): json.dumps({**STATUS, "token": "odd", "written": "now"}).encode()}
-    odd |= {Path("drivers/deep.json"): DEEP.encode(), Path("drivers/null.json"): b'{"trials": null}'}
-    odd |= {Path(f"claims/{missing.id}"): CLAIMS[4]}
-    odd |= dict([changed(files, record, cost=None), (other, DEEP.encode())])
+    trials = [name for name in sorted(files) if name.parts[0] == "trials"]
+    record, other, *_ = [name for name in trials if b'"stage":"final"' in files[name]]
+    odd_status = {**STATUS, "token": "odd", "written": "now"}
+    odd = {
+        Path("drivers/odd.json"): json.dumps(odd_status).encode(),
+        Path("drivers/deep.json"): DEEP.encode(),
+        Path("drivers/null.json"): b'{"trials": null}',
+        Path(f"claims/{missing.id}"): CLAIMS[4],
+        other: DEEP.encode(),
+    }
+    name, without_cost = changed(files, record, cost=None)
+    odd[name] = without_cost
     write(tmp_path, files, odd)
     os.mkfifo(tmp_path / "drivers" / "pipe.json")
     shown, said = read_everything(tmp_path, made, missing, ["status"])
@@ -81,10 +93,13 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys, n
     study = fabricated.study(("vit",))
     arena = replace(study.suite.arenas["vit"], task="poison.py:Work", data={}, model={})
     arena = replace(arena, facts=ArenaFacts(title="poison", metrics={"accuracy": "max", "loss": "min"}))
-    plans = {name: OptimizerPlan(factory="poison:Signs", groups="poison:groups") for name in study.suite.optimizers}
-    resolved = {k: replace(x, factory="poison:Signs", groups="poison:groups") for k, x in study.optimizers.items()}
-    study = replace(fabricated.with_suite(study, arenas={"vit": arena}, optimizers=plans), optimizers=resolved)
-    records, store = fabricated.Records(study), Store(Path("out"))
+    poisoned = {"factory": "poison:Signs", "groups": "poison:groups"}
+    plans = {name: OptimizerPlan(**poisoned) for name in study.suite.optimizers}
+    resolved = {name: replace(optimizer, **poisoned) for name, optimizer in study.optimizers.items()}
+    study = fabricated.with_suite(study, arenas={"vit": arena}, optimizers=plans)
+    study = replace(study, optimizers=resolved)
+    records = fabricated.Records(study)
+    store = Store(Path("out"))
     store.prepare()
     fabricated.saved(store.directory, study, records)
     spec = arms(study, records)[0].trials[0]
@@ -107,7 +122,8 @@ def test_what_a_user_may_not_read_is_respected(monkeypatch):
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         monkeypatch.setattr(liveness, "EXPIRY", -1.0)
         study = fabricated.study(("vit",))
-        records, directory = fabricated.Records(study), Path(folder)
+        records = fabricated.Records(study)
+        directory = Path(folder)
         store = Store(directory)
         store.prepare()
         for each in (directory, *directory.iterdir()):
@@ -120,7 +136,8 @@ def test_what_a_user_may_not_read_is_respected(monkeypatch):
             return [store.write(first, records(first)), open_claims(store, heartbeat).take(second.id)]
 
         def other():
-            said, statuses = [], damaged_statuses(directory)
+            said = []
+            statuses = damaged_statuses(directory)
             store.prepare()
             read = store.read(first, Record).error.message
             with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, said.append) as claims:

@@ -29,8 +29,9 @@ def elsewhere(the_study, there):
 
 
 def failing(the_study, folder, there):
-    flags = write_report(history(the_study), elsewhere(the_study, there), folder).source.of(audit)
-    return [flag.text for flag in flags if flag.severity == "fail"]
+    records = elsewhere(the_study, there)
+    written = write_report(history(the_study), records, folder)
+    return [flag.text for flag in written.source.of(audit) if flag.severity == "fail"]
 
 
 def mixed(the_study, there):
@@ -50,7 +51,12 @@ def test_the_same_environment_is_no_mixture():
 def test_seeds_of_one_arm_elsewhere():
     other = {"torch": "2.12", "git": "def"}
     usual = {"torch": "2.13"}
-    (mixture,) = mixed(study(), lambda s: other if s.seed == 3 and s.optimizer.name == "Lion" else usual)
+
+    def there(spec):
+        is_elsewhere = spec.seed == 3 and spec.optimizer.name == "Lion"
+        return other if is_elsewhere else usual
+
+    (mixture,) = mixed(study(), there)
     assert mixture.facts == {"torch": ("2.12", "2.13"), "git": ("abc", "def")}
     assert mixture.comparisons == (("gpt", "PsiLogic", "Lion"), ("vit", "PsiLogic", "Lion"))
     assert mixture.confounded == ()
@@ -61,7 +67,9 @@ def test_an_arm_that_ran_on_another_machine_is_confounded(tmp_path):
         return {"device": "new" if spec.optimizer.name == "AdamW" else "old"}
 
     the_study = study(("vit",))
-    assert [(m.comparisons, m.confounded) for m in mixed(the_study, there)] == [((VIT_ADAMW,), (VIT_ADAMW,))]
+    (mixture,) = mixed(the_study, there)
+    assert mixture.comparisons == (VIT_ADAMW,)
+    assert mixture.confounded == (VIT_ADAMW,)
     (warning,) = failing(the_study, tmp_path, there)
     assert warning.startswith("MIXED MACHINES: Trials differ in device (new / old). Concerned: vit against AdamW.")
     assert "In vit against AdamW it depends on the optimizer" in warning
@@ -69,7 +77,8 @@ def test_an_arm_that_ran_on_another_machine_is_confounded(tmp_path):
 
 
 def test_of_many_values_a_few_are_listed(tmp_path):
-    flags = failing(study(("vit",), seeds=tuple(range(1, 8))), tmp_path, lambda s: {"git": f"{s.seed}"})
+    seven_seeds = study(("vit",), seeds=tuple(range(1, 8)))
+    flags = failing(seven_seeds, tmp_path, lambda spec: {"git": str(spec.seed)})
     assert "git (0 / 1 / 2 / 3 and 4 more)" in flags[0]
 
 
@@ -82,13 +91,18 @@ def test_unverified_data_are_named(tmp_path):
 
 def test_examples_in_two_splits_are_named():
     plan = study(("vit",))
-    plan = replace(plan, arenas={"vit": replace(plan.arenas["vit"], shared="images of test also in train: 3")})
+    arena = replace(plan.arenas["vit"], shared="images of test also in train: 3")
+    plan = replace(plan, arenas={"vit": arena})
     assert flags_of(plan, Records(plan))["shared examples"] == "vit: images of test also in train: 3"
 
 
 def test_a_sweep_elsewhere_concerns_the_comparison_too():
-    (mixture,) = mixed(study(("vit",)), lambda s: {"torch": "x" if s.stage == "sweep" else "y"})
-    assert (mixture.comparisons, mixture.confounded) == ((VIT_ADAMW, ("vit", "PsiLogic", "Lion")), ())
+    def there(spec):
+        return {"torch": "x" if spec.stage == "sweep" else "y"}
+
+    (mixture,) = mixed(study(("vit",)), there)
+    assert mixture.comparisons == (VIT_ADAMW, ("vit", "PsiLogic", "Lion"))
+    assert mixture.confounded == ()
 
 
 def test_another_instruction_set_is_another_environment(monkeypatch):

@@ -207,7 +207,8 @@ def test_ids_are_the_sha256_of_the_whole_spec(spec):
 
 
 def test_a_refreshed_snapshot_reads_new_and_failed_records(tmp_path, monkeypatch):
-    made, store = study(("vit",)), Store(tmp_path)
+    made = study(("vit",))
+    store = Store(tmp_path)
     records = Records(made, PsiLogic=[0.8, "diverged", 0.9], AdamW=[0.7, "failed", 0.75])
     trials = [spec for arm in arms(made, records) for spec in arm.trials]
     late, gone, *others = trials
@@ -218,7 +219,8 @@ def test_a_refreshed_snapshot_reads_new_and_failed_records(tmp_path, monkeypatch
     assert [first(spec) for spec in trials] == [None, *map(records, (gone, *others))]
     assert first(others[0]).environment is first(others[1]).environment  # one for many, as the memory is small
     store.path(gone.id).unlink()
-    read, real = list[str](), Store.read
+    read = list[str]()
+    real = Store.read
     monkeypatch.setattr(Store, "read", lambda store, spec, *how: read.append(spec.id) or real(store, spec, *how))
     second = first.refreshed()
     assert [second(spec) for spec in trials] == [records(late), None, *map(records, others)]

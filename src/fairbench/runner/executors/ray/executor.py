@@ -163,7 +163,7 @@ class RayExecutor:
 
     def _remote(self, function: Callable[..., Reply], sharing: int) -> Any:
         """A function that Ray runs with the resources of a trial, one of `sharing` on a GPU."""
-        resources = {"num_cpus": self._cores, "max_retries": RETRIES}
+        resources: dict[str, float] = {"num_cpus": self._cores, "max_retries": RETRIES}
         if self._work.slot.kind == "cuda":
             resources["num_gpus"] = self._gpus / sharing
             resources["max_calls"] = 1
