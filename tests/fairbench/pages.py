@@ -193,7 +193,7 @@ INTERACTION = Interaction(
 )
 SHOCKED = ShockCost(
     arena="gpt-x",
-    calm="gpt",
+    undisturbed="gpt",
     optimizer="AdamW",
     n=4,
     diverged=0,

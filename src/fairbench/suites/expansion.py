@@ -1,7 +1,7 @@
 """From the arenas of a suite file to those of the suite.
 
 Several arenas are made of one by the sizes of a ladder, by schedules, horizons of the reference and shocks. Each is an
-arena of its own, with its own trials. A twin with a shock uses the rates that are selected without it.
+arena of its own, with its own trials. A disturbed arena uses the rates that are selected without it.
 """
 
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ def expanded(file: SuiteFile) -> Suite:
     """
     variants = {name: _variants(name, plan, file) for name, plan in file.arenas.items()}
     arenas = _joined(variants, file)
-    twins: Arenas = {}
+    disturbed: Arenas = {}
     for name, plan in arenas.items():
-        twins |= _twins(name, plan, file.shock)
-    for twin in sorted(twins):
-        if twin in arenas:
-            raise Wrong(("arenas", twin), "has the name of a twin with a shock; rename it")
+        disturbed |= _disturbed_arenas(name, plan, file.shock)
+    for name in sorted(disturbed):
+        if name in arenas:
+            raise Wrong(("arenas", name), "has the name of a disturbed arena; rename it")
     values = {field.name: getattr(file, field.name) for field in fields(Suite)}
-    values["arenas"] = arenas | twins
+    values["arenas"] = arenas | disturbed
     values["optimizers"] = {name: _for_variants(plan, variants) for name, plan in file.optimizers.items()}
     return Suite(**values)
 
@@ -132,15 +132,15 @@ def _longer(plan: ArenaPlan, factor: float) -> ArenaPlan:
     return replace(plan, steps=steps, sweep_steps=sweep_steps)
 
 
-def _twins(name: str, plan: ArenaPlan, shocks: Mapping[str, dict[str, Any]]) -> Arenas:
+def _disturbed_arenas(name: str, plan: ArenaPlan, shocks: Mapping[str, dict[str, Any]]) -> Arenas:
     """An arena with each shock that fits its kind of data; the rate is selected without the shock."""
-    twins: Arenas = {}
+    disturbed: Arenas = {}
     if plan.curve_only:
-        return twins
+        return disturbed
     task = plan.task or name
     facts = plan.facts or ARENAS[task]
     tuning_arena = plan.tuning_arena or name
     for shock, options in shocks.items():
         if facts.kind in SHOCKS[options["kind"]].kinds:
-            twins[f"{name}-{shock}"] = replace(plan, task=task, tuning_arena=tuning_arena, shock=options)
-    return twins
+            disturbed[f"{name}-{shock}"] = replace(plan, task=task, tuning_arena=tuning_arena, shock=options)
+    return disturbed

@@ -274,7 +274,7 @@ class SuiteFile(Suite):
         ladder: the sizes and horizons of an arena, by its name.
         horizons: multiples of each arena's steps with which the reference is trained.
         schedules: learning-rate schedules with each of which every optimizer is trained.
-        shock: shocks by name, with each of which every arena gets a twin.
+        shock: shocks by name, with each of which every arena gets a disturbed copy.
     """
 
     ladder: dict[str, Ladder] = field(default_factory=dict)

@@ -187,7 +187,7 @@ def test_what_shocks_cost(tmp_path):
         ("vit-scaled", "PsiLogic"),
     ]
     shocked = costs["vit-spike", "AdamW"]
-    assert shocked.calm == "vit"
+    assert shocked.undisturbed == "vit"
     assert shocked.n == 2
     assert shocked.diverged == 0
     assert shocked.recovery == 20

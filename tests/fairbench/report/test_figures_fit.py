@@ -71,7 +71,7 @@ def contribution_of(arena, name, i):
 def shock_of(arena, name, i):
     return ShockCost(
         arena=arena,
-        calm="gpt",
+        undisturbed="gpt",
         optimizer=name,
         n=6,
         diverged=i,

@@ -21,11 +21,11 @@ class ShockCost:
 
     Attributes:
         arena: name of the disturbed arena.
-        calm: name of the arena without shocks.
+        undisturbed: name of the arena without shocks.
         n: seeds that finished in both.
         diverged: seeds that diverged under the shocks.
-        excess: disturbed minus calm training loss, summed over the steps from the first shock on, mean over seeds.
-        recovery: steps from a shock until the loss is within 5% of the calm one, median over shocks and seeds; a shock
+        excess: disturbed minus undisturbed training loss, summed over the steps from the first shock on, mean over seeds.
+        recovery: steps from a shock until the loss is within 5% of the undisturbed one, median over shocks and seeds; a shock
             that is not overcome before the next one, or the end, counts with all the steps until then.
         recovered: share of the shocks that were overcome.
         lost: how much worse the final primary metric on the test split is, mean over seeds.
@@ -33,7 +33,7 @@ class ShockCost:
     """
 
     arena: str
-    calm: str
+    undisturbed: str
     optimizer: str
     n: int
     diverged: int
@@ -47,29 +47,29 @@ class ShockCost:
 
 
 def shock_costs(analyses: Analyses) -> list[ShockCost]:
-    """A row for each arm of a disturbed arena that has a calm twin, in the order of the suite."""
+    """A row for each arm of a disturbed arena that has an undisturbed one, in the order of the suite."""
     results = analyses.results
     costs = []
     for arm in results.arms:
         plan = analyses.suite.arenas[arm.arena]
         if plan.shock and plan.tuning_arena:
-            calm = results.arm(plan.tuning_arena, arm.optimizer)
-            costs.append(_cost(results, arm, calm))
+            undisturbed = results.arm(plan.tuning_arena, arm.optimizer)
+            costs.append(_cost(results, arm, undisturbed))
     return costs
 
 
-def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
+def _cost(results: Results, arm: ArmResults, undisturbed: ArmResults) -> ShockCost:
     """The cost of the shocks for an arm, against the same arm in the arena without them."""
     suite = results.study.suite
     plan = suite.arenas[arm.arena]
-    calm_runs = {run.seed: run for run in calm.final if run.status == "finished"}
+    undisturbed_runs = {run.seed: run for run in undisturbed.final if run.status == "finished"}
     pairs = []
     for run in arm.final:
-        if run.status == "finished" and run.seed in calm_runs:
-            pairs.append((run, calm_runs[run.seed]))
+        if run.status == "finished" and run.seed in undisturbed_runs:
+            pairs.append((run, undisturbed_runs[run.seed]))
     unknown = ShockCost(
         arena=arm.arena,
-        calm=calm.arena,
+        undisturbed=undisturbed.arena,
         optimizer=arm.optimizer,
         n=len(pairs),
         diverged=arm.count("diverged"),
@@ -104,27 +104,27 @@ def _gains(runs: Sequence[Run], metric: str, sign: float) -> list[float]:
     return [sign * value for value in values if value is not None]
 
 
-def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
-    """Sum over logged steps s > start of (s - the logged step before) (disturbed(s) - calm(s))."""
+def excess(disturbed: LossCurve, undisturbed: LossCurve, start: int) -> float:
+    """Sum over logged steps s > start of (s - the logged step before) (disturbed(s) - undisturbed(s))."""
     total = 0.0
     before = start
-    for step in sorted(disturbed.keys() & calm.keys()):
+    for step in sorted(disturbed.keys() & undisturbed.keys()):
         if step > start:
-            total += (step - before) * (disturbed[step] - calm[step])
+            total += (step - before) * (disturbed[step] - undisturbed[step])
             before = step
     return total
 
 
-def recoveries(disturbed: LossCurve, calm: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
-    """For each shock, after a start, the steps until the loss was within 5% of the calm one, and whether it was."""
-    logged = sorted(disturbed.keys() & calm.keys())
+def recoveries(disturbed: LossCurve, undisturbed: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
+    """For each shock, after a start, the steps until the loss was within 5% of the undisturbed one, and whether it was."""
+    logged = sorted(disturbed.keys() & undisturbed.keys())
     last = logged[-1] if logged else 0
     ends = [*starts[1:], last]
     waits = []
     for start, end in zip(starts, ends, strict=True):
         wait = (end - start, False)
         for step in logged:
-            within = disturbed[step] - calm[step] <= RECOVERED * abs(calm[step])
+            within = disturbed[step] - undisturbed[step] <= RECOVERED * abs(undisturbed[step])
             if start < step <= end and within:
                 wait = (step - start, True)
                 break

@@ -1,6 +1,6 @@
 """Shocks: disturbances of a training, the same for every optimizer, and part of a trial's identity.
 
-A suite gives a shock to one arena, or adds to each of its arenas a twin with the shock:
+A suite gives a shock to one arena, or adds to each of its arenas a disturbed copy:
 
     [arenas.vit]                      [shock.loss]
     shock = { kind = "loss", ... }    kind = "loss", ...        makes vit-loss in addition to vit, tuned on it

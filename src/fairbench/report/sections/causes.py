@@ -113,7 +113,7 @@ SHOCKS_TABLE = Output[Analyses](
     rows=lambda analyses: analyses.of(shock_costs),
     columns=SHOCK_COLUMNS,
     caption=(
-        "The cost of the shocks of a disturbed arena, each seed against its undisturbed twin: the excess of the "
+        "The cost of the shocks of a disturbed arena, each seed against the undisturbed one: the excess of the "
         "training loss, summed over the steps; steps until it is within 5% again, median; how much worse the final "
         "test metric is, with a 95% confidence interval, paired by seed, that is not corrected."
     ),
