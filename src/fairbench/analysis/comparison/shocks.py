@@ -24,9 +24,11 @@ class ShockCost:
         undisturbed: name of the arena without shocks.
         n: seeds that finished in both.
         diverged: seeds that diverged under the shocks.
-        excess: disturbed minus undisturbed training loss, summed over the steps from the first shock on, mean over seeds.
-        recovery: steps from a shock until the loss is within 5% of the undisturbed one, median over shocks and seeds; a shock
-            that is not overcome before the next one, or the end, counts with all the steps until then.
+        excess: disturbed minus undisturbed training loss, summed over the steps from the first shock on, mean
+            over seeds.
+        recovery: steps from a shock until the loss is within 5% of the undisturbed one, median over shocks
+            and seeds; a shock that is not overcome before the next one, or the end, counts with all the steps
+            until then.
         recovered: share of the shocks that were overcome.
         lost: how much worse the final primary metric on the test split is, mean over seeds.
         lost_low, lost_high: end of the 95% confidence interval of `lost`, paired by seed.
