@@ -118,7 +118,7 @@ def excess(disturbed: LossCurve, undisturbed: LossCurve, start: int) -> float:
 
 
 def recoveries(disturbed: LossCurve, undisturbed: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
-    """For each shock, after a start, the steps until the loss was within 5% of the undisturbed one, and whether it was."""
+    """The steps after each shock until the loss was within 5% of the undisturbed one, and whether it was."""
     logged = sorted(disturbed.keys() & undisturbed.keys())
     last = logged[-1] if logged else 0
     ends = [*starts[1:], last]

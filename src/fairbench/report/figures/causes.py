@@ -50,8 +50,8 @@ def draw_shocks(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         rows[arena] = [_shock_row(cost, labels[cost.optimizer], styles[cost.optimizer]) for cost in of_arena]
     caption = (
         "Shocks: how much worse the final test metric is than that of the undisturbed arena with the same seed, "
-        "to the left where it is worse; mean over the seeds with its 95% confidence interval. †: seeds that did not diverge, where "
-        "some did. Arms of which every seed diverged are left out."
+        "to the left where it is worse; mean over the seeds with its 95% confidence interval. "
+        "†: seeds that did not diverge, where some did. Arms of which every seed diverged are left out."
     )
     return draw_intervals(
         rows,
