@@ -18,9 +18,16 @@ def public():
         value = getattr(fb, name)
         if not isinstance(value, str):
             yield name, value
-        for member, defined in vars(value).items() if inspect.isclass(value) else ():
-            if not member.startswith("_") and isinstance(getattr(defined, "__func__", defined), type(public)):
-                yield f"{name}.{member}", defined
+        if inspect.isclass(value):
+            yield from methods(name, value)
+
+
+def methods(name, cls):
+    """The public methods of a class by their names."""
+    for member, defined in vars(cls).items():
+        function = getattr(defined, "__func__", defined)
+        if inspect.isfunction(function) and not member.startswith("_"):
+            yield f"{name}.{member}", defined
 
 
 def test_every_example_runs(here):

@@ -53,7 +53,10 @@ def cells(tmp_path_factory):
 
 def results(cell):
     """What a cell shows, by kind."""
-    return {kind: text for output in cell.outputs for kind, text in output.get("data", {}).items()}
+    shown = {}
+    for output in cell.outputs:
+        shown.update(output.get("data", {}))
+    return shown
 
 
 def printed(cell):
@@ -74,7 +77,7 @@ def test_the_progress_is_one_line_that_is_replaced(cells):
     """Its last state is left; before, there was a line for every 15 seconds."""
     run = next(cell for cell in cells if "fb.run(" in cell.source)
     shown = [output.data["text/plain"] for output in run.outputs if output.output_type == "display_data"]
-    (line,) = (text for text in shown if "trials" in text or text == "preparing")
+    (line,) = [text for text in shown if "trials" in text or text == "preparing"]
     assert re.fullmatch(r"(\d+) of \1 trials", line)
 
 

@@ -32,9 +32,15 @@ PRINTED = "the script runs\n" + 2 * "the process runs\n"
 def test_a_script_without_a_main_guard_starts_processes_also_in_a_thread(tmp_path, how):
     """`test_every_example_runs` and the notebook run whole studies so."""
     (tmp_path / "script.py").write_text(PROCESS)
-    words, text = (["script.py"], None) if how == "a file" else (["-"], PROCESS)
-    done = subprocess.run([sys.executable, *words], input=text, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == (PRINTED, "")
+    if how == "a file":
+        command = [sys.executable, "script.py"]
+        text = None
+    else:
+        command = [sys.executable, "-"]
+        text = PROCESS
+    done = subprocess.run(command, input=text, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == PRINTED
 
 
 IMPORTED = """
@@ -52,4 +58,5 @@ print(heavy)
 
 def test_importing_fairbench_loads_nothing():
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("set()\n", "")
+    assert done.stderr == ""
+    assert done.stdout == "set()\n"

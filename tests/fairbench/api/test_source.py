@@ -56,7 +56,8 @@ class Rule(Base):
 
 
 def test_the_source_makes_the_same_class_in_an_empty_module(cells):
-    main, alone = cells(*USES), {"__name__": "written"}
+    main = cells(*USES)
+    alone = {"__name__": "written"}
     exec(source_of(main.Rule), alone)
     assert alone["Rule"]().values == main.Rule().values
     assert alone["Rule"]().name() == "Rule"

@@ -34,29 +34,39 @@ def test_a_table_has_the_columns_and_values_of_its_file(file, study, written):
         rows = [*csv.DictReader(lines)]
     table = TABLES[file](study)
     assert list(table.columns) == list(rows[0])
-    texts = [{k: "" if v is None else str(v) for k, v in row.items()} for row in table.to_dicts()]
-    for mine, row in zip(texts, rows, strict=True):
-        assert {k: v.upper() if v in ("True", "False") else v for k, v in mine.items()} == row
+    for values, row in zip(table.to_dicts(), rows, strict=True):
+        assert {key: in_csv(value) for key, value in values.items()} == row
+
+
+def in_csv(value):
+    """A value as a CSV file has it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).upper()
+    return str(value)
 
 
 def test_curves_are_the_rows_of_steps(study, written):
     with (written / "steps.csv").open() as lines:
         rows = [row for row in csv.DictReader(lines) if row["metric"] == "loss"]
     curves = study.curves("vit", "loss").to_dicts()
-    assert [*curves[0]] == [*rows[0]]
-    assert [float(x["value"]) for x in curves] == [float(x["value"]) for x in rows]
-    assert {x["split"] for x in curves} == {"train", "val"}
+    assert list(curves[0]) == list(rows[0])
+    assert [point["value"] for point in curves] == [float(row["value"]) for row in rows]
+    assert {point["split"] for point in curves} == {"train", "val"}
 
 
 def test_trials_are_the_rows_of_the_parquet_file_and_pandas_takes_them(study, written):
     import pandas
 
-    stored, frame = pandas.read_parquet(written / "records.parquet"), study.trials().to_pandas()
-    assert [*stored.columns] == [*frame.columns]
+    stored = pandas.read_parquet(written / "records.parquet")
+    frame = study.trials().to_pandas()
+    assert list(stored.columns) == list(frame.columns)
     assert stored["id"].tolist() == frame["id"].tolist()
     assert stored["train_loss"].map(list).tolist() == frame["train_loss"].tolist()
-    described = {x["name"]: x for x in json.loads((written / "datapackage.json").read_text())["resources"]}
-    assert [x["name"] for x in described["records"]["schema"]["fields"]] == [*frame.columns]
+    package = json.loads((written / "datapackage.json").read_text())
+    (described,) = [resource for resource in package["resources"] if resource["name"] == "records"]
+    assert [field["name"] for field in described["schema"]["fields"]] == list(frame.columns)
 
 
 def test_what_a_notebook_shows_is_the_reports(study, written):
@@ -73,10 +83,12 @@ def test_every_repr_fits_a_screen(study, here):
     tables = [study.verdicts(), study.trials(), study.curves("vit", "loss"), study.audit(), fb.list_suites()]
     others = [study, study.status, study.analyses, study.analyses.results, study.analyses.history]
     others += [fb.Suite.load("mini"), fb.compare(study, study)]
-    for shown in map(repr, tables):
-        assert len(shown.splitlines()) <= 24
-        assert max(map(len, shown.splitlines())) <= 80
-    assert max(len(repr(x)) for x in others) < 200
+    for table in tables:
+        lines = repr(table).splitlines()
+        assert len(lines) <= 24
+        assert all(len(line) <= 80 for line in lines)
+    for value in others:
+        assert len(repr(value)) < 200
 
 
 def test_a_table_is_a_sequence(study):

@@ -67,24 +67,28 @@ PAGES = [*FIRST, ROOT / "Makefile", *sorted({*DOCS.rglob("*.md")} - {*FIRST})]
 def run_options(options):
     """Everything that `run`, `plan` and `slurm` do before they read data and begin to train."""
     options.device = options.device or "cuda"  # implied by slurm's --gres
-    running.chosen_run_options(argparse.Namespace(**{**vars(parser().parse_args(["run"])), **vars(options)}))
-    running.chosen_target(
-        argparse.Namespace(**{**vars(options), "output_dir": None})
-    )  # the page's directory has `mini` here
+    defaults = parser().parse_args(["run"])
+    running.chosen_run_options(argparse.Namespace(**{**vars(defaults), **vars(options)}))
+    in_new_directory = argparse.Namespace(**vars(options))
+    in_new_directory.output_dir = None  # the page's directory has `mini` here
+    running.chosen_target(in_new_directory)
 
 
-FOLLOWED = {
-    r"run .*(ablation|shock|zoo|ladder|schedules)": (run_options, "train for up to days"),
-    r"run .*--seeds 10": (run_options, "trains 40 times"),
-    r"(run|plan) .*(paper|--data-root)": (run_options, "want the paper's data, and most of them a GPU"),
-    r"run .*--ray": (run_options, "start a cluster, or need one; test_ray.py does"),
-    r"run smoke": (run_options, "is nearly the smaller suite"),
-    r"run --program": (run_options, "starts torch for each trial; test_programs.py runs such a study"),
-    r"plan --freeze": (run_options, "comes before the first trial; test_main.py does it"),
-    r"slurm": (run_options, "wants the paper's data; test_slurm.py runs it"),
-    r"check (MyRule-slow|attempt_1)": (lambda options: options, "take as long as the first check"),
-    r"data (download|prepare$)": (lambda options: options, "want the network, or the archives of all datasets"),
-}
+def only_parsed(options):
+    """Nothing more than that the parser takes the options."""
+
+
+FOLLOWED = {}
+FOLLOWED[r"run .*(ablation|shock|zoo|ladder|schedules)"] = run_options, "train for up to days"
+FOLLOWED[r"run .*--seeds 10"] = run_options, "trains 40 times"
+FOLLOWED[r"(run|plan) .*(paper|--data-root)"] = run_options, "want the paper's data, and most of them a GPU"
+FOLLOWED[r"run .*--ray"] = run_options, "start a cluster, or need one; test_ray.py does"
+FOLLOWED[r"run smoke"] = run_options, "is nearly the smaller suite"
+FOLLOWED[r"run --program"] = run_options, "starts torch for each trial; test_programs.py runs such a study"
+FOLLOWED[r"plan --freeze"] = run_options, "comes before the first trial; test_main.py does it"
+FOLLOWED[r"slurm"] = run_options, "wants the paper's data; test_slurm.py runs it"
+FOLLOWED[r"check (MyRule-slow|attempt_1)"] = only_parsed, "take as long as the first check"
+FOLLOWED[r"data (download|prepare$)"] = only_parsed, "want the network, or the archives of all datasets"
 """Commands that are not run, as a page has them: how far they are followed, and why no further."""
 NOT_RUN = {
     r"\.?/?(\S*bin/)?pip |python -m venv |!git clone |(\S+=\S+ )*make ": "need the network, or run everything",
@@ -98,22 +102,13 @@ LINKS = {"results/full": "mini", "shared": "results", "DIR": "results/mini", "A"
 
 def write_files():
     """The files and folders that the pages show, or tell the user to have."""
-    optimizers, arenas = "bring-your-own-optimizer.md", "bring-your-own-arena.md"
-    searches = SMALLER[SMALLER.index("[sweep]") : SMALLER.index("[training]")]
-    sines = re.sub(r"\[sweep\].*(?=\[training\])", searches, block(arenas, "[arenas.sine-wide]"), flags=re.DOTALL)
-    (text,) = re.findall(r'`(data = \{ source = "text".*?\})`', (DOCS / "paper-study.md").read_text())
-    files = {
-        "FILE.csv": block("tables-from-elsewhere.md", "arena,optimizer,seed,value,better"),
-        "my_table.csv": block("tables-from-elsewhere.md", "arena,optimizer,seed,value,better"),
-        "perceptron.py": block(arenas, "class Perceptron"),
-        "sines.toml": sines,
-        "my_suite.toml": SMALLER + block(optimizers, "[optimizers.MyRule-slow]"),
-        "my.toml": with_data(block(arenas, 'path = "texts"')),
-        "mine.toml": with_data(f"[arenas.gpt]\n{text}\n"),
-        "book.txt": "\n".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py"))),
-    }
-    for name, content in files.items():
-        Path(name).write_text(content)
+    table = block("tables-from-elsewhere.md", "arena,optimizer,seed,value,better")
+    Path("FILE.csv").write_text(table)
+    Path("my_table.csv").write_text(table)
+    sources = sorted((ROOT / "src").rglob("*.py"))
+    Path("book.txt").write_text("\n".join(source.read_text() for source in sources))
+    write_suites()
+    Path("perceptron.py").write_text(block("bring-your-own-arena.md", "class Perceptron"))
     Path("texts").mkdir()
     for i, path in enumerate(sorted((ROOT / "src/fairbench").rglob("*.py"))):
         Path(f"texts/{i}.txt").write_text(f"{i}: {path.read_text()}")
@@ -121,6 +116,20 @@ def write_files():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).symlink_to(target)
     archives.write_images(Path("pictures"), 60, ("cat", "dog"), (8, 8))
+
+
+def write_suites():
+    """The suite files of the pages, with shorter searches."""
+    searches = SMALLER[SMALLER.index("[sweep]") : SMALLER.index("[training]")]
+    sines = block("bring-your-own-arena.md", "[arenas.sine-wide]")
+    sines = re.sub(r"\[sweep\].*(?=\[training\])", searches, sines, flags=re.DOTALL)
+    Path("sines.toml").write_text(sines)
+    slow = block("bring-your-own-optimizer.md", "[optimizers.MyRule-slow]")
+    Path("my_suite.toml").write_text(SMALLER + slow)
+    Path("my.toml").write_text(with_data(block("bring-your-own-arena.md", 'path = "texts"')))
+    page = (DOCS / "paper-study.md").read_text()
+    (text,) = re.findall(r'`(data = \{ source = "text".*?\})`', page)
+    Path("mine.toml").write_text(with_data(f"[arenas.gpt]\n{text}\n"))
 
 
 def with_data(tables):
@@ -135,9 +144,11 @@ def shortened(suite, changes):
     """A suite with the changes of a command, few seeds, and short trials in the arenas of the pages."""
     suite = overridden(suite, changes)
     suite = replace(suite, final=replace(suite.final, seeds=suite.final.seeds[:SEEDS]))
-    own = {name: x for name, x in suite.arenas.items() if ":" in x.task and x.task != TASK}
-    short = {name: replace(x, steps=STEPS, sweep_steps=STEPS) for name, x in own.items()}
-    return replace(suite, arenas={**suite.arenas, **short})
+    arenas = dict(suite.arenas)
+    for name, plan in arenas.items():
+        if ":" in plan.task and plan.task != TASK:
+            arenas[name] = replace(plan, steps=STEPS, sweep_steps=STEPS)
+    return replace(suite, arenas=arenas)
 
 
 def drawn_once(draw):
@@ -145,9 +156,11 @@ def drawn_once(draw):
     drawn = set()
 
     def draw_figures(analyses, *size):
-        before = len(drawn)
-        drawn.add((*analyses.suite.arenas, *size))
-        return draw(analyses, *size) if len(drawn) > before else []
+        study = (*analyses.suite.arenas, *size)
+        if study in drawn:
+            return []
+        drawn.add(study)
+        return draw(analyses, *size)
 
     return draw_figures
 

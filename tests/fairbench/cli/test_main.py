@@ -254,13 +254,16 @@ def test_reading_a_study_changes_no_file_of_it(finished, tmp_path, command):
         assert (tmp_path / "elsewhere" / table).read_bytes() == (finished.output / table).read_bytes()
 
 
+def is_final_of_signs(spec):
+    return spec["stage"] == "final" and spec["optimizer"]["name"] == "Signs"
+
+
 def test_explain(finished, command):
     files = sorted((finished.output / "trials").glob("*.json"))
-    specs = [stored(file)["spec"] for file in files]
     assert "has this trial" in command("explain", str(files[0]))
 
-    other = next(i for i, s in enumerate(specs) if s["stage"] == "final" and s["optimizer"]["name"] == "Signs")
-    changed = stored(files[other])
+    other = next(file for file in files if is_final_of_signs(stored(file)["spec"]))
+    changed = stored(other)
     changed["spec"]["optimizer"]["code"]["own_optimizers"] = "0123"
     stray = finished.folder / "stray" / "trials" / "feed.json"
     stray.parent.mkdir(parents=True)
@@ -269,8 +272,8 @@ def test_explain(finished, command):
     for file in files:
         (stray.parent / file.name).write_bytes(file.read_bytes())
     shown = command("explain", "feed", "--output-dir", str(stray.parents[1]))
-    assert f"has {files[other].stem} instead" in shown
+    assert f"has {other.stem} instead" in shown
     assert "  optimizer.code.own_optimizers: 0123 -> " in shown
-    shown = command("explain", str(stray), str(files[other]))
+    shown = command("explain", str(stray), str(other))
     assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in shown
     assert "no trial in" in command("explain", "zzz", "--output-dir", str(finished.output), code=2)

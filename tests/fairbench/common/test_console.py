@@ -17,7 +17,9 @@ def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(monkeypatch, 
         narrow = command("verdicts", "paper")
         assert max(len(line.rstrip()) for line in narrow.splitlines()) <= width
         left_out = LEFT_OUT.search(narrow)
-        gone = " ".join(left_out[1].split()).split(", ") if left_out else []
+        gone = []
+        if left_out:
+            gone = " ".join(left_out[1].split()).split(", ")
         kept = len(names) - len(gone)
         assert names[kept:] == gone
         for row, line in zip(cells, narrow.splitlines()[1:13], strict=True):

@@ -66,6 +66,12 @@ def test_a_class_of_a_module_is_found_in_the_working_directory(folder):
 def test_what_cannot_be_loaded_is_named_with_the_reason(folder, check_errors):
     (folder / "user/broken.py").write_text("1 / 0\n")
     (folder / "user/ends.py").write_text("raise SystemExit(3)\n")
-    here = str(folder)
-    check_errors("imports.txt", lambda x: load(x, "optimizer factory"), UsageError, lambda x: x.replace(here, "HERE"))
+
+    def load_optimizer(reference):
+        load(reference, "optimizer factory")
+
+    def without_folder(message):
+        return message.replace(str(folder), "HERE")
+
+    check_errors("imports.txt", load_optimizer, UsageError, without_folder)
     assert "user_broken_py" not in sys.modules

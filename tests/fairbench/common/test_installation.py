@@ -25,8 +25,9 @@ def site(tmp_path):
 
 def python(code, *folders):
     """A process of Python that finds our packages in these folders alone, not where this one has found them."""
-    path = os.pathsep.join(map(str, [*folders, sysconfig.get_path("purelib")]))
-    command, environment = [sys.executable, "-S", "-c", code], {**os.environ, "PYTHONPATH": path}
+    path = [*folders, sysconfig.get_path("purelib")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in path)}
+    command = [sys.executable, "-S", "-c", code]
     return subprocess.run(command, cwd=folders[0], env=environment, capture_output=True, text=True)
 
 
@@ -45,7 +46,8 @@ def test_packages_as_they_were_installed_are_used_in_silence(site):
         (site / f"{name}.dist-info").mkdir()
     for code in (COMMAND, IN_PYTHON):
         done = python(code, site)
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stderr == ""
+        assert done.returncode == 0
 
 
 @pytest.mark.parametrize("package", ["psilogic", "fairbench"])
@@ -58,7 +60,10 @@ def test_packages_as_they_were_installed_are_used_in_silence(site):
 )
 def test_files_that_another_distribution_replaced_or_deleted_are_named(site, package, fate, said):
     file = site / package / "__init__.py"
-    file.write_text(THEIRS) if fate == "replaced" else file.unlink()
+    if fate == "replaced":
+        file.write_text(THEIRS)
+    else:
+        file.unlink()
     done = python(COMMAND, site)
     assert done.returncode == 2
     assert done.stderr.startswith(f"fairbench: {file} {said}")
