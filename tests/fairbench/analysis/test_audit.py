@@ -80,7 +80,9 @@ def two_horizons(short, long, **changed):
     return flags_of(the_study, records)
 
 
-HIGH, LOW, NOISY = [0.90, 0.92, 0.91], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
+HIGH = [0.90, 0.92, 0.91]
+LOW = [0.10, 0.11, 0.12]
+NOISY = [0.40, 0.5, 0.60]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,8 @@ def test_terminal():
     console = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
     console.print(Group(*flag_lines(flags)))
     assert console.export_text(clear=False) == "AT ODDS: says fail\nAt odds: says warn\n"
-    assert "\x1b[1;31mAT ODDS" in (styled := console.export_text(styles=True))
+    styled = console.export_text(styles=True)
+    assert "\x1b[1;31mAT ODDS" in styled
     assert "\x1b[33mAt odds" in styled
     console.print(audit_view(flags))
     shown = console.export_text()

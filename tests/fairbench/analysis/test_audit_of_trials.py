@@ -30,8 +30,12 @@ def audited(tmp_path_factory):
     tiny = load_suite(str(write_tiny(folder, TINY.replace("steps = 40", "steps = 12"))))
 
     def run(**changed):
-        slot, records = DeviceSlot(data_root=str(folder), alone=False), dict[str, Record]()
-        suite = replace(tiny, **{name: made(tiny) if callable(made) else made for name, made in changed.items()})
+        slot = DeviceSlot(data_root=str(folder), alone=False)
+        records: dict[str, Record] = {}
+        fields = {}
+        for name, made in changed.items():
+            fields[name] = made(tiny) if callable(made) else made
+        suite = replace(tiny, **fields)
         study = run_preflight(suite, slot, here).study
         queue = TrialQueue(study, lambda spec: records.get(spec.id))
         while spec := queue.next():
