@@ -14,7 +14,8 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PHONE, DESKTOP = 390, 1280
+PHONE = 390
+DESKTOP = 1280
 OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
 
 
@@ -93,11 +94,14 @@ def keys(browser, *names):
     for name in names:
         event = {"type": "rawKeyDown", "key": name, "code": name}
         event["windowsVirtualKeyCode"] = CODES.get(name, ord(name[0]))
-        event |= {"type": "keyDown", "text": "\r"} if name == "Enter" else {}
+        if name == "Enter":
+            event |= {"type": "keyDown", "text": "\r"}
         browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)
 
 
 def mouse(browser, *moves):
     for kind, x, y in moves:
         event = {"type": f"mouse{kind}", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
-        browser.execute_cdp_cmd("Input.dispatchMouseEvent", event if kind != "Moved" else {**event, "button": "none"})
+        if kind == "Moved":
+            event["button"] = "none"
+        browser.execute_cdp_cmd("Input.dispatchMouseEvent", event)

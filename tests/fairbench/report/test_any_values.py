@@ -2,6 +2,7 @@
 
 import random
 import re
+from itertools import product
 
 import pytest
 from fabricated import (
@@ -41,7 +42,8 @@ class AnyRecords(Records):
         return {name: some(rng) if i else outcome for i, name in enumerate(super().metrics(spec, outcome))}
 
     def details(self, spec, outcome, finished):
-        found, rng = super().details(spec, outcome, finished), random.Random(f"curves {spec.id}")
+        found = super().details(spec, outcome, finished)
+        rng = random.Random(f"curves {spec.id}")
         values = {name: (some(rng), last) for name, (_, last) in found.evaluations.values.items()}
         losses = {"loss": [some(rng) for _ in found.loss_curve.steps]}
         course = Series(found.evaluations.steps, values)
@@ -51,7 +53,8 @@ class AnyRecords(Records):
 def any_study(number):
     """A study, and its records, of any shape and with any values."""
     rng = random.Random(number)
-    seeds, arenas = range(1, rng.choice([2, 3, 4, 6])), rng.choice([("gpt",), ("vit",), ("gpt", "vit")])
+    seeds = range(1, rng.choice([2, 3, 4, 6]))
+    arenas = rng.choice([("gpt",), ("vit",), ("gpt", "vit")])
     names = ["AdamW", "PsiLogic", *rng.sample(NAMES, rng.choice([0, 1, 3]))]
     options = {"margin": rng.choice([1e-12, 0.01, 1e200]), "test": rng.choice(["paired", "welch"])}
     options |= {"budget": rng.choice([0, 4]), "settings": rng.choice([1, 1, 3]) if len(seeds) > 2 else 1}
@@ -60,7 +63,8 @@ def any_study(number):
         the_study = with_ladder(study(arenas, names, seeds, compare=EVERY_PAIR))
     elif rng.random() < 0.3:
         the_study = with_horizons(the_study, 0.5, 1, 2)
-    scale, arms = 10 ** rng.uniform(-250, 250), [(x, name) for x in the_study.suite.arenas for name in names]
+    scale = 10 ** rng.uniform(-250, 250)
+    arms = product(the_study.suite.arenas, names)
     outcomes = [lambda: some(rng, scale), lambda: "diverged" if rng.random() < 0.1 else some(rng, scale)]
     outcome = rng.choice([*outcomes, *outcomes, lambda: scale, lambda: 0.0, lambda: 1e300])
     cases = []

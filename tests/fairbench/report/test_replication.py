@@ -3,9 +3,11 @@
 import csv
 import io
 import math
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from statistics import stdev
+from typing import Any
 
 import pytest
 from fabricated import Records, analysed, finals, saved, study, sweep, with_suite
@@ -24,6 +26,7 @@ from fairbench.analysis.published.replication import (
 )
 from fairbench.report.page import write_document
 from fairbench.report.replication import replicated
+from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.stages import Sweep
 
@@ -37,12 +40,17 @@ def judged(the_study, *cases, **scores):
 
 
 def row_of(rows, **where):
-    (row,) = (row for row in rows if all(getattr(row, key) == value for key, value in where.items()))
+    """The one row with these values."""
+    found = rows
+    for name, value in where.items():
+        found = [row for row in found if getattr(row, name) == value]
+    (row,) = found
     return row
 
 
 def test_inside_is_decided_in_the_digits_that_are_printed():
-    mean, std = Decimal("2.101"), Decimal("0.010")
+    mean = Decimal("2.101")
+    std = Decimal("0.010")
     assert is_inside(2.111, mean, std)  # in binary 2.111 - 2.101 > 0.010
     assert is_inside(2.091, mean, std)
     assert not is_inside(2.1111, mean, std)
@@ -50,8 +58,10 @@ def test_inside_is_decided_in_the_digits_that_are_printed():
 
 
 def test_agreement():
-    better, worse = Judgement("better", True), Judgement("worse", True)
-    perhaps_better, perhaps_worse = Judgement("better", False), Judgement("worse", False)
+    better = Judgement("better", True)
+    worse = Judgement("worse", True)
+    perhaps_better = Judgement("better", False)
+    perhaps_worse = Judgement("worse", False)
     assert agree(better, better)
     assert agree(perhaps_better, perhaps_worse)
     assert not agree(better, worse)
@@ -147,26 +157,44 @@ def of_suite(name, suite):
     return replace(base, suite=replace(suite, name=f"{name} again", arenas={"vit": suite.arenas["vit"]}))
 
 
-SAYS = {
-    "other settings": (
-        study(("vit",)),
-        {"PsiLogic": [0.244, 0.245, 0.246], "AdamW": [0.222, 0.223, 0.224], "Lion": [0.3, 0.5, None]},
-    ),
-    "disagreement and divergence": (
-        study(("vit",)), {"PsiLogic": [0.2, 0.3, 0.4], "AdamW": [0.25, 0.35, 0.45], "Lion": [0.3, "diverged", 0.5]},
-    ),
-    **{f"the suite {x} under another name": (of_suite(x, load_suite(x)), {}) for x in ("paper", "paper-cpu")},
-}  # fmt: skip
+@dataclass(frozen=True)
+class Said:
+    """A study of which a comparison with the paper says something; `scores` are by optimizer and seed."""
+
+    name: str
+    study: ResolvedSuite
+    scores: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+OTHER_SETTINGS = Said(
+    name="other settings",
+    study=study(("vit",)),
+    scores={"PsiLogic": [0.244, 0.245, 0.246], "AdamW": [0.222, 0.223, 0.224], "Lion": [0.3, 0.5, None]},
+)
+DIVERGED = Said(
+    name="disagreement and divergence",
+    study=study(("vit",)),
+    scores={"PsiLogic": [0.2, 0.3, 0.4], "AdamW": [0.25, 0.35, 0.45], "Lion": [0.3, "diverged", 0.5]},
+)
+PAPER_RENAMED = Said(
+    name="the suite paper under another name",
+    study=of_suite("paper", load_suite("paper")),
+)
+CPU_RENAMED = Said(
+    name="the suite paper-cpu under another name",
+    study=of_suite("paper-cpu", load_suite("paper-cpu")),
+)
 
 
 def test_what_a_comparison_with_the_paper_says(tmp_path, check_files):
     """Settings are compared and not names: small models under the name of the paper do not have the paper's."""
     said = []
-    for name, (the_study, scores) in SAYS.items():
-        compared = replicated(PAPER, analysed(the_study, **scores))
-        flags = [flag.text for flag in compared.flags if flag.name in ("other settings", "incomplete")]
-        findings = [f"{topic}: {text}" for topic, text in compared.findings.items()]
-        said += [f"== {name} ==", *flags, *findings, ""]
+    for case in (OTHER_SETTINGS, DIVERGED, PAPER_RENAMED, CPU_RENAMED):
+        compared = replicated(PAPER, analysed(case.study, **case.scores))
+        said.append(f"== {case.name} ==")
+        said += [flag.text for flag in compared.flags if flag.name in ("other settings", "incomplete")]
+        said += [f"{topic}: {text}" for topic, text in compared.findings.items()]
+        said.append("")
     (tmp_path / "says.txt").write_text("\n".join(said))
     check_files("replication", tmp_path / "says.txt")
 

@@ -53,21 +53,18 @@ def zoo_table():
     folder = Path(__file__).parents[3] / "docs" / "results" / "zoo"
     with (folder / "aggregate.csv").open(encoding="utf-8") as file:
         rows = [{**row, "n": 5, "diverged": 0, "failed": 0, "missing": 0} for row in csv.DictReader(file)]
-    numbers = [row | {name: float(row[name]) for name in ("mean", "std")} for row in rows]
-    won = [
-        Comparison(arena, "loss", "min", "AdamW", name, verdict="worse")
-        for arena, name in (("gpt", "SOAP"), ("vit", "ScheduleFree"), ("resnet", "Kron"), ("ddpm", "Shampoo"))
-    ]
-    found = [Aggregate(**row) for row in numbers]
+    found = [Aggregate(**{**row, "mean": float(row["mean"]), "std": float(row["std"])}) for row in rows]
+    best = {"gpt": "SOAP", "vit": "ScheduleFree", "resnet": "Kron", "ddpm": "Shampoo"}
+    won = [Comparison(arena, "loss", "min", "AdamW", name, verdict="worse") for arena, name in best.items()]
     return main_table(SimpleNamespace(suite=load_suite("zoo"), of={aggregates: found}.get, comparisons=won))
 
 
 def tables(*optimizers, **fields):
     the_study = study(optimizers=("AdamW", "Lion", *optimizers, "PsiLogic"), **fields)
-    scores = {
-        **{name: [0.7, 0.71, 0.73] for name in optimizers},
-        **{"PsiLogic": [0.9, 0.92, 0.91], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.6, "diverged", "failed"]},
-    }
+    scores = {name: [0.7, 0.71, 0.73] for name in optimizers}
+    scores["PsiLogic"] = [0.9, 0.92, 0.91]
+    scores["AdamW"] = [0.5, 0.51, 0.52]
+    scores["Lion"] = [0.6, "diverged", "failed"]
     return study_report(given(analysed(the_study, **scores), FOUND)).tables
 
 
@@ -90,11 +87,14 @@ def test_every_table_fits_a_paper(tmp_path, small_study):
 
     The tables of a study that ran, and of studies with names that no small study has.
     """
-    printable = TableView("x", "", [TextColumn("All", str)], [[Cell("".join(c for c in ESCAPED if c > "~"))]])
+    letters = "".join(character for character in ESCAPED if character > "~")
+    printable = TableView("x", caption="", columns=[TextColumn("All", str)], rows=[[Cell(letters)]])
     studies = [tables(HOSTILE), tables(*MANY), tables("Adam β₂, ε=1e-08", *MANY[:2], compare=EVERY_PAIR)]
     ran = [path.read_text() for path in sorted((small_study / "tables").glob("*.tex"))]
     assert len(ran) > 12
-    views = [zoo_table(), printable, *(table for found in studies for table in found.values())]
+    views = [zoo_table(), printable]
+    for found in studies:
+        views += found.values()
     assert complaints(tmp_path, "\\clearpage\n".join([*ran, *map(to_latex, views)])) == []
 
 
@@ -103,9 +103,16 @@ def test_means_of_27_optimizers_have_one_number_of_decimals():
     table = zoo_table()
     text = to_latex(table)
     assert text.count(r"\textbf") == 4
-    columns = [*zip(*table.rows, strict=True)][1:]
-    decimals = [{len(x) for cell in column for x in re.findall(r"\.(\d+)", str(cell.text))} for column in columns]
-    assert decimals == [{3}, {4}, {4}, {4}]
+    _, *columns = zip(*table.rows, strict=True)
+    assert [decimals_in(column) for column in columns] == [{3}, {4}, {4}, {4}]
+
+
+def decimals_in(column):
+    """The numbers of decimals of the numbers in a column."""
+    found = set()
+    for cell in column:
+        found |= {len(digits) for digits in re.findall(r"\.(\d+)", str(cell.text))}
+    return found
 
 
 def test_every_row_has_all_columns():
@@ -256,9 +263,8 @@ SIGNIFICANT = Comparison(
 def shown(statement):
     """The statement in a page, and whether any of it is bold in a terminal."""
     page = jinja2.Environment(autoescape=True).from_string("{{ it }}").render(it=statement)
-    console = Console()
-    bold = any((Style.parse(str(part.style)) if part.style else Style()).bold for part in console.render(statement))
-    return page, bold
+    styles = [Style.parse(str(part.style)) for part in Console().render(statement) if part.style]
+    return page, any(style.bold for style in styles)
 
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
@@ -296,7 +302,8 @@ def test_trials_and_steps_are_those_with_a_record():
 def of(name, factory="", **options):
     """What the budgets says of an optimizer with these options, by the bench's own way of reading them."""
     plan = OptimizerPlan(factory, options)
-    return next(x for x in shares({name: resolve_optimizer(name, plan)}, {name: plan}) if x.optimizer == name)
+    found = shares(resolved={name: resolve_optimizer(name, plan)}, plans={name: plan})
+    return next(row for row in found if row.optimizer == name)
 
 
 @pytest.mark.parametrize(

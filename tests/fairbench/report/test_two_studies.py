@@ -15,7 +15,9 @@ from fairbench.suites.schema import Compare
 
 pytestmark = pytest.mark.xdist_group("two_studies")
 
-HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.53], [0.8, 0.9, 1.0]
+HIGH = [0.90, 0.91, 0.92]
+LOW = [0.50, 0.51, 0.53]
+NOISY = [0.8, 0.9, 1.0]
 
 
 def arm(a, b, arena="vit"):
@@ -31,7 +33,9 @@ def changed(the_study, arena="vit", **fields):
 
 @pytest.mark.parametrize(("arena", "sign"), [("vit", 1), ("gpt", -1)])
 def test_the_same_seeds_are_paired_and_others_are_not(arena, sign):
-    values, paired, other = [0.88, 0.91, 0.95], study(), study(seeds=(4, 5, 6))
+    values = [0.88, 0.91, 0.95]
+    paired = study()
+    other = study(seeds=(4, 5, 6))
     found = arm(analysed(paired, PsiLogic=HIGH), analysed(paired, PsiLogic=values), arena)
     by_seed = stats.ttest_rel(values, HIGH)
     interval = sorted(sign * x for x in by_seed.confidence_interval())
@@ -63,7 +67,8 @@ def test_other_batches_in_one_seed_are_no_pairs():
     ],
 )
 def test_what_is_not_compared(fields, scores, note):
-    a, b = analysed(study(), PsiLogic=HIGH), analysed(study(), PsiLogic=scores)
+    a = analysed(study(), PsiLogic=HIGH)
+    b = analysed(study(), PsiLogic=scores)
     b.results = replace(b.results, study=changed(study(), **fields))
     found = arm(a, b)
     assert (found.method, found.gain, found.p, found.note) == ("", None, None, note)
