@@ -92,9 +92,8 @@ def test_the_records_are_in_the_parquet_file(folder, described):
     trials = table.to_pylist()
     stages = [trial["stage"] for trial in trials]
     assert (stages.count("sweep"), stages.count("final"), stages.count("timing")) == (60, 28, 30)
-    (ours,) = [
-        x for x in trials if (x["arena"], x["optimizer"], x["stage"], x["seed"]) == ("vit", "PsiLogic", "final", 1)
-    ]
+    identity = ("vit", "PsiLogic", "final", 1)
+    (ours,) = [x for x in trials if (x["arena"], x["optimizer"], x["stage"], x["seed"]) == identity]
     assert (ours["status"], ours["test_accuracy"]) == ("finished", 0.9)
     assert (ours["test_perplexity"], ours["alone"]) == (None, True)
     assert (ours["train_steps"], ours["train_loss"], ours["evaluated_at"]) == ([5, 10], [2.0, 1.0], [5, 10])
