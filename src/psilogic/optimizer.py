@@ -1,8 +1,7 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -162,7 +161,7 @@ class PsiLogic(Observable):
         self._sharding = Sharding()
         for group in self.param_groups:
             self._sharding.give(group["params"])
-        self._caches: defaultdict[int, BucketCache] = defaultdict(BucketCache)
+        self._caches: dict[int, BucketCache] = {}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -294,10 +293,11 @@ class PsiLogic(Observable):
             found_inf = None  # where it is not read here, the updates check it on the device
         inputs = StepInputs(self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, is_observed)
         works[0].backend.decide(works, inputs)  # all of a step decide in the same way
-        for work in sorted(works, key=attrgetter("backend.speculates"), reverse=True):
-            if work.states:
-                work.backend.finish(work, found_inf)
-                work.owned.cache.scalars.write(work.states, work.scalars)
+        for speculated in (True, False):
+            for work in works:
+                if work.states and work.backend.speculates == speculated:
+                    work.backend.finish(work, found_inf)
+                    work.owned.cache.scalars.write(work.states, work.scalars)
         self._tell(works)
 
     def _tell(self, works: list[BucketStep]) -> None:

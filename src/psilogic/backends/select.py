@@ -3,7 +3,6 @@
 import os
 from collections.abc import MutableMapping
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -47,7 +46,8 @@ def select(
         from psilogic.backends import triton  # not at the top, because it takes a second to import
 
         triton.decide_by_kernels(works)
-    return sorted(works, key=attrgetter("backend.speculates"))
+    waiting = [work for work in works if not work.backend.speculates]
+    return waiting + [work for work in works if work.backend.speculates]
 
 
 def _candidates(bucket: Bucket) -> list[Backend]:
@@ -94,7 +94,7 @@ def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: li
     owned = bucket
     if len(bucket.owned) < len(bucket.params):
         owned = bucket.owned_part()
-    may_be_on_device = any(map(attrgetter("on_device"), admitted))
+    may_be_on_device = any(backend.on_device for backend in admitted)
     states = states_of(every_state, owned, may_be_on_device)
     exp_avgs = local_states(owned, states, "exp_avg")
     exp_avg_sqs = local_states(owned, states, "exp_avg_sq")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,10 +39,10 @@ class Member(NamedTuple):
     owned: bool  # whether it is updated here; one without a gradient here only takes part in sums
 
 
-def collect(optimizer: Optimizer, sharding: Sharding, caches: defaultdict[int, BucketCache]) -> list[Bucket]:
+def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCache]) -> list[Bucket]:
     """The tensors that have gradients, by merged groups, device, dtype and the ranks that hold pieces of them.
 
-    Each bucket has one of the caches, by its position.
+    Each bucket has one of the caches, by its position; missing ones are added.
 
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
@@ -62,11 +61,15 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: defaultdict[int, B
         for group in merged_groups:
             params += group["params"]
             group_of_each += [group] * len(group["params"])
+        if len(buckets) not in caches:
+            caches[len(buckets)] = BucketCache()
         whole = None if layouts else _whole_bucket(group_of_each, params, caches[len(buckets)])
         if whole is not None:
             buckets.append(whole)
             continue
         for kind, members in _by_kind(group_of_each, params, layouts).items():
+            if len(buckets) not in caches:
+                caches[len(buckets)] = BucketCache()
             buckets.append(_bucket(kind, members, caches[len(buckets)]))
     return buckets
 

@@ -37,7 +37,7 @@ class Scalars:
 
     def __init__(self) -> None:
         self._names: tuple[str, ...] = ()
-        self._addresses: array[int] = array("q")
+        self._addresses: Any = ()  # no array: a compiler cannot trace it
         self._found: dict[str, Shared | None] = {}  # by name, for scalars of these names at these addresses
         self._in_step: dict[str, Shared | None] = {}  # what `read` found, for `write`
         self._captured: list[Any] = []  # graphs read it at each replay
