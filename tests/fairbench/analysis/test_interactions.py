@@ -25,7 +25,10 @@ def scheduled(schedules=("cosine", "linear"), names=("AdamW", "PsiLogic"), **fie
     """A study of vit with each schedule."""
     found = study(("vit",), names, SEEDS, **fields)
     plan = replace(found.suite.arenas["vit"], task="vit", ladder_point=LadderPoint("vit"))
-    return with_suite(found, arenas={f"vit-{x}": replace(plan, schedule=x) for x in schedules})
+    arenas = {}
+    for schedule in schedules:
+        arenas[f"vit-{schedule}"] = replace(plan, schedule=schedule)
+    return with_suite(found, arenas=arenas)
 
 
 def of_scores(the_study, scores):
@@ -71,19 +74,34 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
 
     rows = []
     for (schedule, optimizer), of_arm in values.items():
-        rows += [(schedule, optimizer, value) for value in of_arm]
+        for value in of_arm:
+            rows.append((schedule, optimizer, value))
     frame = pandas.DataFrame(rows, columns=["schedule", "optimizer", "value"])
     fit = models.ols("value ~ C(optimizer) * C(schedule)", frame).fit()
     term = "C(optimizer)[T.PsiLogic]:C(schedule)[T.linear]"
-    estimate = fit.params[term]
-    low, high = fit.conf_int().loc[term]
-    if direction == "min":
-        estimate, low, high = -estimate, -high, -low
-    assert row.interaction == pytest.approx(estimate, abs=1e-10)
-    assert (row.ci_low, row.ci_high) == pytest.approx((low, high), abs=1e-10)
+    sign = -1 if direction == "min" else 1
+    ends = sorted(sign * end for end in fit.conf_int().loc[term])
+    assert row.interaction == pytest.approx(sign * fit.params[term], abs=1e-10)
+    assert [row.ci_low, row.ci_high] == pytest.approx(ends, abs=1e-10)
     assert row.p == pytest.approx(fit.pvalues[term], abs=1e-10)
     assert row.interaction == row.gain_b - row.gain_a
     assert row.n == 26
+
+
+def of_psilogic_against_adamw(rows):
+    """Those of the rows that compare PsiLogic with AdamW."""
+    return [row for row in rows if row.optimizer == "PsiLogic" and row.baseline == "AdamW"]
+
+
+def assert_gains_are_those_of_the_verdicts(row, found):
+    """The gains and verdicts of a row are those of the two arenas that it compares."""
+    verdicts = {}
+    for comparison in of_psilogic_against_adamw(found.comparisons):
+        verdicts[comparison.arena] = comparison
+    first = verdicts[f"vit-{row.schedule_a}"]
+    second = verdicts[f"vit-{row.schedule_b}"]
+    assert (row.gain_a, row.verdict_a) == (first.gain, first.verdict)
+    assert (row.gain_b, row.verdict_b) == (second.gain, second.verdict)
 
 
 def test_a_row_for_each_two_schedules_and_each_pair():
@@ -102,26 +120,25 @@ def test_a_row_for_each_two_schedules_and_each_pair():
         compare=EVERY_PAIR,
     )
     found = of_scores(the_study, scores)
-    rows = [x for x in found.of(interactions) if (x.optimizer, x.baseline) == ("PsiLogic", "AdamW")]
-    assert len(found.of(interactions)) == 3 * 3
-    assert [(x.arena, x.optimizer, x.schedule_a, x.schedule_b, x.survives) for x in rows] == [
-        ("vit", "PsiLogic", "cosine", "linear", "yes"),
-        ("vit", "PsiLogic", "cosine", "wsd", "no"),
-        ("vit", "PsiLogic", "linear", "wsd", "no"),
+    all_rows = found.of(interactions)
+    assert len(all_rows) == 3 * 3
+    rows = of_psilogic_against_adamw(all_rows)
+    assert {row.arena for row in rows} == {"vit"}
+    assert [(row.schedule_a, row.schedule_b, row.survives) for row in rows] == [
+        ("cosine", "linear", "yes"),
+        ("cosine", "wsd", "no"),
+        ("linear", "wsd", "no"),
     ]
-    verdicts = {(c.arena, c.baseline): c for c in found.comparisons if c.optimizer == "PsiLogic"}
     for row in rows:
-        for schedule, gain, verdict in (
-            (row.schedule_a, row.gain_a, row.verdict_a),
-            (row.schedule_b, row.gain_b, row.verdict_b),
-        ):
-            c = verdicts[f"vit-{schedule}", "AdamW"]
-            assert (gain, verdict) == (c.gain, c.verdict)
+        assert_gains_are_those_of_the_verdicts(row, found)
     assert rows[0].interaction == pytest.approx(-0.01)
-    assert [x.p_holm for x in found.of(interactions)] == holm([x.p for x in found.of(interactions)])
+    corrected = holm([row.p for row in all_rows])
+    assert [row.p_holm for row in all_rows] == corrected
+
     (line, *_) = csv.DictReader(study_report(found).table("schedules").to_csv())
     assert list(line) == [field.name for field in fields_of(Interaction)]
-    assert (line["arena"], float(line["interaction"])) == ("vit", found.of(interactions)[0].interaction)
+    assert line["arena"] == "vit"
+    assert float(line["interaction"]) == all_rows[0].interaction
 
 
 @pytest.mark.parametrize(
@@ -135,10 +152,19 @@ def test_a_row_for_each_two_schedules_and_each_pair():
 )
 def test_whether_a_win_survives(psilogic, survives, note):
     """PsiLogic is better under cosine."""
-    arms = {("cosine", "PsiLogic"): HIGH, ("cosine", "AdamW"): LOW, ("linear", "AdamW"): LOW}
-    (row,) = of_scores(scheduled(), {**arms, ("linear", "PsiLogic"): psilogic}).of(interactions)
+    scores = {
+        ("cosine", "PsiLogic"): HIGH,
+        ("cosine", "AdamW"): LOW,
+        ("linear", "PsiLogic"): psilogic,
+        ("linear", "AdamW"): LOW,
+    }
+    (row,) = of_scores(scheduled(), scores).of(interactions)
     assert (row.verdict_a, row.survives, row.note) == ("better", survives, note)
-    assert (row.interaction is None, row.p is None, row.p_holm is None) == (bool(note),) * 3
+    results = [row.interaction, row.p, row.p_holm]
+    if note:
+        assert results == [None, None, None]
+    else:
+        assert None not in results
 
 
 def test_nothing_survives_that_was_not_decided():
@@ -149,18 +175,21 @@ def test_nothing_survives_that_was_not_decided():
 
 def test_only_arenas_that_differ_in_the_schedule_alone_are_compared():
     the_study = scheduled(("cosine", "linear", "wsd"))
-    arenas = {**the_study.suite.arenas, "vit-wsd": replace(the_study.suite.arenas["vit-wsd"], batch_size=9)}
-    found = of_scores(with_suite(the_study, arenas=arenas), {}).of(interactions)
-    assert [(x.schedule_a, x.schedule_b) for x in found] == [("cosine", "linear")]
-    by_hand = {name: replace(plan, ladder_point=None) for name, plan in the_study.suite.arenas.items()}
+    arenas = dict(the_study.suite.arenas)
+    arenas["vit-wsd"] = replace(arenas["vit-wsd"], batch_size=9)
+    (row,) = of_scores(with_suite(the_study, arenas=arenas), {}).of(interactions)
+    assert (row.schedule_a, row.schedule_b) == ("cosine", "linear")
+    by_hand = {}
+    for name, plan in the_study.suite.arenas.items():
+        by_hand[name] = replace(plan, ladder_point=None)
     assert not of_scores(with_suite(the_study, arenas=by_hand), {}).of(interactions)
 
 
 def test_a_disturbed_twin_is_an_arena_of_its_own():
     the_study = scheduled()
-    twins = {
-        f"{name}-nan": replace(plan, tuning_arena=name, shock={"kind": "nan", "at": [0.4]})
-        for name, plan in the_study.suite.arenas.items()
-    }
-    the_study = with_suite(the_study, arenas={**the_study.suite.arenas, **twins})
-    assert [x.arena for x in of_scores(the_study, {}).of(interactions)] == ["vit", "vit-nan"]
+    undisturbed = the_study.suite.arenas
+    arenas = dict(undisturbed)
+    for name, plan in undisturbed.items():
+        arenas[f"{name}-nan"] = replace(plan, tuning_arena=name, shock={"kind": "nan", "at": [0.4]})
+    rows = of_scores(with_suite(the_study, arenas=arenas), {}).of(interactions)
+    assert [row.arena for row in rows] == ["vit", "vit-nan"]

@@ -20,16 +20,21 @@ TRUE = {"AdamW": (1.0, 0.0), "Lion": (1.5, -0.25), "PsiLogic": (1.2, 0.0)}
 CENTER = np.sqrt(1000 * 8000)
 
 
+def true_loss(optimizer, size, steps):
+    """The loss of the known law, in which an optimizer has the `speedup` at the center and its `trend` over size."""
+    speedup, trend = TRUE[optimizer]
+    faster = speedup * (size / CENTER) ** trend
+    return 1.5 + 20 * size**-0.4 + 8 * (faster * steps) ** -0.35
+
+
 def with_law(lost=(), **ladder):
     """Analyses of a ladder whose losses follow a law; `lost`: arms of which a seed diverged."""
     asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS, reference="AdamW"), **ladder)
     rng = np.random.default_rng(0)
     cases = []
     for name, plan in asked.suite.arenas.items():
-        for optimizer, (r, t) in TRUE.items():
-            size = plan.ladder_point.parameters
-            faster = r * (size / CENTER) ** t
-            loss = 1.5 + 20 * size**-0.4 + 8 * (faster * plan.steps) ** -0.35
+        for optimizer in TRUE:
+            loss = true_loss(optimizer, plan.ladder_point.parameters, plan.steps)
             scores = [loss + 0.002 * rng.normal() for _ in SEEDS]
             cases.append(finals(arena=name, optimizer=optimizer, scores=scores))
             if (name, optimizer) in lost:
@@ -46,10 +51,12 @@ def test_the_law_and_the_trends_are_found(known):
     (law,) = known.of(ladder_laws)
     assert (law.arena, law.cells, law.n, law.largest) == ("gpt", 36, 5, 8000)
     assert law.center == pytest.approx(CENTER)
-    assert (law.alpha, law.beta) == (pytest.approx(0.4, abs=0.1), pytest.approx(0.35, abs=0.1))
+    assert law.alpha == pytest.approx(0.4, abs=0.1)
+    assert law.beta == pytest.approx(0.35, abs=0.1)
     assert law.left_out_error < 0.01
     lion, psilogic = known.of(size_trends)
-    assert [(x.optimizer, x.verdict) for x in (lion, psilogic)] == [("Lion", "shrinks"), ("PsiLogic", "holds")]
+    assert (lion.optimizer, lion.verdict) == ("Lion", "shrinks")
+    assert (psilogic.optimizer, psilogic.verdict) == ("PsiLogic", "holds")
     for row in (lion, psilogic):
         speedup, trend = TRUE[row.optimizer]
         assert row.ci_low < speedup < row.ci_high
@@ -60,7 +67,10 @@ def test_the_law_and_the_trends_are_found(known):
 
 def test_single_speedups_agree_with_the_law(known):
     """Each is between horizons of its own size, without any law."""
-    single = [x.speedup for x in known.of(speedups) if x.optimizer == "PsiLogic" and x.speedup]
+    single = []
+    for row in known.of(speedups):
+        if row.optimizer == "PsiLogic" and row.speedup:
+            single.append(row.speedup)
     assert len(single) >= 6
     assert np.median(single) == pytest.approx(1.2, rel=0.05)
 
@@ -87,8 +97,11 @@ def test_an_optimizer_with_a_lost_seed_has_no_trend():
 
 def test_two_sizes_determine_no_trend():
     few = with_law(parameters=(1000, 4000))
-    assert {(row.verdict, row.note) for row in few.of(size_trends)} == {("cannot be told", few.of(size_trends)[0].note)}
-    assert "2 of 3 sizes" in few.of(size_trends)[0].note
+    lion, psilogic = few.of(size_trends)
+    assert lion.verdict == "cannot be told"
+    assert psilogic.verdict == "cannot be told"
+    assert "2 of 3 sizes" in lion.note
+    assert psilogic.note == lion.note
     assert "too few sizes" in {flag.name for flag in few.of(audit)}
 
 
@@ -102,11 +115,10 @@ def test_several_ladders_share_alpha(monkeypatch):
 
     monkeypatch.setattr("fairbench.analysis.comparison.size_trends.judge_trends", judge_trends)
     asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS), (1000, 2000, 4000), (1, 2))
-    arenas = {
-        f"{name}-{schedule}": replace(plan, schedule=schedule)
-        for name, plan in asked.suite.arenas.items()
-        for schedule in ("cosine", "linear")
-    }
+    arenas = {}
+    for name, plan in asked.suite.arenas.items():
+        for schedule in ("cosine", "linear"):
+            arenas[f"{name}-{schedule}"] = replace(plan, schedule=schedule)
     asked = with_suite(asked, arenas=arenas)
     rng = np.random.default_rng(0)
     cases = []
@@ -120,17 +132,20 @@ def test_several_ladders_share_alpha(monkeypatch):
 
 def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known):
     law = known.of(ladders)["gpt"].law
-    for optimizer, (r, t) in TRUE.items():
-        loss = 1.5 + 20 * 12000**-0.4 + 8 * (r * (12000 / CENTER) ** t * 900) ** -0.35
-        near, far = law.predict(12000, 900, optimizer), law.predict(30000, 900, optimizer)
-        assert near.loss == pytest.approx(loss, rel=0.005)
-        assert (near.flagged, far.flagged) == (False, True)
+    for optimizer in TRUE:
+        near = law.predict(12000, 900, optimizer)
+        assert near.loss == pytest.approx(true_loss(optimizer, size=12000, steps=900), rel=0.005)
+        assert near.flagged is False
+        far = law.predict(30000, 900, optimizer)
+        assert far.flagged is True
     with pytest.raises(UsageError, match="beyond 4 times the largest size"):
         law.predict(33000, 900, "Lion")
 
 
 def test_arms_with_more_seeds_than_others_share_the_first_ones(known):
     """As interim analyses leave them."""
-    fewer = dict.fromkeys(known.results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
-    law = judge_ladders(collect(known.history.study, known.lookup, fewer))["gpt"].law
+    seeds = dict.fromkeys(known.results.study.suite.arms, 5)
+    seeds["gpt-1-x1", "Lion"] = 3
+    results = collect(known.history.study, known.lookup, seeds)
+    law = judge_ladders(results)["gpt"].law
     assert (law.cells, law.n) == (36, 3)
