@@ -67,7 +67,7 @@ def contenders(on: str, name: str) -> list[Contender]:
 
 
 def _adamw() -> list[Contender]:
-    """The other executions of torch's AdamW."""
+    """The other implementations of torch's AdamW."""
 
     def build(params: list[Tensor], **options: Any) -> Callable[[], Any]:
         return AdamW(params, LR, **options).step
@@ -79,7 +79,7 @@ def _adamw() -> list[Contender]:
 
 
 def _without_triton(on: str) -> list[Contender]:
-    """The execution of a GPU that has no Triton."""
+    """The backend of a GPU that has no Triton."""
     if on != "cuda":
         return []
     return [Contender("PsiLogic(foreach=True)", _foreach)]
@@ -169,7 +169,7 @@ def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: 
 
 
 def _foreach(params: list[Tensor]) -> Callable[[], Any]:
-    """The execution of a GPU without Triton."""
+    """The backend of a GPU without Triton."""
     return PsiLogic(params, LR, foreach=True).step
 
 

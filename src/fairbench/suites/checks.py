@@ -74,7 +74,7 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     if not arena.batch_size and facts.kind != "program":
         raise Wrong((*path, "batch_size"), "must be at least 1, got 0")
     if arena.tuning_arena:
-        _check_tuned_on((*path, "tuning_arena"), suite, name)
+        _check_tuning_arena((*path, "tuning_arena"), suite, name)
     if "source" in arena.data:
         dataset = DATASETS[arena.data["source"]]
         known = {"source": str, **READING[facts.kind], **dataset.suite_options}
@@ -85,7 +85,7 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
         _check_shock((*path, "shock"), arena.shock)
 
 
-def _check_tuned_on(path: KeyPath, suite: Suite, name: str) -> None:
+def _check_tuning_arena(path: KeyPath, suite: Suite, name: str) -> None:
     """Raise `Wrong` unless the arena that tunes for another one has a sweep, and the same task and metric."""
     arena = suite.arenas[name]
     tuning = suite.arenas[arena.tuning_arena]

@@ -24,7 +24,7 @@ class InterimResults:
     """A study as far as its interim analyses are complete.
 
     Attributes:
-        comparisons: each as of the last interim analysis of it, in the order of the suite.
+        comparisons: each as of its last interim analysis, in the order of the suite.
         seeds: the final seeds that each arm needs so far.
         results: the records with these seeds.
     """
@@ -35,17 +35,17 @@ class InterimResults:
 
 
 def design_of(suite: Suite) -> Design:
-    """The interim analyses of a suite; of one without interim analyses a single one, at all its seeds."""
+    """The interim analyses of a suite; if it declares none, a single analysis after all its seeds."""
     return Design(tuple(suite.final.numbers), suite.final.spending, suite.alpha)
 
 
 def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResults:
     """Judge every interim analysis that is complete.
 
-    An interim analysis is complete when no trial of the study is missing that it needs. A decided comparison
-    keeps its seeds, and the settings that these selected. The arms of all others get those of the next
-    interim analysis, so the reference gets as many as the longest comparison needs. While trials of the first
-    interim analysis are missing, the comparisons of their arms are incomplete. The family of Holm's
+    An interim analysis is complete when no trial that it needs is missing. A decided comparison keeps its
+    seeds, and the settings that these selected. The arms of all other comparisons get the seeds of the next
+    interim analysis, so the reference gets as many seeds as the longest comparison needs. While trials of the
+    first interim analysis are missing, the comparisons of their arms are incomplete. The family of Holm's
     correction is arenas x pairs as the suite plans them, finished or not.
     """
     suite = study.suite

@@ -1,15 +1,15 @@
 """Studies with interim analyses: tests repeated while seeds are added, which together err at most as often as declared.
 
 Each interim analysis has a fixed share of the level, and the shares add up to 1. An interim analysis rejects
-where p is at most its part:
+where p is at most its share of it:
 
     p_k <= w_k level,    w_1 + ... + w_K = 1
 
-Without a true difference the interim analysis errs with a probability of at most w_k level, so all interim
-analyses together err with at most the level (Bonferroni's inequality). This holds for every test that is
-exact at each interim analysis, however the interim analyses are correlated and for whatever reason a study
-stops. Where two interim analyses would err in the same study, both are counted, so the interim analyses
-together err less often than the level allows.
+Without a true difference, interim analysis k errs with a probability of at most w_k level, so all of them
+together err with at most the level (Bonferroni's inequality). This holds for every test that is exact at
+each interim analysis, however their results are correlated and for whatever reason a study stops. Where
+two interim analyses would err in the same study, both are counted, so together they err less often than
+the level allows.
 """
 
 import math
@@ -28,7 +28,7 @@ class Design:
     """A design with several interim analyses.
 
     Attributes:
-        interim_analyses: numbers of seeds at which an arm is judged, rising; the last one is the largest number.
+        interim_analyses: the numbers of seeds after which an arm is judged, rising; the last one is that of all seeds.
         spending: a name in `fairbench.suites.stages.SPENDING`.
         alpha: the level whose spending function gives the shares; stricter tests, as Holm's correction needs them,
             have the same shares.
@@ -87,7 +87,7 @@ class InterimAnalysis:
 
     Attributes:
         seeds: the number of seeds of each arm.
-        share: the part of the level that the interim analysis has; at very few of the seeds it may be 0.
+        share: the part of the level that it has; after very few of the seeds this may be 0.
     """
 
     seeds: int
@@ -114,4 +114,4 @@ class InterimAnalysis:
 
 
 ONLY_ANALYSIS = InterimAnalysis(1, 1.0)
-"""The interim analysis of a design with no other one."""
+"""The single analysis of a study without interim analyses."""
