@@ -55,13 +55,14 @@ def test_good_practice_raises_little(audited):
 def test_each_broken_rule_raises_its_flag(audited):
     same = {"weight_decay": 0.01}
     different = {"weight_decay": 0.1, "chaos_warmup": 1000, "grad_centralize": True}
+    optimizers = {
+        "AdamW": OptimizerPlan(options=same),
+        "Copy": OptimizerPlan("torch.optim:AdamW", same),
+        "Adam": OptimizerPlan(options=same, lr_scale=0.5),
+        "PsiLogic": OptimizerPlan(options=different, arenas={"vit": {"agc_clip": 0.01}}, lr=1e-3),
+    }
     flags = audited(
-        optimizers={
-            "AdamW": OptimizerPlan(options=same),
-            "Copy": OptimizerPlan("torch.optim:AdamW", same),
-            "Adam": OptimizerPlan(options=same, lr_scale=0.5),
-            "PsiLogic": OptimizerPlan(options=different, arenas={"vit": {"agc_clip": 0.01}}, lr=1e-3),
-        },
+        optimizers=optimizers,
         training=lambda tiny: replace(tiny.training, clip_norm=1e-6),
         breaks=["split"],
         final=lambda tiny: replace(tiny.final, seeds=[0]),

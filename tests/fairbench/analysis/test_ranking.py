@@ -27,28 +27,35 @@ TABLE_6 = """
 4   1   2   3
 3   1   4   2
 """
-DEMSAR = [[float(rank) for rank in line.split()] for line in TABLE_6.split("\n") if line]
+DEMSAR = [[float(rank) for rank in line.split()] for line in TABLE_6.strip().splitlines()]
+
+
+def ranks_of_arena(row, names):
+    """The ranks of some optimizers in an arena."""
+    ranks = []
+    for name, rank in zip(names, row, strict=True):
+        found = Rank(
+            arena="an arena",
+            optimizer=name,
+            mean=None,
+            rank=rank,
+            rank_low=1,
+            rank_high=len(names),
+            groups="",
+            method="",
+        )
+        ranks.append(found)
+    return ranks
 
 
 def ranks_of(rows, names=NAMES):
     """The ranks of some optimizers, a row for each arena."""
-    ranks = []
-    for row in rows:
-        of_arena = []
-        for name, rank in zip(names, row, strict=True):
-            found = Rank(
-                arena="an arena",
-                optimizer=name,
-                mean=None,
-                rank=rank,
-                rank_low=1,
-                rank_high=len(names),
-                groups="",
-                method="",
-            )
-            of_arena.append(found)
-        ranks.append(of_arena)
-    return ranks
+    return [ranks_of_arena(row, names) for row in rows]
+
+
+def by_optimizer(ranks):
+    """The ranks by the names of their optimizers."""
+    return {rank.optimizer: rank for rank in ranks}
 
 
 @pytest.mark.parametrize(("k", "q"), [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (10, 3.164)])
@@ -58,7 +65,7 @@ def test_the_critical_values_of_demsars_table_5(k, q):
 
 
 def test_the_mean_ranks_and_the_test_of_demsars_example():
-    found = {rank.optimizer: rank for rank in over_arenas(ranks_of(DEMSAR), 0.05)}
+    found = by_optimizer(over_arenas(ranks_of(DEMSAR), 0.05))
     assert list(found) == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"]
     assert [found[name].rank for name in NAMES] == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=5e-4)
     # 9.28 there, which leaves out the correction for ties: chi squared is at least that
@@ -72,11 +79,15 @@ def test_the_mean_ranks_and_the_test_of_demsars_example():
 
 def test_where_the_mean_ranks_are_far_enough_apart_there_are_groups():
     # at 0.10, as Demsar: both +m are better than C4.5 by more than 1.12, C4.5+cf is not
-    found = {rank.optimizer: rank for rank in over_arenas(ranks_of(DEMSAR), 0.10)}
-    ordered = [found[name] for name in NAMES]
-    assert [rank.groups for rank in ordered] == ["b", "a", "ab", "a"]
-    assert [rank.rank_low for rank in ordered] == [3, 1, 1, 1]
-    assert [rank.rank_high for rank in ordered] == [4, 3, 4, 3]
+    found = by_optimizer(over_arenas(ranks_of(DEMSAR), 0.10))
+    expected = {
+        "C4.5": ("b", 3, 4),
+        "C4.5+m": ("a", 1, 3),
+        "C4.5+cf": ("ab", 1, 4),
+        "C4.5+m+cf": ("a", 1, 3),
+    }
+    for name, rank in found.items():
+        assert (rank.groups, rank.rank_low, rank.rank_high) == expected[name]
 
 
 def test_nothing_is_separated_if_friedmans_test_is_not_significant():
@@ -122,7 +133,8 @@ def test_two_share_a_group_if_and_only_if_they_are_not_separated(apart):
             together = any(a in group and b in group for group in found)
             separated = (a, b) in apart or (b, a) in apart
             assert together != separated
-    assert not any(one < other for one in found for other in found)
+    for group in found:
+        assert not any(group < other for other in found)
 
 
 def ranked(the_study, **scores):
