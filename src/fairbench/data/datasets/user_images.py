@@ -10,7 +10,7 @@ from PIL import Image
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.image_decoding import PHOTOGRAPH, decode_image, decoding_steps
 from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, RawImage, named_splits, split_of
-from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, is_aside
+from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, is_hidden
 
 Folders = tuple[str, ...]
 """The names of the folders that an image is in, from the outermost to the innermost."""
@@ -47,7 +47,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
         dropped={
             "files that are no images": len(files) - len(images),
             "images in no class folder": len(images) - count,
-            ASIDE: len(files_in(folder, aside=True)),
+            ASIDE: len(files_in(folder, only_aside=True)),
         },
         distinct=True,
     )
@@ -124,7 +124,7 @@ def _refuse_empty(folder: Path, images: FoldersOf, levels: int) -> None:
     if levels == 2:
         paths += folder.glob("*/*")
     for path in sorted(paths):
-        if path.is_dir() and path not in full and not is_aside(path.relative_to(folder)):
+        if path.is_dir() and path not in full and not is_hidden(path.relative_to(folder)):
             raise UsageError(f"the folder {path} contains no images; add images to it, or remove it")
 
 

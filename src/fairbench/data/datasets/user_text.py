@@ -32,7 +32,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
         every = files_in(path)
         files = _of_one_kind(path, every)
         dropped[f"files that are no {files[0].suffix}"] = len(every) - len(files)
-        dropped[ASIDE] = len(files_in(path, aside=True))
+        dropped[ASIDE] = len(files_in(path, only_aside=True))
     return Texts(
         splits={split: partial(_texts, within) for split, within in _by_split(path, files).items()},
         size=sum(size_of(file) for file in files),

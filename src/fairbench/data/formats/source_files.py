@@ -17,15 +17,15 @@ class SourceFile:
     """A file of a dataset, or a folder of a user's data.
 
     Attributes:
-        name: its name at the source; of files of the hub that are not yet found, a shell pattern.
-        path: where it is here, once it is found.
+        name: its name at the source; a shell pattern for files of the hub that are not found yet.
+        path: its local path, once the file is found.
         sha256: its known hash; empty if unknown.
-        size: its known bytes; 0 if unknown.
-        split: the official split in it, by fairbench's name; empty if it has several.
-        also: other names that it is distributed under.
-        when: the options with which it is needed.
-        header: if it is a table, the line of names that some copies have. Its hash is then also that of a copy with
-            this line, with commas for spaces, or with other line ends.
+        size: its known size in bytes; 0 if unknown.
+        split: the official split that the file contains, by fairbench's name; empty if it contains several.
+        also: other names under which the file is distributed.
+        when: the values of options with which the file is needed; empty if it is always needed.
+        header: for a table, the line of column names that some copies have. A copy with this line, with commas for
+            spaces, or with other line ends is also accepted.
     """
 
     name: str
@@ -42,7 +42,11 @@ class SourceFile:
 class SourceFiles:
     """The files from which a dataset is read: the authors' "archive", files of the "hub", or the user's "own".
 
-    `revision` is the commit on the hub, and `remedy` says in errors how to replace the files.
+    Attributes:
+        kind: "archive", "hub" or "own".
+        files: the files that are read.
+        remedy: how to replace the files, for errors.
+        revision: the commit on the hub; empty for the other kinds.
     """
 
     kind: str
@@ -51,45 +55,61 @@ class SourceFiles:
     revision: str = ""
 
     def path(self, name: str) -> Path:
+        """The local path of the file with a name."""
         return next(file.path for file in self.files if file.name == name)
 
     def of_split(self, split: str) -> list[Path]:
+        """The local paths of the files that contain an official split."""
         return [file.path for file in self.files if file.split == split]
 
 
 ASIDE = "hidden files, those of systems and notebooks, and links to nothing"
-"""What is in a user's folders and no data, as `.ipynb_checkpoints` and a Mac's `._` files."""
+"""The files in a user's folder that are not data, for example `.ipynb_checkpoints` and a Mac's `._` files."""
+SYSTEM_NAMES = ("__MACOSX", "@eaDir", "Thumbs.db")
+"""Files and folders that operating systems add to a user's folders."""
 
 
-def is_aside(path: Path) -> bool:
-    """Whether a relative path is hidden, or is of a system's own folder."""
-    return any(name.startswith(".") or name in ("__MACOSX", "@eaDir", "Thumbs.db") for name in path.parts)
+def is_hidden(path: Path) -> bool:
+    """Whether a part of a relative path is hidden, or belongs to an operating system."""
+    return any(name.startswith(".") or name in SYSTEM_NAMES for name in path.parts)
 
 
-def files_in(folder: Path, aside: bool = False) -> list[Path]:
-    """The files in a folder and all folders in it, in the order of their paths; links to folders are followed.
+def files_in(folder: Path, only_aside: bool = False) -> list[Path]:
+    """The files in a folder and in all folders below it, sorted by path. Links to folders are followed.
 
-    Those that are `ASIDE` are left out; with `aside`, only they are returned.
+    The files described by `ASIDE` are left out. With `only_aside`, only those files are returned.
     """
     files: list[Path] = []
-    for root, folders, names in os.walk(folder, followlinks=True):
+    # The folders on the way to each folder that is still to be read, without links in their paths.
+    ways: dict[Path, list[Path]] = {folder: [folder.resolve()]}
+    for root, subfolders, names in os.walk(folder, followlinks=True):
         current = Path(root)
-        folders[:] = [name for name in folders if not _leads_back(current, name)]
+        way = ways.pop(current)
+        entered = []
+        for name in subfolders:
+            target = (current / name).resolve()
+            if not _leads_back(target, way):
+                entered.append(name)
+                ways[current / name] = [*way, target]
+        subfolders[:] = entered  # os.walk goes on with the folders that are in its list
         for name in names:
             file = current / name
-            is_no_data = is_aside(file.relative_to(folder)) or not file.is_file()
-            if is_no_data == aside:
+            is_data = file.is_file() and not is_hidden(file.relative_to(folder))
+            if is_data != only_aside:
                 files.append(file)
     return sorted(files)
 
 
-def _leads_back(folder: Path, name: str) -> bool:
-    """Whether a folder in this one is a link to it or to a folder around it, which would make a circle."""
-    return folder.resolve().is_relative_to((folder / name).resolve())
+def _leads_back(target: Path, way: Sequence[Path]) -> bool:
+    """Whether a folder is already on the way, or holds a folder of the way. Following such a link would never end."""
+    return any(folder.is_relative_to(target) for folder in way)
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
-    """sha256 of a file; of a folder, that of its files' relative paths and hashes in order."""
+    """The sha256 of a file. For a folder: the sha256 of the relative paths and hashes of its files, in order.
+
+    `advance` is called with the number of bytes of each read.
+    """
     sha = hashlib.sha256()
     if path.is_dir():
         for file in files_in(path):
@@ -108,7 +128,7 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) ->
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """The number of bytes of a file, or of all files in a folder."""
     files = files_in(path) if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
 
@@ -117,16 +137,16 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
     """Compare a file with its known hash, if there is one.
 
     Args:
-        file: the file, with what is known of it.
+        file: the file and its known hash.
         remedy: how to replace the file, for errors.
         unverified: accept the file whatever its hash is.
-        advance: called with the number of bytes that have been read since its last call.
+        advance: called with the number of bytes of each read.
 
     Returns:
-        The facts of the file for the manifest; `agrees` is None if no hash is known.
+        The entry of the file in the manifest; `agrees` is None if no hash is known.
 
     Raises:
-        UsageError: the file has no known hash, or another one, and is not accepted anyway.
+        UsageError: no hash of the file is known, or its hash differs from the known one, and `unverified` is False.
     """
     size = size_of(file.path)
     sha256 = sha256_of(file.path, advance)
@@ -137,6 +157,7 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
         expected = {"sha256": file.sha256}
         agrees = file.sha256 == sha256
         if not agrees and file.header:
+            # The copy may differ from the authors' table in its form only.
             agrees = file.sha256 == _table_hash(file)
     if agrees is None and not unverified:
         raise UsageError(f"{file.path}: no hash of {file.name} is known; {remedy}; {accept}")
@@ -152,7 +173,7 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
 
 
 def _table_hash(file: SourceFile) -> str:
-    """sha256 of a table as its authors write it: no header, spaces between columns, CR LF after each row."""
+    """The sha256 of a table in the form of its authors: no header, spaces between columns, CR LF after each row."""
     text = file.path.read_text(encoding="utf-8-sig", errors="replace")
     sha = hashlib.sha256()
     for line in text.splitlines():
