@@ -4,10 +4,9 @@ import io
 import re
 import zlib
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import pytest
-from color_vision import MATRICES, ciede2000, contrast, seen
 from fabricated import QUANTITIES, Records, analysed, finals, mechanism, recorded, study, sweep, with_suite
 from fontTools.ttLib import TTFont as FontFile
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -23,7 +22,6 @@ from fairbench.report import study as report
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, figure_options, finished
 from fairbench.report.figures.causes import draw_causes, draw_shocks
-from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
@@ -33,6 +31,9 @@ from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text import POINTS_PER_INCH, fit_ticks, inner_width, panel_width, text_width, thin_ticks
 from fairbench.report.study import NORMAL_TEXT, paper_figures
 from fairbench.suites.schema import Compare
+
+LONG_99 = "schedule_free_adamw_beta2_0.99_no_decay"
+LONG_999 = "schedule_free_adamw_beta2_0.999_no_decay"
 
 
 def analyses_of(the_study, *cases):
@@ -45,20 +46,37 @@ def drawn(draw, analyses):
         return draw(analyses, styles_of(analyses.suite))
 
 
+def texts_of(panel):
+    return [point.text for point in panel.points]
+
+
+def heads_of(panel):
+    """The texts of the values of a panel, without their intervals."""
+    return [text.partition(" [")[0] for text in texts_of(panel)]
+
+
+def panel_of(drawing, arena):
+    (panel,) = [panel for panel in drawing.parts if panel.arena == arena]
+    return panel
+
+
 def test_a_study_without_causes_has_no_figure_of_them():
     analyses = analyses_of(study(("vit",)), recorded({"details.mechanism": None}))
-    assert [drawn(draw, analyses) for draw in (draw_causes, draw_shocks, draw_mechanism)] == [None, None, None]
+    assert drawn(draw_causes, analyses) is None
+    assert drawn(draw_shocks, analyses) is None
+    assert drawn(draw_mechanism, analyses) is None
 
 
 def test_every_rung_is_in_its_panel():
     analyses = analyses_of(study(controls=["AdamW", "Lion", "PsiLogic"]))
     drawing = drawn(draw_causes, analyses)
-    rows = [x for x in analyses.of(contributions) if x.arena == "vit"]
-    (part,) = (part for part in drawing.parts if part.arena == "vit")
-    assert len(part.points) == len(rows) == 3
-    assert part.points[2].text.startswith("the whole: +0.390 [")
-    at = [point.x for point in part.points]
-    assert sorted(range(3), key=at.__getitem__) == sorted(range(3), key=lambda i: rows[i].contribution)
+    rows = [row for row in analyses.of(contributions) if row.arena == "vit"]
+    panel = panel_of(drawing, "vit")
+    assert len(panel.points) == len(rows) == 3
+    assert panel.points[2].text.startswith("the whole: +0.390 [")
+    order_of_points = sorted(range(3), key=lambda i: panel.points[i].x)
+    order_of_rows = sorted(range(3), key=lambda i: rows[i].contribution)
+    assert order_of_points == order_of_rows
 
 
 def test_shocks_are_drawn_against_their_calm_twin():
@@ -70,8 +88,8 @@ def test_shocks_are_drawn_against_their_calm_twin():
     for i, name in enumerate(both.suite.optimizers):
         shocked = [0.9 - 0.1 * i * seed for seed in (1, 2, 3)]
         cases.append(finals(arena="vit-x", optimizer=name, scores=shocked))
-    (part,) = drawn(draw_shocks, analysed(both, Records(both, *cases))).parts
-    assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: 0", "Lion: +0.20", "PsiLogic: +0.40"]
+    (panel,) = drawn(draw_shocks, analysed(both, Records(both, *cases))).parts
+    assert heads_of(panel) == ["AdamW: 0", "Lion: +0.20", "PsiLogic: +0.40"]
 
 
 def test_when_a_mechanism_acted():
@@ -81,51 +99,65 @@ def test_when_a_mechanism_acted():
     never = {**QUANTITIES, "acted": ("tensor steps", {"a": 0.0})}
     idle = recorded({"details.mechanism": mechanism(never)}, optimizer="PsiLogic")
     assert drawn(draw_mechanism, analyses_of(study(("vit",)), idle)) is None
-    (part,) = drawn(draw_mechanism, analyses).parts
-    assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25%" for s in (5, 10)]
+    (panel,) = drawn(draw_mechanism, analyses).parts
+    assert texts_of(panel) == ["PsiLogic, until step 5: acted in 25%", "PsiLogic, until step 10: acted in 25%"]
 
 
 def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     optimizers = ("Adam", "AdamW", "Lion", "PsiLogic")
     the_study = study(("gpt", "vit"), optimizers, (1, 2, 3, 4), margin=0.1, compare=Compare())
-    scores = {"PsiLogic": [0.5, 0.51, 0.52, 0.5], "AdamW": [0.9, 0.91, 0.92, 0.9], "Adam": [0.7, 0.71, 0.7, 0.7]}
-    scores["Lion"] = [0.5, 0.512, 0.518, 0.5]
-    drawing = drawn(draw_leaderboard, analysed(the_study, **scores))
+    analyses = analysed(
+        the_study,
+        PsiLogic=[0.5, 0.51, 0.52, 0.5],
+        AdamW=[0.9, 0.91, 0.92, 0.9],
+        Adam=[0.7, 0.71, 0.7, 0.7],
+        Lion=[0.5, 0.512, 0.518, 0.5],
+    )
+    drawing = drawn(draw_leaderboard, analyses)
     gpt, vit = drawing.parts
-    assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
-    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.1950"]
+    assert [text.partition(":")[0] for text in texts_of(gpt)] == ["Lion", "Adam", "AdamW"]
+    assert heads_of(vit)[:2] == ["AdamW: +0.400", "Adam: +0.1950"]
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
 
 
 def test_the_gains_of_one_optimizer_have_a_panel_for_each_of_few_baselines_in_margins():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"), margin=0.1)
-    (panel,) = drawn(draw_leaderboard, analysed(the_study, PsiLogic=[0.5] * 3, AdamW=[0.7] * 3)).parts
+    analyses = analysed(the_study, PsiLogic=[0.5] * 3, AdamW=[0.7] * 3)
+    (panel,) = drawn(draw_leaderboard, analyses).parts
     assert panel.arena == "AdamW"
-    assert [text for *_, text in panel.points] == ["AdamW, gpt, in margins: +2.00", "AdamW, vit, in margins: −2.00"]
-    assert [point.numbers[0] for point in panel.points] == pytest.approx([2.0, -2.0])
+    assert texts_of(panel) == ["AdamW, gpt, in margins: +2.00", "AdamW, vit, in margins: −2.00"]
+    gpt, vit = panel.points
+    assert gpt.numbers[0] == pytest.approx(2.0)
+    assert vit.numbers[0] == pytest.approx(-2.0)
 
 
 @NEEDS_TEX
 def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path, usual_figures):
-    monkeypatch.setattr(report, "SECTIONS", [Section("", "", [Output("learning_curves", figure=draw_learning_curves)])])
+    learning_curves = Output("learning_curves", figure=draw_learning_curves)
+    monkeypatch.setattr(report, "SECTIONS", [Section("", "", [learning_curves])])
     files = dict(paper_figures(analysed(study(("gpt", "vit")))))
-    assert set(files) == {
-        f"figures/paper/learning_curves_{part}in.{form}"
-        for part in ("3.3", "5.5", "gpt_3.3", "vit_3.3")
-        for form in ("svg", "pdf")
-    }
-    for name, svg in files.items():
-        if name.endswith(".svg"):
-            text = svg if isinstance(svg, str) else svg.decode()
-            width = float(re.search(r'width="([\d.]+)pt"', text)[1])
-            assert width == pytest.approx(72 * float(name.rpartition("_")[2].removesuffix("in.svg")), abs=0.01)
-            assert min(map(float, re.findall(r"font-size: ([\d.]+)px", text))) >= 7
-            assert "sans-serif" in text
-            assert ("ViT" in text) == ("_gpt_" not in name)  # a panel's file has nothing of the others
+    names = set()
+    for part in ("3.3", "5.5", "gpt_3.3", "vit_3.3"):
+        names |= {f"figures/paper/learning_curves_{part}in.svg", f"figures/paper/learning_curves_{part}in.pdf"}
+    assert set(files) == names
+    body = r"\hsize=3.3in "
     for name, content in files.items():
         write_atomically(tmp_path / name, content)
-    includes = "\n\n".join(rf"\noindent\includegraphics{{{tmp_path / name}}}" for name in files if "3.3in.pdf" in name)
-    assert complaints(tmp_path, rf"\hsize=3.3in {includes}") == []
+        if name.endswith(".svg"):
+            check_svg_of_paper(name, (tmp_path / name).read_text())
+        elif name.endswith("3.3in.pdf"):
+            body += rf"\noindent\includegraphics{{{tmp_path / name}}}" + "\n\n"
+    assert complaints(tmp_path, body) == []
+
+
+def check_svg_of_paper(name, text):
+    inches = float(name.rpartition("_")[2].removesuffix("in.svg"))
+    width = re.search(r'width="([\d.]+)pt"', text)[1]
+    assert float(width) == pytest.approx(72 * inches, abs=0.01)
+    sizes = re.findall(r"font-size: ([\d.]+)px", text)
+    assert min(map(float, sizes)) >= 7
+    assert "sans-serif" in text
+    assert ("ViT" in text) == ("_gpt_" not in name)  # a panel's file has nothing of the others
 
 
 def test_fonts_are_embedded_and_pdfs_are_reproducible():
@@ -133,36 +165,45 @@ def test_fonts_are_embedded_and_pdfs_are_reproducible():
     pdf = figure.save("pdf")
     assert pdf == figure.save("pdf")
     assert b"/Type3" not in pdf, "publishers refuse them"
-    fonts = [FontFile(io.BytesIO(font)) for font in embedded(pdf)]
+    fonts = embedded(pdf)
     assert len(fonts) >= 2
-    assert all("glyf" in font and "GPOS" not in font for font in fonts)
+    for font in fonts:
+        assert "glyf" in font
+        assert "GPOS" not in font
 
 
 def embedded(pdf):
-    """The font files in a PDF."""
+    """The fonts in a PDF."""
     objects = re.findall(rb"/Length1 \d+.*?stream\r?\n(.*?)\nendstream", pdf, re.DOTALL)
-    return map(zlib.decompress, objects)
+    return [FontFile(io.BytesIO(zlib.decompress(packed))) for packed in objects]
 
 
 def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
     """Two baselines in four arenas have a panel each, and an optimizer may have any name."""
-    monkeypatch.setattr(report, "SECTIONS", [Section("", "", [Output("leaderboard", figure=draw_leaderboard)])])
+    leaderboard = Output("leaderboard", figure=draw_leaderboard)
+    monkeypatch.setattr(report, "SECTIONS", [Section("", "", [leaderboard])])
     monkeypatch.setattr(Drawing, "save", lambda *_: b"")
     analyses = analyses_of(study(("gpt",), ("AdamW", "../../$\\x$", "PsiLogic")))
-    names = [f"gpt{i}" for i in range(4)]
+    in_gpt = analyses.comparisons
+    names = ("gpt0", "gpt1", "gpt2", "gpt3")
     suite = replace(analyses.suite, arenas=dict.fromkeys(names, analyses.suite.arenas["gpt"]))
-    analyses.comparisons = [replace(c, arena=name) for name in names for c in analyses.comparisons]
+    analyses.comparisons = []
+    for name in names:
+        analyses.comparisons += [replace(comparison, arena=name) for comparison in in_gpt]
     analyses.results = replace(analyses.results, study=replace(analyses.results.study, suite=suite))
     files = dict(paper_figures(analyses))
     assert {name for name in files if name.endswith("3.3in.pdf")} == {
-        f"figures/paper/leaderboard_{panel}3.3in.pdf" for panel in ("", "AdamW_", "2_")
+        "figures/paper/leaderboard_3.3in.pdf",
+        "figures/paper/leaderboard_AdamW_3.3in.pdf",
+        "figures/paper/leaderboard_2_3.3in.pdf",
     }
 
 
 @pytest.mark.parametrize(("inches", "pixels"), [((10.0, 5.0), (1600, 800)), ((10.0, 500.0), (346, 17320))])
 def test_a_png_has_a_limited_number_of_pixels(inches, pixels):
     """At the usual dpi one of 500 inches would be higher than matplotlib can draw."""
-    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").save("png")))
+    drawing = finished(Figure(figsize=inches), {}, "name", "Title", "A caption.")
+    picture = Image.open(io.BytesIO(drawing.save("png")))
     assert picture.size == pytest.approx(pixels, abs=2)
     assert picture.width * picture.height <= 1.001 * MOST_PIXELS
 
@@ -177,23 +218,31 @@ def test_labels_are_spread():
 
 def test_names_that_differ_in_the_middle_stay_different():
     """A figure names each of them, and every text about a value has the whole name."""
-    alike = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3, 4)]
+    alike = (LONG_99, LONG_999, "schedule_free_adamw_beta2_0.9999_no_decay")
     with figure_options():
         labels = short_names([*alike, "AdamW", "$x$"])
-    assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", "$x$", 5)
-    assert max(text_width(label, weight="bold") for label in labels.values()) <= NAME_WIDTH
+    assert labels["AdamW"] == "AdamW"
+    assert labels["$x$"] == "$x$"
+    assert len(set(labels.values())) == 5
+    for label in labels.values():
+        assert text_width(label, weight="bold") <= NAME_WIDTH
     analyses = analyses_of(study(("vit",), (*alike, "PsiLogic")))
     for draw in (draw_leaderboard, draw_lr_sensitivity):
-        figure = drawn(draw, analyses)
-        assert all(labels[each] in figure.svg for each in alike)
-        assert all(any(each in text for *_, text in figure.parts[0].points) for each in alike)
+        drawing = drawn(draw, analyses)
+        texts = " ".join(texts_of(drawing.parts[0]))
+        for name in alike:
+            assert labels[name] in drawing.svg
+            assert name in texts
 
 
 def test_one_seed_has_no_deviation_and_steps_are_whole():
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,), breaks=["split"])
     figure = drawn(draw_learning_curves, analysed(the_study))
-    assert {text for *_, text in figure.parts[0].points} == {
-        f"{name}, step {step}: 0.5000" for name in ("AdamW", "PsiLogic") for step in (5, 10)
+    assert set(texts_of(figure.parts[0])) == {
+        "AdamW, step 5: 0.5000",
+        "AdamW, step 10: 0.5000",
+        "PsiLogic, step 5: 0.5000",
+        "PsiLogic, step 10: 0.5000",
     }
     assert "±" not in "".join(figure.parts[0].said)
     assert "7.5" not in figure.svg
@@ -205,33 +254,43 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
     """Three trials with another slow phase each: the bar is made of the medians of the phases, and so is its label."""
 
     def edits(spec):
-        phases = enumerate(("data", "forward", "backward"), 1)
-        return {f"cost.seconds.{phase}": 1.0 if i == spec.seed else 0.1 for i, phase in phases}
+        values = {"cost.seconds.data": 0.1, "cost.seconds.forward": 0.1, "cost.seconds.backward": 0.1}
+        slow_phases = {1: "data", 2: "forward", 3: "backward"}
+        if spec.seed in slow_phases:
+            values[f"cost.seconds.{slow_phases[spec.seed]}"] = 1.0
+        return values
 
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    cost = analysed(the_study, Records(the_study, recorded(edits))).of(costs)[0]
+    analyses = analysed(the_study, Records(the_study, recorded(edits)))
+    cost = analyses.of(costs)[0]
     assert (cost.data_ms, cost.forward_ms, cost.backward_ms, cost.step_ms) == (10.0, 10.0, 10.0, 4.0)
     assert cost.train_ms == 34.0
 
 
-@pytest.mark.parametrize(
-    "limits", [(-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012), (1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)]
-)
+LINEAR = ((-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012))
+LOGARITHMIC = ((1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3))
+
+
+@pytest.mark.parametrize("limits", [*LINEAR, *LOGARITHMIC])
 def test_labels_of_ticks_do_not_overlap(limits):
     """Measured on what matplotlib really draws."""
     with figure_options():
         figure = Figure(figsize=(1.6, 1))
         canvas = FigureCanvasAgg(figure)
         axes = figure.add_axes((0.1, 0.3, 0.8, 0.6))
-        if limits in ((1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)):
+        if limits in LOGARITHMIC:
             log_axis(axes, limits)
         axes.set_xlim(*limits)
         fit_ticks(axes)
         canvas.draw()
-        inside = [x for x in axes.get_xticklabels() if limits[0] <= x.get_position()[0] <= limits[1]]
-        boxes = [label.get_window_extent() for label in inside]
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+        boxes = []
+        for label in axes.get_xticklabels():
+            value, _ = label.get_position()
+            if limits[0] <= value <= limits[1]:
+                boxes.append(label.get_window_extent())
     assert boxes
+    for left, right in pairwise(boxes):
+        assert left.x1 < right.x0
 
 
 def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
@@ -242,46 +301,10 @@ def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
         axes.set_xlim(-1000, 1000)
         axes.set_xscale("symlog", linthresh=0.002)
         axes.xaxis.set_major_formatter("{x:g}")
-        ticks = [0.002, *(10.0**k for k in range(-2, 4))]
+        ticks = [0.002, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
         kept = thin_ticks(axes, ticks)
     assert sorted(kept) == sorted(-x for x in kept)
     assert 3 <= len(kept) < 2 * len(ticks) + 1
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "difference"),
-    [
-        ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
-        ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0),
-        ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195),
-        ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
-        ((50, 2.5, 0), (73, 25, -18), 27.1492),
-        ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
-        ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
-    ],
-)
-def test_differences_of_colors_are_those_of_the_literature(one, other, difference):
-    """Pairs of Sharma, Wu & Dalal 2005, table 1."""
-    assert ciede2000(one, other) == pytest.approx(difference, abs=6e-5)
-
-
-def test_contrasts_are_those_of_the_w3c():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#ff0000", "#0000ff") == pytest.approx(2.149, abs=1e-3)  # by its worked formula
-
-
-@pytest.mark.parametrize("is_dark", [False, True])
-@pytest.mark.parametrize(("kind", "least_contrast"), [("arm-", 4.5), ("phase-", 3)])
-def test_arms_and_phases_are_told_apart_by_everyone(kind, least_contrast, is_dark):
-    shown = {}
-    for role, color in COLORS.items():
-        shown[role] = color.dark if is_dark else color.light
-    colors = [color for role, color in shown.items() if role.startswith(kind)]
-    for color in colors:
-        assert contrast(color, shown["paper"]) >= least_contrast
-    for vision in MATRICES:
-        for one, other in combinations(colors, 2):
-            assert ciede2000(seen(one, vision), seen(other, vision)) >= 12
 
 
 @pytest.mark.parametrize(
@@ -290,7 +313,10 @@ def test_arms_and_phases_are_told_apart_by_everyone(kind, least_contrast, is_dar
 def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, unit):
     names = ("AdamW", "PsiLogic", "a_name_that_is_far_too_long_for_any_panel_of_a_figure")
     the_study = study(("gpt",), names)
-    scores = {name: [base + scale * (2 + 0.1 * i + 0.01 * k) for k in range(3)] for i, name in enumerate(names)}
+    scores = {}
+    for i, name in enumerate(names):
+        in_scale = (2 + 0.1 * i, 2 + 0.1 * i + 0.01, 2 + 0.1 * i + 0.02)
+        scores[name] = [base + scale * score for score in in_scale]
     drawing = drawn(draw_learning_curves, analysed(the_study, **scores))
     words = "validation loss (lower is better)", unit.replace(" ", "\N{NO-BREAK SPACE}")
     assert all(part in drawing.svg for part in words)
@@ -300,16 +326,16 @@ def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, uni
 @pytest.mark.parametrize(("inches", "labels"), [(10.0, True), (5.5, False), (3.3, True)])
 def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
     """In the panels of a text's width, two in a row, all names are in the legend."""
-    names = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3)]
-    the_study = study(("gpt", "vit"), (*names, "PsiLogic"))
-    analyses = analysed(the_study, **{names[0]: ["failed", 0.5, 0.5]})
-    with figure_options(inches, 10.0 if inches == 10.0 else NORMAL_TEXT):
+    the_study = study(("gpt", "vit"), (LONG_99, LONG_999, "PsiLogic"))
+    analyses = analysed(the_study, **{LONG_99: ["failed", 0.5, 0.5]})
+    size_of_text = 10.0 if inches == 10.0 else NORMAL_TEXT
+    with figure_options(inches, size_of_text):
         styles = styles_of(analyses.suite)
         figure = draw_learning_curves(analyses, styles).figure
         axes = figure.axes[-1]
         shown = [text.get_text() for text in axes.texts]
         assert inner_width(axes) >= 0.4 * POINTS_PER_INCH * panel_width()
-        titles = [" ".join(x.get_title(loc="left").split()) for x in figure.axes]
+        titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
     if labels:
         first, second, _ = shown
         assert first.endswith("siLogic")
@@ -323,19 +349,22 @@ def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
 def test_of_many_lines_few_have_a_label_and_all_are_named_below():
     names = [f"O{i}" for i in range(11)]
     the_study = study(("gpt",), (*names, "PsiLogic"))
-    scores = {name: [0.1 * i] * 3 for i, name in enumerate(names)} | {"PsiLogic": [0.52] * 3}
+    scores = {"PsiLogic": [0.52] * 3}
+    for i, name in enumerate(names):
+        scores[name] = [0.1 * i] * 3
     figure = drawn(draw_learning_curves, analysed(the_study, **scores))
     panel, _, below = figure.svg.partition('<g id="legend_1">')
-    labels = re.findall(r">(O\d+|PsiLogic)<", panel)
-    assert sorted(labels) == sorted(["O0", "O1", "O2", "O3", "PsiLogic", "O7", "O8", "O9", "O10"])
-    assert sorted(re.findall(r">(O\d+|PsiLogic)<", below)) == sorted([*names, "PsiLogic"])
+    name = re.compile(r">(O\d+|PsiLogic)<")
+    assert sorted(name.findall(panel)) == sorted(["O0", "O1", "O2", "O3", "PsiLogic", "O7", "O8", "O9", "O10"])
+    assert sorted(name.findall(below)) == sorted([*names, "PsiLogic"])
 
 
 def test_every_cross_is_seen_where_all_arms_diverge():
     the_study = study(("gpt",), ("Adam", "AdamW", "Lion", "PsiLogic"))
     lost = [sweep(lr=lr, outcome="diverged") for lr in (1e-4, 1e-3, 1e-2)]
     figure = drawn(draw_lr_sensitivity, analysed(the_study, Records(the_study, *lost)))
-    crosses = re.findall(r'<use xlink:href="#(\w+)" x="([^"]+)" y="([^"]+)" style="fill', figure.svg)
-    ticks = max((y for *_, y in crosses), key=float)
-    assert len({(x, y) for _, x, y in crosses if y != ticks}) == 4 * 3
+    marks = set(re.findall(r'<use xlink:href="#\w+" x="([^"]+)" y="([^"]+)" style="fill', figure.svg))
+    lowest = max((y for _, y in marks), key=float)
+    crosses = [(x, y) for x, y in marks if y != lowest]  # the ticks of the axis are the lowest marks
+    assert len(crosses) == 4 * 3
     assert "−0.0" not in figure.svg

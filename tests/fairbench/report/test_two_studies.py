@@ -1,10 +1,9 @@
 """Two studies side by side: differences by hand and by scipy, what is not compared, the page and the command."""
 
-import csv
-import io
 from dataclasses import replace
 
 import pytest
+from csv_files import column, rows_of
 from fabricated import Records, analysed, recorded, saved, sha, study, with_suite
 from pages import Page
 from scipy import stats
@@ -21,7 +20,8 @@ NOISY = [0.8, 0.9, 1.0]
 
 
 def arm(a, b, arena="vit"):
-    (found,) = (x for x in two_arms(a, b) if (x.arena, x.optimizer) == (arena, "PsiLogic"))
+    """PsiLogic in an arena of both studies."""
+    (found,) = [arm for arm in two_arms(a, b) if arm.arena == arena and arm.optimizer == "PsiLogic"]
     return found
 
 
@@ -37,23 +37,29 @@ def test_the_same_seeds_are_paired_and_others_are_not(arena, sign):
     paired = study()
     other = study(seeds=(4, 5, 6))
     found = arm(analysed(paired, PsiLogic=HIGH), analysed(paired, PsiLogic=values), arena)
-    by_seed = stats.ttest_rel(values, HIGH)
-    interval = sorted(sign * x for x in by_seed.confidence_interval())
-    assert (found.method, found.p) == ("paired", pytest.approx(by_seed.pvalue))
-    assert [found.gain, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
+    assert found.method == "paired"
+    check_difference(found, sign, stats.ttest_rel(values, HIGH))
     found = arm(analysed(paired, PsiLogic=HIGH), analysed(other, PsiLogic=values), arena)
-    welch = stats.ttest_ind(values, HIGH, equal_var=False)
-    interval = sorted(sign * x for x in welch.confidence_interval())
-    assert (found.method, found.p) == ("Welch", pytest.approx(welch.pvalue))
-    assert [found.gain, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
+    assert found.method == "Welch"
+    check_difference(found, sign, stats.ttest_ind(values, HIGH, equal_var=False))
+
+
+def check_difference(found, sign, by_scipy):
+    """A difference of 0.01 / 3 with the p-value and the interval of scipy; the sign is that of a gain."""
+    interval = sorted(sign * end for end in by_scipy.confidence_interval())
+    assert found.gain == pytest.approx(sign * 0.01 / 3)
+    assert found.p == pytest.approx(by_scipy.pvalue)
+    assert [found.ci_low, found.ci_high] == pytest.approx(interval)
 
 
 def test_other_batches_in_one_seed_are_no_pairs():
     a = analysed(study(), PsiLogic=HIGH)
     others = recorded({"result.hashes.batches": sha("others")}, optimizer="PsiLogic", seed=3)
     b = analysed(study(), Records(study(), others, PsiLogic=HIGH))
-    assert (arm(a, a).method, arm(a, a).note, arm(a, a).gain) == ("paired", "no seed differs", 0)
-    assert (arm(a, b).method, arm(a, b).note, arm(a, b).p) == ("Welch", "", pytest.approx(1))
+    same = arm(a, a)
+    assert (same.method, same.note, same.gain) == ("paired", "no seed differs", 0)
+    other = arm(a, b)
+    assert (other.method, other.note, other.p) == ("Welch", "", pytest.approx(1))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +84,10 @@ def test_what_is_not_compared(fields, scores, note):
 def test_other_data_and_another_training_are_not_compared_and_other_options_are():
     a = analysed(study(), PsiLogic=HIGH)
     plan = study()
-    data = replace(plan, arenas={name: replace(x, fingerprint="1") for name, x in plan.arenas.items()})
+    with_other_data = {}
+    for name, arena in plan.arenas.items():
+        with_other_data[name] = replace(arena, fingerprint="1")
+    data = replace(plan, arenas=with_other_data)
     training = with_suite(plan, training=replace(plan.suite.training, clip_norm=0.0))
     decay = replace(plan.optimizers["PsiLogic"], options={"weight_decay": 0.1})
     options = replace(plan, optimizers={**plan.optimizers, "PsiLogic": decay})
@@ -97,8 +106,11 @@ def test_plans():
     plan = study(("gpt", "vit"), ("AdamW", "Lion", "PsiLogic"))
     assert plan_changes(analysed(plan), analysed(plan)) == []
     other = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
-    other = replace(other, arenas={"vit": replace(other.arenas["vit"], code={"vit.py": "1"})})
-    found = {change.path: (change.before, change.after) for change in plan_changes(analysed(plan), analysed(other))}
+    other_code = replace(other.arenas["vit"], code={"vit.py": "1"})
+    other = replace(other, arenas={"vit": other_code})
+    found = {}
+    for change in plan_changes(analysed(plan), analysed(other)):
+        found[change.path] = (change.before, change.after)
     assert found.pop("arenas.vit.code")[0] == sha("{}")[:12]
     assert found == {
         "arenas that only one has": ("gpt", "nothing"),
@@ -114,56 +126,63 @@ def test_an_option_that_differs_is_named_once():
     resolved = replace(plan.optimizers["AdamW"], options={"weight_decay": 0.1})
     other = with_suite(plan, optimizers={**plan.suite.optimizers, "AdamW": planned})
     other = replace(other, optimizers={**plan.optimizers, "AdamW": resolved})
-    assert [(x.path, x.before, x.after) for x in plan_changes(analysed(plan), analysed(other))] == [
-        ("optimizers.AdamW.options.weight_decay", "nothing", 0.1), ("optimizers.AdamW.clip_norm", None, 0.5),
-        ("optimizers.AdamW.schedule", None, "linear"), ("optimizers.AdamW.min_lr", None, 0.1),
-    ]  # fmt: skip
+    changes = plan_changes(analysed(plan), analysed(other))
+    assert [(change.path, change.before, change.after) for change in changes] == [
+        ("optimizers.AdamW.options.weight_decay", "nothing", 0.1),
+        ("optimizers.AdamW.clip_norm", None, 0.5),
+        ("optimizers.AdamW.schedule", None, "linear"),
+        ("optimizers.AdamW.min_lr", None, 0.1),
+    ]
 
 
 def test_a_pair_in_the_other_direction_is_the_same_pair():
-    pairs = (["PsiLogic"], ["AdamW"]), (["AdamW"], ["PsiLogic"])
-    a, b = (analysed(study(compare=Compare(*pair)), PsiLogic=HIGH, AdamW=LOW) for pair in pairs)
-    found = two_verdicts(a, b)
-    assert [(x.a.optimizer, x.a.verdict, x.b, x.changed) for x in found if x.a.arena == "vit"] == [
-        ("PsiLogic", "better", found[-1].a, False)
-    ]
+    a = analysed(study(compare=Compare(["PsiLogic"], ["AdamW"])), PsiLogic=HIGH, AdamW=LOW)
+    b = analysed(study(compare=Compare(["AdamW"], ["PsiLogic"])), PsiLogic=HIGH, AdamW=LOW)
+    (found,) = [pair for pair in two_verdicts(a, b) if pair.a.arena == "vit"]
+    assert found.a.optimizer == "PsiLogic"
+    assert found.a.verdict == "better"
+    assert found.b == found.a
+    assert not found.changed
     assert b.comparisons[-1].verdict == "worse"
 
 
 def test_the_command(tmp_path, command):
-    same = {"PsiLogic": HIGH, "AdamW": LOW}
-    a = saved(tmp_path / "a", study(), Records(study(), **same, Lion=NOISY))
-    b = saved(tmp_path / "b", study(), Records(study(), **same, Lion=[0.70, 0.71, "diverged"]))
+    noisy = Records(study(), PsiLogic=HIGH, AdamW=LOW, Lion=NOISY)
+    incomplete = Records(study(), PsiLogic=HIGH, AdamW=LOW, Lion=[0.70, 0.71, "diverged"])
+    a = saved(tmp_path / "a", study(), noisy)
+    b = saved(tmp_path / "b", study(), incomplete)
     shown = command("compare", a, b, "--output-dir", str(tmp_path / "out"))
     assert "The studies differ in: nothing." in shown
     assert "; in 4 no seed has another value." in " ".join(shown.split())
     text = (tmp_path / "out" / "compare.html").read_text()
     page = Page(text)
     assert page.headings[0] == (1, "FairBench: a and b")
-    assert [link for link in page.links if not link.startswith(("#", "data:"))] == []
-    heads = [row[0] for row in page.tables["verdicts"][1:]]
-    assert heads[2:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion (changed)"]
+    for link in page.links:
+        assert link.startswith(("#", "data:"))
+    pairs = [row[0] for row in page.tables["verdicts"]]
+    assert pairs[3:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion (changed)"]
     assert page.bold == ["better"] * 2  # AdamW in vit, as A and as B judged it
     assert text.count(' changed" data-value') == 2 * 2  # both cells of Lion, in two arenas
-    lion = next(row for row in page.tables["values"] if row[:2] == ["vit", "Lion"])
+    (lion,) = [row for row in page.tables["values"] if row[:2] == ["vit", "Lion"]]
     assert lion[4].split() == ["0.705", "±", "0.007"]
     assert lion[5:] == ["–", "not compared", "B has a value in 2 of 3 seeds"]
     assert page.tables["costs"][1] == ["gpt", "AdamW", "0.001", "0.001", "1.00", "1.00"]
-    rows = {name: csv.DictReader(io.StringIO((tmp_path / "out" / f"compare_{name}.csv").read_text())) for name in CSVS}
-    assert [row["changed"] for row in rows["verdicts"]] == ["FALSE", "TRUE"] * 2
-    assert [row["method"] for row in rows["arms"]] == ["paired", "", "paired"] * 2
-    assert [*rows["plans"]] == []
-
-
-CSVS = ("plans", "verdicts", "arms")
+    plans = rows_of((tmp_path / "out/compare_plans.csv").read_text())
+    verdicts = rows_of((tmp_path / "out/compare_verdicts.csv").read_text())
+    arms = rows_of((tmp_path / "out/compare_arms.csv").read_text())
+    assert plans == []
+    assert column(verdicts, "changed") == ["FALSE", "TRUE"] * 2
+    assert column(arms, "method") == ["paired", "", "paired"] * 2
 
 
 def test_mistakes_are_named(tmp_path, command):
-    other = study(("vit",), ("NAdam",), reference="NAdam", compare=Compare())
-    a, b = (saved(tmp_path / name, x, Records(x)) for name, x in (("a", study()), ("b", other)))
+    nadam = study(("vit",), ("NAdam",), reference="NAdam", compare=Compare())
+    a = saved(tmp_path / "a", study(), Records(study()))
+    b = saved(tmp_path / "b", nadam, Records(nadam))
     for other, message in (
         (b, "no optimizer in the same arena: a has AdamW, Lion, PsiLogic in gpt, vit; b has NAdam in vit"),
         (str(tmp_path), "holds no study"),
         ("papers", "unknown directory or publication 'papers'"),
     ):
-        assert message in " ".join(command("compare", a, other, code=2).split())
+        shown = command("compare", a, other, code=2)
+        assert message in " ".join(shown.split())

@@ -1,0 +1,42 @@
+"""Colors of arms and phases are told apart, also by people who do not see red or green."""
+
+from itertools import combinations
+
+import pytest
+from color_vision import MATRICES, ciede2000, contrast, seen
+
+from fairbench.report.figures.colors import COLORS
+
+PAIRS = [
+    ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+    ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0),
+    ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195),
+    ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
+    ((50, 2.5, 0), (73, 25, -18), 27.1492),
+    ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+    ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+]
+"""Two colors L*, a*, b* and how much they differ: Sharma, Wu & Dalal 2005, table 1."""
+
+
+@pytest.mark.parametrize(("one", "other", "difference"), PAIRS)
+def test_differences_of_colors_are_those_of_the_literature(one, other, difference):
+    assert ciede2000(one, other) == pytest.approx(difference, abs=6e-5)
+
+
+def test_contrasts_are_those_of_the_w3c():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#ff0000", "#0000ff") == pytest.approx(2.149, abs=1e-3)  # by its worked formula
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize(("kind", "least_contrast"), [("arm-", 4.5), ("phase-", 3)])
+def test_arms_and_phases_are_told_apart_by_everyone(kind, least_contrast, is_dark):
+    theme = "dark" if is_dark else "light"
+    paper = getattr(COLORS["paper"], theme)
+    colors = [getattr(color, theme) for role, color in COLORS.items() if role.startswith(kind)]
+    for color in colors:
+        assert contrast(color, paper) >= least_contrast
+    for vision in MATRICES:
+        for one, other in combinations(colors, 2):
+            assert ciede2000(seen(one, vision), seen(other, vision)) >= 12

@@ -1,0 +1,92 @@
+"""Numbers as tables show them: digits, intervals, deviations, percents, times."""
+
+import pytest
+
+from fairbench.common.formatting import (
+    column_of_intervals,
+    column_of_means,
+    column_of_percents,
+    duration,
+    exact,
+    interval,
+    mean_and_deviation,
+    percent,
+    rate,
+)
+
+WRITTEN = [
+    (interval(2.65e-05, -0.00139, 0.00144), "+0.00003 [−0.00139, +0.00144]"),
+    (interval(-1.4e-5, -0.0439, 0.0410), "0.000 [−0.044, +0.041]"),
+    (interval(0.16, 0.0194, 0.3012), "+0.160 [+0.019, +0.301]"),
+    (interval(1.23e12, -4e11, 2.86e12), "+1.23e+12 [−0.40e+12, +2.86e+12]"),
+    (interval(1e-12, -4e-13, 2e-12), "+1.00e−12 [−0.40e−12, +2.00e−12]"),
+    (interval(0.5, 0.5 - 1e-15, 0.5 + 1e-15), "+0.500000000 [+0.500000000, +0.500000000]"),
+    (interval(1e200, -1e308, 1e308), "+1.00e+200"),
+    (interval(0.0, -5e-324, 5e-324), "0.0e−324 [−4.9e−324, +4.9e−324]"),
+    (interval(0.01, None, None), "+0.0100"),
+    (mean_and_deviation(2.5291, 0.0312), "2.529 ± 0.031"),
+    (mean_and_deviation(1.0000001, 2e-8), "1.00000010 ± 0.00000002"),
+    (mean_and_deviation(0.5, 0.0), "0.5000 ± 0"),
+    (rate(3.16228e-05), "3.16e-05"),
+    (rate(0.00316228), "0.00316"),
+    (rate(0.0125), "0.0125"),
+    (rate(0.001), "0.001"),
+    (rate(0.1234), "0.1234"),
+    (percent(0.00235), "0.24%"),
+    (percent(0.24), "24%"),
+    (percent(0.9996), "over 99%"),
+    (percent(1.0), "100%"),
+    (percent(1.5), "150%"),
+    (duration(59.6), "1:00"),
+    (duration(3599), "59:59"),
+    (duration(359_999), "99:59:59"),
+    (duration(360_000), "4 days"),
+    (duration(2.7e9), "31,250 days"),
+    (exact(8400.0), "8400"),
+    (exact(1410), "1410"),
+    (exact(1e6), "1000000"),
+    (exact(-2.5), "−2.5"),
+]
+
+
+@pytest.mark.parametrize(("written", "shown"), WRITTEN)
+def test_numbers(written, shown):
+    assert with_plain_spaces(written) == shown
+
+
+def with_plain_spaces(text):
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+VARYING = [(0.50584, 0.00394), (0.70912, 0.00031), (10.642, 0.035), (0.6, 0.0), (0.6, None), (None, None)]
+ONE_TINY = [(0.5, 0.02), (0.6, 0.03), (0.7, 0.0000004)]
+ONE_SMALL = [(0.5, 0.02), (0.6, 0.03), (0.7, 0.0003)]
+NO_DEVIATIONS = [(2.5291, None), (12.25, None), (0.1, None)]
+ONE_HUGE = [(-2e12, 3e11), (1.5, 0.25)]
+NOTHING = [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "column"),
+    [
+        (VARYING, ["0.5058 ± 0.0039", "0.7091 ± 0.0003", "10.6420 ± 0.0350", "0.6000 ± 0", "0.6000", "–"]),
+        (ONE_TINY, ["0.500 ± 0.020", "0.600 ± 0.030", "0.70000000 ± 0.00000040"]),
+        (ONE_SMALL, ["0.5000 ± 0.0200", "0.6000 ± 0.0300", "0.7000 ± 0.0003"]),
+        (NO_DEVIATIONS, ["2.529", "12.250", "0.100"]),
+        (ONE_HUGE, ["−2.00e+12 ± 0.30e+12", "1.50 ± 0.25"]),
+        (NOTHING, ["–"]),
+    ],
+)
+def test_a_column_of_means_has_one_number_of_decimals(pairs, column):
+    """But for a value whose deviation would be 0 in them, and where one needs an exponent."""
+    assert list(map(with_plain_spaces, column_of_means(pairs))) == column
+
+
+def test_gains_and_shares_of_a_column_have_one_number_of_decimals():
+    gains = [(0.0112, -0.0101, 0.0325), (0.1234, 0.1, 0.1468), (-0.00004, -0.0003, 0.0002), (0.01, None, None)]
+    texts = ["+0.0112 [−0.0101, +0.0325]", "+0.1234 [+0.1000, +0.1468]", "0.0000 [−0.0003, +0.0002]", "+0.0100"]
+    assert column_of_intervals(gains) == texts
+    shares = [0.0024, 0.24, 0.05, 1.0, 0.9999, None]
+    assert column_of_percents(shares) == ["0.24%", "24%", "5%", "100%", "over 99%", "–"]
+    tiny = [1e-30, 1e-30, 0.24]
+    assert column_of_percents(tiny) == ["1.0e−28%", "1.0e−28%", "24%"]
