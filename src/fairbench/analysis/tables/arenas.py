@@ -1,4 +1,4 @@
-"""The arenas of a table: their arms, and how the values of each are judged."""
+"""The arenas of a table: their arms, which of their values are better, and their margins."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,12 @@ BETTER = {"min": ("lower", "min", "minimize", "false"), "max": ("higher", "max",
 
 @dataclass(frozen=True)
 class ArenaTable:
-    """The arms of an arena by their optimizers, which values are better, and the largest difference of no matter."""
+    """The arms of an arena by their optimizers.
+
+    Attributes:
+        direction: which values are better, "min" or "max".
+        margin: the largest difference that does not matter; None without one.
+    """
 
     arena: str
     direction: str
@@ -32,37 +37,46 @@ class ArenaTable:
 def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[ArenaTable]:
     """The arenas that have any value, in the order of the table.
 
+    Args:
+        asked: the question of the user.
+        notes: messages for the user, to which this function adds its own.
+
     Raises:
-        UsageError: a cell is no number or may be two, or the rows of an arena contradict each other.
+        UsageError: a cell is not a number or may be two, or the rows of an arena contradict each other.
     """
     readings = readings_of(entries.entries)
     metric = entries.metric
     if not asked.better and "better" not in readings[0].texts:
-        word = direction_of(metric)
-        if word:
-            notes.append(f"{word} {metric} is better, by its name")
-    arenas = grouped((reading.entry.arena, reading) for reading in readings)
-    empty = [arena for arena, here in arenas.items() if not any(_says_anything(reading) for reading in here)]
-    if 0 < len(empty) < len(arenas):
+        better = direction_of(metric)
+        if better:
+            notes.append(f"{better} {metric} is better, by its name")
+    readings_of_arenas = grouped((reading.entry.arena, reading) for reading in readings)
+    empty = []
+    for arena, arena_readings in readings_of_arenas.items():
+        if not any(_has_result(reading) for reading in arena_readings):
+            empty.append(arena)
+    # a table without any value is judged: all its runs are lost
+    if 0 < len(empty) < len(readings_of_arenas):
         notes.append(f"{plural(len(empty), 'arena')} without a value of {metric} skipped: {some(empty)}")
         for arena in empty:
-            del arenas[arena]
-    found = []
-    for arena, here in arenas.items():
-        direction = _direction(here, asked, metric)
-        margin = _margin(here, asked)
-        runs = one_of_each_run(here, asked.at, direction, notes)
+            del readings_of_arenas[arena]
+    arenas = []
+    for arena, arena_readings in readings_of_arenas.items():
+        direction = _direction(arena_readings, asked, metric)
+        margin = _margin(arena_readings, asked)
+        runs = one_of_each_run(arena_readings, asked.at, direction, notes)
         arms = arms_of(runs, notes)
-        found.append(ArenaTable(arena, direction, margin, arms))
-    return found
+        arenas.append(ArenaTable(arena=arena, direction=direction, margin=margin, arms=arms))
+    return arenas
 
 
-def _says_anything(reading: Reading) -> bool:
+def _has_result(reading: Reading) -> bool:
+    """Whether a row tells how its run ended: by a value, or by a state, as of a run that crashed."""
     return reading.has_text or "state" in reading.texts
 
 
 def _direction(readings: Sequence[Reading], asked: Question, metric: str) -> str:
-    """Which direction of the values is better in an arena, "min" or "max"."""
+    """Which values are better in an arena, "min" or "max": as the user says, a column, or the name of the metric."""
     if asked.better:
         text = asked.better
         location = "--better"
@@ -78,7 +92,7 @@ def _direction(readings: Sequence[Reading], asked: Question, metric: str) -> str
 
 
 def _margin(readings: Sequence[Reading], asked: Question) -> float | None:
-    """The margin that is asked for, or that all rows of an arena have."""
+    """The margin that the user gives, or that all rows of an arena have; None without one."""
     text = ""
     location = "--margin"
     margin = asked.margin
@@ -91,11 +105,11 @@ def _margin(readings: Sequence[Reading], asked: Question) -> float | None:
 
 
 def _common_text(readings: Sequence[Reading], role: str) -> tuple[str, str]:
-    """The text of a role in all rows of an arena, empty without one, and where it stands."""
-    locations = grouped((reading.texts.get(role, "").casefold(), reading.location) for reading in readings)
-    (text, found), *others = locations.items()
+    """The text of a role, which must be the same in all rows of an arena, and its location. Empty without the role."""
+    locations_of_texts = grouped((reading.texts.get(role, "").casefold(), reading.location) for reading in readings)
+    (text, locations), *others = locations_of_texts.items()
     if others:
-        _, elsewhere = others[0]
+        _, differing_locations = others[0]
         arena = readings[0].entry.arena
-        raise UsageError(f"{elsewhere[0]}: {role} must be the same in all rows of arena {arena}")
-    return text, found[0]
+        raise UsageError(f"{differing_locations[0]}: {role} must be the same in all rows of arena {arena}")
+    return text, locations[0]

@@ -1,4 +1,4 @@
-"""The arms of an arena: the values of an optimizer's runs by seed, or only their summary."""
+"""The arms of an arena. An arm holds the values of an optimizer's runs by seed, or only their summary."""
 
 import math
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from fairbench.common.errors import UsageError
 
 @dataclass
 class Arm:
-    """The runs of an optimizer in an arena.
+    """The runs of an optimizer in an arena. A run is lost if it diverged or has no value.
 
     Attributes:
-        values: the values by seed; NaN stands for a run that diverged, None for another one without a value.
-        given: the summary, where the table has no runs.
+        values: the value of each run by its seed. NaN: the run diverged. None: it has no value for another reason.
+        given: the summary that a table has in place of runs; None for an arm with runs.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Arm:
 
     @property
     def without_value(self) -> int:
-        """The number of other runs without a value."""
+        """The number of runs that have no value and did not diverge."""
         return sum(value is None for value in self.values.values())
 
     @property
@@ -43,44 +43,59 @@ class Arm:
         return self.size - self.diverged - self.without_value
 
     def values_of(self, seeds: Sequence[str]) -> list[float]:
-        """The values of some seeds, of an arm without lost runs."""
-        return [self.values[seed] or 0.0 for seed in seeds]
+        """The values of some seeds, each of which must have a value."""
+        values = []
+        for seed in seeds:
+            value = self.values[seed]
+            assert value is not None
+            values.append(value)
+        return values
 
     def summary(self) -> Summary:
-        """The summary of an arm without lost runs."""
+        """The summary of the runs, of which none may be lost."""
         if self.given is not None:
             return self.given
         return summarize(self.values_of([*self.values]))
 
 
 def arms_of(readings: Sequence[Reading], notes: list[str]) -> dict[str, Arm]:
-    """The arms of an arena by their optimizers, of the one value of each run.
+    """The arm of each optimizer in an arena. Each run must have only one value.
+
+    Args:
+        readings: the readings of the arena.
+        notes: messages for the user, to which this function adds its own.
 
     Raises:
         UsageError: a run has two values, a summary is not complete, or only some values have a percent sign.
     """
     arms: dict[str, Arm] = {}
-    seen: dict[tuple[str, str], Reading] = {}
+    readings_of_arms: dict[str, dict[str, Reading]] = {}
     for reading in readings:
-        arm = arms.get(reading.optimizer)
+        arm = arms.setdefault(reading.optimizer, Arm())
+        # a summary is of all seeds, and is kept under an empty one
         seed = "" if reading.is_summary else reading.seed
-        # a summary stands for all seeds
-        key = (reading.optimizer, seed if arm is None or arm.given is None else "")
-        if key in seen:
-            what = f"seed {seed} of {reading.optimizer}" if seed else reading.optimizer
-            raise reading.repeated(seen[key], what)
-        seen[key] = reading
-        if reading.is_summary and not reading.is_lost:
+        has_summary = reading.is_summary and not reading.is_lost
+        earlier_readings = readings_of_arms.setdefault(reading.optimizer, {})
+        earlier = earlier_readings.get(seed)
+        if earlier_readings and (has_summary or arm.given is not None):
+            # a summary is of all runs of the arm, so it must be the only row of the arm
+            earlier = next(iter(earlier_readings.values()))
+        if earlier is not None:
+            repeated = f"seed {seed} of {reading.optimizer}" if seed else reading.optimizer
+            raise reading.repeated_error(earlier, repeated)
+        earlier_readings[seed] = reading
+        if has_summary:
             if reading.pair is not None:
                 notes.append("the second number of a cell was taken as the standard deviation")
-            arms[reading.optimizer] = Arm(given=reading.summary())
+            arm.given = reading.summary()
         else:
-            arms.setdefault(reading.optimizer, Arm()).values[seed] = reading.value()
+            arm.values[seed] = reading.value()
     _check_percent_signs(readings)
     return arms
 
 
 def _check_percent_signs(readings: Sequence[Reading]) -> None:
+    """Refuse readings of which only some have a percent sign."""
     percent_at = ""
     plain_at = ""
     for reading in readings:

@@ -8,13 +8,13 @@ from decimal import Decimal
 from fairbench.common.errors import UsageError
 
 DIVERGED = {"diverged", "nan", "inf", "+inf", "-inf", "infinity", "-infinity"}
-"""What a run has in place of a value where it diverged."""
+"""Words in place of the value of a run that diverged."""
 NOT_GIVEN = {"", "-", "--", "–", "—", "?", "none", "null", "na", "n/a", "#n/a", "<na>", "nat", "missing"}
 BROKEN = {"dnf", "fail", "failed", "failure", "crash", "crashed", "error", "oom", "out of memory"}
 STOPPED = {"killed", "timeout", "timed out", "pruned", "canceled", "cancelled", "preempted"}
 UNFINISHED = {"running", "pending", "scheduled"}
 LOST = DIVERGED | NOT_GIVEN | BROKEN | STOPPED | UNFINISHED
-"""What a run has in place of a value for any reason."""
+"""Words in place of the value of a run that is lost for any reason."""
 LARGEST = 1e300
 """Larger values count as diverged."""
 PAIR = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)|(.+?)\s*\((.+)\)")
@@ -22,7 +22,7 @@ PAIR = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)|(.+?)\s*\((.+)\)")
 EMPHASIS = re.compile(r"\\\w+\{([^{}]*)\}")
 """A command of LaTeX with its argument."""
 SPACE_IN_NUMBER = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
-"""What stands between the thousands of a number."""
+"""A space or an apostrophe between the thousands of a number."""
 EXPONENT = r"(?:e[-+]?\d+)?"
 DECIMAL_POINT = re.compile(
     rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:,\d{{3}})+)(?:\.\d*)?{EXPONENT}" + "|" + rf"[-+]?\.\d+{EXPONENT}"
@@ -35,20 +35,20 @@ DECIMAL_COMMA = re.compile(
 
 
 def words(text: str) -> str:
-    """A cell in small letters, without marks of emphasis and spaces between thousands."""
+    """The text of a cell in small letters, without marks of emphasis and spaces between thousands."""
     small = text.casefold().replace("−", "-").replace("\\pm", "±")
     unmarked = EMPHASIS.sub(r"\1", small).strip(" *$")
     return SPACE_IN_NUMBER.sub("", unmarked)
 
 
 def pair_of(text: str) -> tuple[str, str] | None:
-    """Mean and standard deviation of a cell that has both."""
-    found = PAIR.fullmatch(words(text))
-    if found is None:
+    """The texts of mean and standard deviation of a cell that has both; otherwise None."""
+    match = PAIR.fullmatch(words(text))
+    if match is None:
         return None
-    if found[1]:
-        return found[1], found[2]
-    return found[3], found[4]
+    if match[1]:  # the form with a sign between the two
+        return match[1], match[2]
+    return match[3], match[4]  # the form with parentheses
 
 
 def is_lost(text: str) -> bool:
@@ -57,7 +57,7 @@ def is_lost(text: str) -> bool:
 
 
 def atoms(text: str) -> list[str]:
-    """The numbers of a cell, without their percent signs; none if it has no value."""
+    """The texts of the numbers of a cell, without percent signs: two of a mean with a deviation, none of a lost run."""
     if is_lost(text):
         return []
     parts = pair_of(text) or (text,)
@@ -70,57 +70,71 @@ def is_number(text: str) -> bool:
 
 
 def seed_of(text: str) -> str:
-    """A seed in one spelling: 1 and 1.0 are the same."""
+    """The one spelling of a seed: 1 and 1.0 are both "1"."""
     try:
         number = Decimal(text)
         if number == number.to_integral_value():
             return str(int(number))
     except (ArithmeticError, ValueError):
-        pass  # a name, which is a seed, too
+        pass  # a seed may be a name
     return text
 
 
 def decimal_sign(cells: Iterable[tuple[str, str]]) -> str:
-    """The decimal sign of the numbers of a table, "." or ",", by their texts and locations.
+    """The decimal sign of all numbers of a table, "." or ",".
+
+    A number that only fits one of the two signs decides.
+
+    Args:
+        cells: the texts of cells with their locations.
 
     Raises:
-        UsageError: a text is no number, or some may be two numbers, as "1,510" alone.
+        UsageError: a text is not a number, or a text may be two numbers, as "1,510" alone.
     """
     numbers = [(atom, location) for text, location in cells for atom in atoms(text)]
-    without_point: list[tuple[str, str]] = []
-    without_comma: list[tuple[str, str]] = []
+    only_comma: list[tuple[str, str]] = []
+    only_point: list[tuple[str, str]] = []
     for atom, location in numbers:
-        has_point = DECIMAL_POINT.fullmatch(atom)
-        has_comma = DECIMAL_COMMA.fullmatch(atom)
-        if not has_point and not has_comma:
+        fits_point = DECIMAL_POINT.fullmatch(atom)
+        fits_comma = DECIMAL_COMMA.fullmatch(atom)
+        if not fits_point and not fits_comma:
             ways = "must be a number, or say why there is none, as diverged, failed or NA"
             raise UsageError(f"{location}: {ways}; got {atom!r}")
-        if not has_point:
-            without_point.append((atom, location))
-        if not has_comma:
-            without_comma.append((atom, location))
-    if without_point and without_comma:
-        comma, here = without_point[0]
-        point, there = without_comma[0]
+        if not fits_point:
+            only_comma.append((atom, location))
+        if not fits_comma:
+            only_point.append((atom, location))
+    if only_comma and only_point:
+        comma_atom, comma_location = only_comma[0]
+        point_atom, point_location = only_point[0]
         raise UsageError(
-            f"{here}: {comma} has a decimal comma, but {there}: {point} has a decimal point; write all alike"
+            f"{comma_location}: {comma_atom} has a decimal comma, "
+            f"but {point_location}: {point_atom} has a decimal point; write all alike"
         )
-    if without_point:
+    if only_comma:
         return ","
-    if without_comma:
+    if only_point:
         return "."
+    # all numbers fit both signs: a point is then taken as the decimal sign, but a comma is refused
     for atom, location in numbers:
         if "," in atom:
-            one = _float(atom, ".")
-            other = _float(atom, ",")
+            with_point = _float(atom, ".")
+            with_comma = _float(atom, ",")
             raise UsageError(
-                f"{location}: {atom} can be {one:g} or {other:g}; write all numbers with a decimal point only"
+                f"{location}: {atom} can be {with_point:g} or {with_comma:g}; "
+                "write all numbers with a decimal point only"
             )
     return "."
 
 
 def value_of(text: str, sign: str) -> float | None:
-    """The number of a cell with a decimal sign; NaN if it diverged, None for another run without a value."""
+    """The number of a cell. NaN if its run diverged, None if it has no value for another reason.
+
+    Of a mean with a deviation, it is the mean.
+
+    Args:
+        sign: the decimal sign, "." or ",".
+    """
     if words(text) in DIVERGED:
         return math.nan
     if is_lost(text):
@@ -130,5 +144,6 @@ def value_of(text: str, sign: str) -> float | None:
 
 
 def _float(atom: str, sign: str) -> float:
+    """The number of a text with a decimal sign. The other sign stands between thousands."""
     between_thousands = "," if sign == "." else "."
     return float(atom.replace(between_thousands, "").replace(sign, "."))

@@ -1,4 +1,4 @@
-"""What the names of columns say: the names by which programs and people call what they measure."""
+"""Rules for the names of columns: how programs and people call what they measure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -40,47 +40,47 @@ ROLES: Mapping[str, Sequence[str]] = {
     "std": (),
     "sem": (),
 }
-"""What a column may be, with the names by which it is recognized, the surest first."""
+"""The roles that a column may have, with the names by which each is recognized, the surest name first."""
 VALUES = ("value", "final_value", "metric_value", "score", "result")
-"""Names of columns with what is judged."""
+"""Names of columns with the judged result."""
 RUNS = ("run", "run_name", "name", "experiment", "exp_name")
-"""Names of columns with the names of runs, which have the optimizer if no other column has."""
+"""Names of columns with the names of runs. A name of a run tells the optimizer if no column does."""
 STATISTICS = {
     "mean": re.compile(r"(?:(.+)_)?(?:mean|avg|average)|(?:mean|avg|average)_(.+)"),
     "std": re.compile(r"(?:(.+)_)?(?:std|sd|stdev|stddev|std_dev)|(?:std|sd|stdev|stddev)_(.+)"),
     "sem": re.compile(r"(?:(.+)_)?(?:sem|se|stderr|std_err|standard_error)|(?:sem|stderr)_(.+)"),
     "n": re.compile(r"(.+)_(?:count|n)()"),
 }
-"""Columns with a statistic of several runs, and perhaps the name of what it is of."""
+"""Names of columns with a statistic of several runs. A group of the pattern holds the name of the metric, if any."""
 LOWER = "loss|error|err|perplexity|ppl|nll|mse|rmse|mae|wer|fid|bpb|bpc|regret"
 HIGHER = "acc|accuracy|f1|auc|auroc|auprc|bleu|rouge|reward|return|iou|miou|psnr|ssim|top1|top5"
-"""Words of metrics of which lower, or higher, values are better."""
+"""Words in the names of metrics: of those with better lower values (LOWER), and better higher values (HIGHER)."""
 SPLIT = "train|training|val|valid|validation|test|eval|dev|final|best|last"
 METRIC_AT_THE_END = rf"((?:(?:{SPLIT})[\s_./-]+)*(?:{LOWER}|{HIGHER}))"
 OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:-]+{METRIC_AT_THE_END}", re.IGNORECASE)
-"""A column with the name of an optimizer and of a metric."""
+"""A name of a column that joins the name of an optimizer and that of a metric, as "AdamW val_loss"."""
 VARIED = re.compile("lr|learning_rate|weight_decay|wd|batch_size")
-"""Settings of which runs often have several."""
+"""Settings that often differ between the runs of one optimizer."""
 DURATIONS = "(.+_)?(time|duration|runtime|timestamp|seconds|memory|params)"
 SETTING = re.compile(
     rf"{VARIED.pattern}|beta\d|eps|epsilon|\w*epochs|\w*steps|{DURATIONS}"
     r"|created|(.+_)?(id|idx|index)|number|rank|column_.*"
 )
-"""Numbers by which no table is judged unless it is asked to."""
+"""Names of columns of numbers that are only judged if the user asks for them."""
 SUMMARY = re.compile("mean|avg|average|std|sd|median|min|max|count")
-"""What names a row that summarizes others."""
+"""The name of a row that summarizes other rows."""
 PREFIX = re.compile(r"(?:(?:config|params?|hparams|metrics?|summary|tags|args|cfg)[./]|params_|user_attrs_|_+)")
-"""What trackers put before the name of a column."""
+"""The prefix that trackers put before the name of a column."""
 RUN_WITH_SEED = re.compile(r"(.+?)[\s_./(-]*seed[\s_=:-]*(\d+)\)?", re.IGNORECASE)
 """The name of a run with its seed."""
 RUN_WITH_NUMBER = re.compile(r"(.+?)[\s_./-]+(?:s|run|rep|trial)?[\s_=-]*(\d+)", re.IGNORECASE)
 """The name of a run with a number, which may be its seed."""
 OF_SEED = re.compile(r"(?:seed|run|rep|repeat|trial)[\s_-]*(\d+)", re.IGNORECASE)
-"""A column with the values of one seed."""
+"""The name of a column with the values of one seed."""
 
 
 def plain_name(column: str) -> str:
-    """The name of a column in small letters and underscores, without what trackers put before it."""
+    """The name of a column in small letters and underscores, without the prefix of a tracker."""
     name = column.strip().casefold()
     prefix = PREFIX.match(name)
     if prefix:
@@ -89,34 +89,48 @@ def plain_name(column: str) -> str:
 
 
 def direction_of(metric: str) -> str:
-    """Which values of a metric are better by its name: "lower", "higher", or empty where it does not say."""
+    """Which values of a metric are better, by its name: "lower", "higher", or empty if the name does not say."""
     is_lower = _has_word(metric, LOWER)
     is_higher = _has_word(metric, HIGHER)
     if is_lower == is_higher:
-        return ""
+        return ""  # no word of a metric, or words that contradict each other
     return "lower" if is_lower else "higher"
 
 
 def _has_word(metric: str, words: str) -> bool:
+    """Whether the name of a metric has one of some words, which are the alternatives of a pattern."""
     return bool(re.search(rf"(?:^|_)(?:{words})(?:_|$)", plain_name(metric)))
 
 
 def is_setting(column: str) -> bool:
-    """Whether a column has a setting or a cost by its name."""
+    """Whether a column is a setting, a cost or an identifier, by its name."""
     return bool(SETTING.fullmatch(plain_name(column)))
 
 
 def statistic_of(column: str) -> tuple[str, str] | None:
-    """Which statistic a column has, and of what."""
+    """The statistic that a column has by its name, and the metric that it describes; None without a statistic.
+
+    The metric is "value" if the name has none.
+    """
     for role, pattern in STATISTICS.items():
-        found = pattern.fullmatch(plain_name(column))
-        if found:
-            return role, found[1] or found[2] or "value"
+        match = pattern.fullmatch(plain_name(column))
+        if match:
+            metric = match[1] or match[2] or "value"
+            return role, metric
     return None
 
 
 def chosen_metric(table: str, metric: str, known: Sequence[str]) -> str:
-    """The metric that the user means, or the only one."""
+    """The known metric that the user asks for; without a wish, the only known one.
+
+    Args:
+        table: the name of the table, for messages.
+        metric: the metric that the user asks for, or empty.
+        known: the metrics of the table.
+
+    Raises:
+        UsageError: the metric is unknown, or there are several and none is asked for.
+    """
     names = {plain_name(name): name for name in known}
     if metric:
         if plain_name(metric) not in names:

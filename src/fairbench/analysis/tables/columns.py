@@ -1,4 +1,4 @@
-"""Which column of anyone's table has which role: by the names that programs give it, or as the user says."""
+"""The roles of the columns of a user's table: by the names that programs give them, or as the user says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +15,11 @@ Roles = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table, of which the user may have said what they are.
+    """The columns of a table with their roles, some of which the user may give.
 
     Attributes:
-        given: the column of each role that the user names, or several joined by "+"; of `n` also a number.
-        metric: the metric to judge, empty for the only one.
+        given: the column that the user names for a role, or several columns joined by "+". For `n` it may be a number.
+        metric: the metric to judge; empty for the only one.
     """
 
     sheet: Sheet
@@ -28,18 +28,18 @@ class Columns:
 
     @cached_property
     def roles(self) -> Roles:
-        """The columns of the roles that the user gives, or that names of columns say.
+        """The columns of each role: those that the user gives, or a column that the name tells.
 
         Raises:
             UsageError: a column or a role is unknown, or several columns may have one role.
         """
         roles = _given_roles(self.sheet, self.given)
-        has_column_of_metric = self.metric in self.sheet.columns
-        if has_column_of_metric:
+        metric_is_column = self.metric in self.sheet.columns
+        if metric_is_column:
             roles["value"] = [self.metric]
         for role in ROLES:
-            if role in roles or (role == "metric" and has_column_of_metric):
-                continue
+            if role in roles or (role == "metric" and metric_is_column):
+                continue  # the user has already said it
             column = _recognized(self.sheet, role, roles)
             if column is not None:
                 roles[role] = [column]
@@ -47,7 +47,7 @@ class Columns:
 
     @cached_property
     def run_names(self) -> str | None:
-        """The column with the names of runs, None without one."""
+        """The column with the names of runs; None without one."""
         used = _columns_with_roles(self.roles)
         for name in RUNS:
             for column in self.sheet.columns:
@@ -57,7 +57,7 @@ class Columns:
 
     @cached_property
     def without_role(self) -> list[str]:
-        """The columns that have no role, and not the names of runs."""
+        """The columns that have neither a role nor the names of runs."""
         used = _columns_with_roles(self.roles)
         return [column for column in self.sheet.columns if column not in used and column != self.run_names]
 
@@ -68,18 +68,21 @@ class Columns:
 
 
 def without_ranges(sheet: Sheet) -> Sheet:
-    """The table without the columns in which W&B has the ranges of others."""
-    ranges = {}
+    """The table without the columns that W&B adds for the ranges of other columns.
+
+    A note tells how many are left out, and whether any range is not a single value.
+    """
+    base_of_range = {}
     for column in sheet.columns:
-        base = column[:-5]
+        base = column[: -len("__MIN")]
         if column.endswith(("__MIN", "__MAX")) and base in sheet.columns:
-            ranges[column] = base
-    if not ranges:
+            base_of_range[column] = base
+    if not base_of_range:
         return sheet
-    note = f"{len(ranges)} columns __MIN and __MAX skipped"
-    if any(sheet.column(column) != sheet.column(base) for column, base in ranges.items()):
+    note = f"{len(base_of_range)} columns __MIN and __MAX skipped"
+    if any(sheet.column(column) != sheet.column(base) for column, base in base_of_range.items()):
         note += ", which say that each value is a mean of runs"
-    kept = [column for column in sheet.columns if column not in ranges]
+    kept = [column for column in sheet.columns if column not in base_of_range]
     return replace(sheet, columns=kept).with_note(note)
 
 
@@ -89,6 +92,7 @@ def _columns_with_roles(roles: Roles) -> set[str]:
 
 
 def _given_roles(sheet: Sheet, columns: Mapping[str, str]) -> Roles:
+    """The columns of the roles that the user gives. A role or a column that is unknown is an error."""
     roles: Roles = {}
     for role, text in columns.items():
         if role not in ROLES:
@@ -103,27 +107,33 @@ def _given_roles(sheet: Sheet, columns: Mapping[str, str]) -> Roles:
 
 
 def _recognized(sheet: Sheet, role: str, roles: Roles) -> str | None:
-    """The free column that has a role by its name."""
+    """The column that has a role by its name, among the columns without another role; None without one.
+
+    Several columns may have such a name only if they are equal in all rows. Then the first one is taken.
+    """
     used = _columns_with_roles(roles)
     free = [column for column in sheet.columns if column not in used]
     for name in ROLES[role]:
-        found = [column for column in free if _is_called(column, name)]
+        candidates = [column for column in free if _is_called(column, name)]
         if role == "seed" and not name.endswith("seed"):
-            found = [column for column in found if _has_whole_numbers(sheet, column)]
-        if _differ(sheet, found):
-            ways = " or ".join(f'--columns {role}="{column}"' for column in found)
-            raise UsageError(f"{sheet.name} has {len(found)} columns that may be the {role}; give {ways}")
-        if found:
-            return found[0]
+            # a column as "run" may also have the names of runs
+            candidates = [column for column in candidates if _has_whole_numbers(sheet, column)]
+        if _differ(sheet, candidates):
+            ways = " or ".join(f'--columns {role}="{column}"' for column in candidates)
+            raise UsageError(f"{sheet.name} has {len(candidates)} columns that may be the {role}; give {ways}")
+        if candidates:
+            return candidates[0]
     return None
 
 
 def _is_called(column: str, name: str) -> bool:
+    """Whether a column has a name, as a whole or after its last slash."""
     last_part = column.split("/")[-1]
     return name in (plain_name(column), plain_name(last_part))
 
 
 def _has_whole_numbers(sheet: Sheet, column: str) -> bool:
+    """Whether all cells of a column are whole numbers."""
     return all(map(str.isdigit, sheet.column(column)))
 
 
@@ -137,17 +147,24 @@ def _differ(sheet: Sheet, columns: Sequence[str]) -> bool:
 
 
 def has_numbers(sheet: Sheet, column: str) -> bool:
-    """Whether a column has numbers; one with the name of a value may have wrong ones, which are named later."""
-    given = [text for text in sheet.column(column) if not is_lost(text)]
-    numbers = [is_number(text) for text in given]
-    if direction_of(column):
-        return any(numbers) or not numbers
+    """Whether a column is taken as numbers.
+
+    A column with the name of a value or of a metric may also hold wrong cells. Their error names them later.
+    """
+    filled = [text for text in sheet.column(column) if not is_lost(text)]
+    are_numbers = [is_number(text) for text in filled]
+    if direction_of(column):  # the name of a metric
+        return any(are_numbers) or not filled
     if plain_name(column) in VALUES:
         return True
-    return bool(numbers) and all(numbers)
+    return bool(filled) and all(are_numbers)
 
 
 def which_column(sheet: Sheet, role: str, other: str = "") -> UsageError:
-    """The error for a role that no column has."""
+    """The error for a role that no column has.
+
+    Args:
+        other: another way out for the user, in words that end with "; ", or empty.
+    """
     known = ", ".join(sheet.columns)
     return UsageError(f"{sheet.name}: which column is the {role}? Give --columns {role}=NAME; {other}it has {known}")

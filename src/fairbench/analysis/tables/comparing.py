@@ -8,11 +8,14 @@ from fairbench.analysis.statistics.significance import Summary
 from fairbench.analysis.tables.arms import Arm
 
 
-def between_arms(begun: Comparison, ours: Arm, theirs: Arm) -> Comparison:
-    """A comparison of two arms: by the seeds that both have, or by Welch's test of their summaries."""
-    begun = _with_counts(begun, ours, theirs)
-    if begun.note:
-        return begun
+def between_arms(comparison: Comparison, ours: Arm, theirs: Arm) -> Comparison:
+    """Compare two arms by the seeds that both have, or else by Welch's test of their summaries.
+
+    If a run of either arm is lost, only the counts and the verdict are set.
+    """
+    comparison = _with_counts(comparison, ours, theirs)
+    if comparison.note:  # a run is lost
+        return comparison
     if ours.given is None and theirs.given is None:
         shared = [seed for seed in ours.values if seed in theirs.values]
         have_the_same = ours.values.keys() == theirs.values.keys()
@@ -20,35 +23,36 @@ def between_arms(begun: Comparison, ours: Arm, theirs: Arm) -> Comparison:
             note = ""
             if not have_the_same:
                 note = f"{len(shared)} seeds in common, of {ours.size} and {theirs.size}"
-            paired = replace(begun, note=note, seeds=len(shared))
+            paired = replace(comparison, note=note, seeds=len(shared))
             return of_values(paired, ours.values_of(shared), theirs.values_of(shared))
         if ours.size > 1 and theirs.size > 1:
-            begun = replace(begun, note=f"Welch's test, {len(shared) or 'no'} seed in common")
-    return summarized(begun, ours.summary(), theirs.summary())
+            comparison = replace(comparison, note=f"Welch's test, {len(shared) or 'no'} seed in common")
+    return summarized(comparison, ours.summary(), theirs.summary())
 
 
-def against_number(begun: Comparison, arm: Arm, number: float) -> Comparison:
-    """A comparison of a mean with a number: Welch's test with a mean that has no variance."""
-    begun = replace(begun, baseline=f"{number:g}", test="one-sample")
-    begun = _with_counts(begun, arm, Arm())
-    if begun.note:
-        return begun
+def against_number(comparison: Comparison, arm: Arm, number: float) -> Comparison:
+    """Compare the mean of an arm with a number. It is Welch's test with a second mean that has no variance."""
+    comparison = replace(comparison, baseline=f"{number:g}", test="one-sample")
+    comparison = _with_counts(comparison, arm, theirs=Arm())
+    if comparison.note:  # a run is lost
+        return comparison
     summary = arm.summary()
-    exact = Summary(summary.n, number, 0.0)
-    found = summarized(begun, summary, exact)
-    return replace(found, test=begun.test, hedges_g=None, std_baseline=None)
+    number_as_summary = Summary(n=summary.n, mean=number, std=0.0)
+    tested = summarized(comparison, summary, number_as_summary)
+    # summarized() calls the test "welch" and fills in a spread, but a number has no spread
+    return replace(tested, test=comparison.test, hedges_g=None, std_baseline=None)
 
 
-def _with_counts(begun: Comparison, ours: Arm, theirs: Arm) -> Comparison:
-    """A comparison with the numbers of runs, and its verdict where some are lost."""
-    notes = _losses(begun.optimizer, ours) + _losses(begun.baseline, theirs)
+def _with_counts(comparison: Comparison, ours: Arm, theirs: Arm) -> Comparison:
+    """Set the numbers of runs. If runs are lost, set a note and a verdict too; otherwise the note is empty."""
+    notes = _losses(comparison.optimizer, ours) + _losses(comparison.baseline, theirs)
     verdict: Verdict = "inconclusive"
     if ours.diverged or theirs.diverged:
         verdict = "diverged"
     elif notes:
         verdict = "incomplete"
     return replace(
-        begun,
+        comparison,
         verdict=verdict,
         note=", ".join(notes),
         seeds=max(ours.finished, theirs.finished),
@@ -60,7 +64,7 @@ def _with_counts(begun: Comparison, ours: Arm, theirs: Arm) -> Comparison:
 
 
 def _losses(name: str, arm: Arm) -> list[str]:
-    """How many runs of an arm have no value, in words."""
+    """The numbers of runs of an arm that are lost, in words."""
     words = []
     if arm.diverged:
         words.append(f"{name} diverged {arm.diverged}/{arm.size}")

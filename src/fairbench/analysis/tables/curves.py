@@ -1,4 +1,4 @@
-"""One value of each run of a table that has curves over steps."""
+"""Selection of one value of each run, in a table that has a curve over steps for each run."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,12 @@ Curve = dict[float, Reading]
 
 
 def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes: list[str]) -> Sequence[Reading]:
-    """The readings at one step of each run; without curves all.
+    """The reading of each run at one step. Without curves, all readings.
 
     Args:
         at: "last", "best" or a step; empty for a table without curves.
         direction: which values are better, "min" or "max".
+        notes: messages for the user, to which this function adds its own.
 
     Raises:
         UsageError: there are curves, but no step is asked for; or the other way around; or no run has the step.
@@ -34,14 +35,17 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
         if any(len(curve) > 1 for curve in curves.values()):
             raise UsageError(f"{first.location}: begins a curve over steps; give --at last, --at best, or --at STEP")
         return readings
-    ends = sorted({_last_step(curve) for curve in curves.values()})
-    if at == "last" and len(ends) > 1:
-        notes.append(f"the last steps of the runs differ, from {ends[0]:g} to {ends[-1]:g}")
-    last_of_run = {reading.run: reading for reading in readings}
+    last_steps = sorted({_last_step(curve) for curve in curves.values()})
+    if at == "last" and len(last_steps) > 1:
+        notes.append(f"the last steps of the runs differ, from {last_steps[0]:g} to {last_steps[-1]:g}")
+    last_reading = {reading.run: reading for reading in readings}
     points = []
     for run, curve in curves.items():
         point = _point(curve, at, direction)
-        points.append(point or last_of_run[run].without_value())
+        if point is None:
+            # the run ended before the step, or has no value at all
+            point = last_reading[run].without_value()
+        points.append(point)
     if not any(point.has_text for point in points):
         raise UsageError(
             f"{first.location}: no run has a value at step {at}; --at takes last, best or one of the steps"
@@ -50,7 +54,7 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
 
 
 def _curves(readings: Sequence[Reading]) -> dict[Run, Curve]:
-    """The curve of each run, which may be empty."""
+    """The curve of each run. It has only the steps with a value, and may be empty."""
     curves: dict[Run, Curve] = {}
     for reading in readings:
         curve = curves.setdefault(reading.run, {})
@@ -58,14 +62,14 @@ def _curves(readings: Sequence[Reading]) -> dict[Run, Curve]:
         if step is None:
             continue
         if step in curve:
-            raise reading.repeated(curve[step], f"step {step:g} of {reading.optimizer}")
+            raise reading.repeated_error(curve[step], f"step {step:g} of {reading.optimizer}")
         if reading.has_text:  # trackers log other metrics at other steps
             curve[step] = reading
     return curves
 
 
 def _point(curve: Curve, at: str, direction: str) -> Reading | None:
-    """The reading of a curve at a step; None without it."""
+    """The reading of a curve at "last", "best" or a step; None if the curve has no value there."""
     if at == "last":
         return curve.get(_last_step(curve))
     if at == "best":
@@ -77,11 +81,15 @@ def _point(curve: Curve, at: str, direction: str) -> Reading | None:
 
 
 def _last_step(curve: Mapping[float, Reading]) -> float:
+    """The last step of a curve; 0 for an empty curve."""
     return max(curve, default=0.0)
 
 
 def _best_step(curve: Curve, direction: str) -> float:
-    """The step of the best value, the last of several equal ones; without any value the last step."""
+    """The step of the best value; the last such step if several values are equal.
+
+    A curve without finite values has no best one: then it is the last step.
+    """
     step_of_value = {}
     for step, reading in curve.items():
         value = reading.number("value")

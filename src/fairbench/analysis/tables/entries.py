@@ -17,8 +17,8 @@ class Entry:
     """A value of a run at a step, or the summary of several runs.
 
     Attributes:
-        seed: as the table has it; None where it has none.
-        texts: those of value, or of mean, std or sem, and n; and of other roles that the table has.
+        seed: the seed as the table spells it; None in a table without seeds.
+        texts: the text of each role: value, or mean with std or sem and n, and every other role of the table.
     """
 
     arena: str
@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of a table, in its order, with the name of their metric, and what must be said of them."""
+    """The entries of a table in its order, the name of their metric, and notes for the user."""
 
     table: str
     entries: Sequence[Entry]
@@ -44,29 +44,32 @@ class Entries:
 
 
 def entries_of(table: LongTable) -> Entries:
-    """The entries of one metric.
+    """The entries of one metric: the one that is asked for, or the only one.
 
     Raises:
-        UsageError: the name of an arena, an optimizer or a seed is empty, or there are several metrics.
+        UsageError: an arena, an optimizer or a seed is empty; the metric is unknown; or there are several metrics and
+            none is asked for.
     """
     sheet = table.sheet
     metric = table.metric
     notes = list(sheet.notes)
     entries = [_entry(row, table.roles, sheet.name, metric) for row in sheet.rows]
     if "metric" in table.roles:
-        tags = dict.fromkeys(entry.texts["metric"] for entry in entries)
-        metric = chosen_metric(sheet.name, metric, list(tags))
+        metrics = dict.fromkeys(entry.texts["metric"] for entry in entries)
+        metric = chosen_metric(sheet.name, metric, list(metrics))
         entries = [entry for entry in entries if entry.texts["metric"] == metric]
     if "seed" not in table.roles:
         entries = _with_seeds_of_names(entries, notes)
-    return Entries(sheet.name, entries, metric, notes)
+    return Entries(table=sheet.name, entries=entries, metric=metric, notes=notes)
 
 
 def _entry(row: Row, roles: Roles, table: str, metric: str) -> Entry:
+    """The entry of a row. Without a column of arenas, the metric is the arena; without optimizers, the table is."""
     texts = {}
     for role, columns in roles.items():
-        # a count of seeds may be a number that the user gives, in place of a column
+        # n may hold a number from the user instead of a column name: it is then its own text
         texts[role] = "/".join(row.cells.get(column, column) for column in columns)
+    # the mean of a summary is its value
     texts["value"] = texts.get("mean", texts.get("value", ""))
     for role in ("arena", "optimizer", "seed"):
         if texts.get(role) == "":
@@ -81,44 +84,52 @@ def _entry(row: Row, roles: Roles, table: str, metric: str) -> Entry:
 
 
 def _with_seeds_of_names(entries: Sequence[Entry], notes: list[str]) -> list[Entry]:
-    """Entries whose optimizers are names of runs, by the seeds at the ends of these names; a note says so."""
+    """Split the name of each run into an optimizer and the seed at its end.
+
+    Other entries stay as they are. A note for the user says what was split.
+    """
     names = list(dict.fromkeys(entry.optimizer for entry in entries))
     seeds = _seeds_of_runs(names) or _numbers_of_runs(names)
     if not seeds:
         return list(entries)
     optimizers = list(dict.fromkeys(optimizer for optimizer, _ in seeds.values()))
-    count = plural(len(optimizers), "optimizer")
-    taken = plural(len(seeds), "name")
-    notes.append(f"{taken} taken as seeds of {count} by the numbers at their ends: {some(optimizers)}")
-    split = []
+    optimizer_count = plural(len(optimizers), "optimizer")
+    name_count = plural(len(seeds), "name")
+    notes.append(f"{name_count} taken as seeds of {optimizer_count} by the numbers at their ends: {some(optimizers)}")
+    split_entries: list[Entry] = []
     for entry in entries:
         if entry.optimizer in seeds:
             optimizer, seed = seeds[entry.optimizer]
-            split.append(replace(entry, optimizer=optimizer, seed=seed))
+            split_entries.append(replace(entry, optimizer=optimizer, seed=seed))
         else:
-            split.append(entry)
-    return split
+            split_entries.append(entry)
+    return split_entries
 
 
 def _seeds_of_runs(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The optimizer and the seed of each name that has the word seed."""
+    """The optimizer and the seed of each name of a run that has the word seed; other names are left out."""
     seeds = {}
     for name in names:
-        found = RUN_WITH_SEED.fullmatch(name)
-        if found:
-            seeds[name] = (found[1], found[2])
+        match = RUN_WITH_SEED.fullmatch(name)
+        if match:
+            optimizer, seed = match.groups()
+            seeds[name] = (optimizer, seed)
     return seeds
 
 
 def _numbers_of_runs(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The optimizer and the number of each name, if all names have one, and each of several optimizers has several."""
+    """The optimizer and the number of each name of a run.
+
+    Empty unless all names have a number and there are two or more optimizers, each with two or more names.
+    """
     numbers = {}
     for name in names:
-        found = RUN_WITH_NUMBER.fullmatch(name)
-        if not found:
+        match = RUN_WITH_NUMBER.fullmatch(name)
+        if not match:
             return {}
-        numbers[name] = (found[1], found[2])
-    runs = Counter(optimizer for optimizer, _ in numbers.values())
-    if len(runs) > 1 and min(runs.values()) > 1:
-        return numbers
-    return {}
+        optimizer, number = match.groups()
+        numbers[name] = (optimizer, number)
+    run_counts = Counter(optimizer for optimizer, _ in numbers.values())
+    if len(run_counts) < 2 or min(run_counts.values()) < 2:
+        return {}  # the numbers may be a part of the optimizers' names
+    return numbers

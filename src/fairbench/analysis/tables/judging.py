@@ -1,4 +1,4 @@
-"""Verdicts on anyone's table of results, by the tests and corrections that a study gets."""
+"""Verdicts on a user's table of results, by the tests and corrections that a study gets."""
 
 from collections import Counter
 from typing import Any
@@ -17,35 +17,40 @@ from fairbench.common.errors import UsageError, unknown
 def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], list[str]]:
     """Judge the results of a table: an optimizer against every other one, or means against a number, in every arena.
 
-    Two optimizers are compared by the paired test of the seeds that both have, if these are at least two, otherwise by
-    Welch's test of all. Means are compared by Welch's test, and with a number by the t-test of one sample. The
-    comparisons have the order of the table, and are returned with what was skipped, merged or assumed.
+    Two optimizers are compared by the paired test, if they share two seeds or have the same ones. Otherwise they are
+    compared by Welch's test of all seeds. Means are compared by Welch's test, and with a number by the t-test of one
+    sample.
+
+    Returns:
+        the comparisons in the table's order, and notes on what was skipped, merged or assumed.
 
     Raises:
         UsageError: the table cannot be read, may mean two things, or has a wrong or repeated value.
     """
     sheet = read_table(source)
-    columns = Columns(without_ranges(sheet), asked.columns, asked.metric)
-    table = long_table(columns, alone=asked.reference_value is not None)
+    # W&B adds columns with ranges
+    columns = Columns(without_ranges(sheet), given=asked.columns, metric=asked.metric)
+    table = long_table(columns, one_optimizer_is_enough=asked.reference_value is not None)
     entries = entries_of(table)
     _check_optimizers(entries, asked)
     notes = list(entries.notes)
     arenas = arenas_of(entries, asked, notes)
+    # by default the first one of the table
     optimizer = asked.optimizer or entries.optimizers[0]
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for arena in arenas:
         if asked.reference_value is not None:
-            found += _against_number(arena, entries.metric, asked)
+            comparisons += _against_number(arena, entries.metric, asked)
         elif optimizer in arena.arms:
-            found += _against_baselines(arena, entries.metric, optimizer, asked)
-    if not found:
+            comparisons += _against_baselines(arena, entries.metric, optimizer, asked)
+    if not comparisons:
         ways = "add rows, or --optimizer, or compare it with a number by --reference-value"
         raise UsageError(f"{entries.table}: {optimizer} shares no arena with another optimizer; {ways}")
-    return judge(found, asked.alpha), list(dict.fromkeys(notes))
+    return judge(comparisons, asked.alpha), list(dict.fromkeys(notes))
 
 
 def _check_optimizers(entries: Entries, asked: Question) -> None:
-    """Refuse names of optimizers that the table lacks, or that differ only in capital letters."""
+    """Refuse unknown names of optimizers, and names of the table that differ only in capital letters."""
     known = entries.optimizers
     wanted = [*asked.baselines]
     if asked.optimizer:
@@ -54,28 +59,43 @@ def _check_optimizers(entries: Entries, asked: Question) -> None:
         if name not in known:
             raise unknown(f"optimizer of {entries.table}", name, known)
     spellings = Counter(name.casefold() for name in known)
-    alike = [name for name in known if spellings[name.casefold()] > 1]
-    if alike:
-        raise UsageError(f"{entries.table}: are {' and '.join(alike)} the same? Give one name, or two that differ more")
+    variants = [name for name in known if spellings[name.casefold()] > 1]
+    if variants:
+        raise UsageError(
+            f"{entries.table}: are {' and '.join(variants)} the same? Give one name, or two that differ more"
+        )
 
 
 def _against_number(arena: ArenaTable, metric: str, asked: Question) -> list[Comparison]:
-    """The comparisons of the optimizer that is asked for, or of all, with a number."""
+    """Compare the optimizer that is asked for, or each one, with the reference value."""
     assert asked.reference_value is not None
-    found = []
+    comparisons = []
     for optimizer, arm in arena.arms.items():
         if asked.optimizer in ("", optimizer):
-            begun = Comparison(arena.arena, metric, arena.direction, optimizer, "", margin=arena.margin)
-            found.append(against_number(begun, arm, asked.reference_value))
-    return found
+            # against_number() sets the baseline
+            comparison = _untested(arena, metric, optimizer, baseline="")
+            comparisons.append(against_number(comparison, arm, asked.reference_value))
+    return comparisons
 
 
 def _against_baselines(arena: ArenaTable, metric: str, optimizer: str, asked: Question) -> list[Comparison]:
-    """The comparisons of an optimizer with the baselines that are asked for, or with all others."""
+    """Compare an optimizer with each baseline that is asked for, or with every other optimizer."""
     arm = arena.arms[optimizer]
-    found = []
+    comparisons = []
     for baseline, other in arena.arms.items():
         if baseline != optimizer and (not asked.baselines or baseline in asked.baselines):
-            begun = Comparison(arena.arena, metric, arena.direction, optimizer, baseline, margin=arena.margin)
-            found.append(between_arms(begun, arm, other))
-    return found
+            comparison = _untested(arena, metric, optimizer, baseline)
+            comparisons.append(between_arms(comparison, arm, other))
+    return comparisons
+
+
+def _untested(arena: ArenaTable, metric: str, optimizer: str, baseline: str) -> Comparison:
+    """A comparison that has names but no numbers yet."""
+    return Comparison(
+        arena=arena.arena,
+        metric=metric,
+        direction=arena.direction,
+        optimizer=optimizer,
+        baseline=baseline,
+        margin=arena.margin,
+    )

@@ -1,4 +1,4 @@
-"""A table of any layout as one with a value, or a summary, in each row."""
+"""Conversion of a table of any layout into one with a value, or a summary, in each row."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class LongTable:
 
     Attributes:
         roles: the columns of each role.
-        metric: the name of what is judged; with a column of metrics what the user asks for, or empty.
+        metric: the name of the judged metric. With a column of metrics, the metric that the user asks for, or empty.
     """
 
     sheet: Sheet
@@ -38,17 +38,17 @@ class LongTable:
 
 
 class ValueColumn(NamedTuple):
-    """What a column of values has by its name."""
+    """The optimizer and the metric of a column of values, by its name."""
 
     optimizer: str
     metric: str
 
 
-def long_table(columns: Columns, *, alone: bool) -> LongTable:
-    """The table with a row for each value, which may have been in columns of optimizers, or of seeds.
+def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
+    """The table with a row for each value. Before, each optimizer or each seed may have had a column of values.
 
     Args:
-        alone: whether a table of one optimizer is judged, which needs no column for it.
+        one_optimizer_is_enough: whether a table of one optimizer can be judged. It needs no column of optimizers.
 
     Raises:
         UsageError: a column is missing, or may be more than one.
@@ -57,7 +57,8 @@ def long_table(columns: Columns, *, alone: bool) -> LongTable:
     metric = columns.metric
     optimizers: dict[str, ValueColumn] = {}
     if columns.run_names is None and "optimizer" not in roles:
-        optimizers = _columns_of_optimizers(columns, fewest=1 if alone else 2)
+        fewest = 1 if one_optimizer_is_enough else 2
+        optimizers = _columns_of_optimizers(columns, fewest)
     sheet = _without_summaries(columns.sheet, roles)
     if optimizers:
         return _of_optimizers(sheet, roles, optimizers, metric)
@@ -67,13 +68,13 @@ def long_table(columns: Columns, *, alone: bool) -> LongTable:
         roles |= {"seed": [_added("seed")], "value": ["value"]}
     if columns.run_names is not None:
         roles.setdefault("optimizer", [columns.run_names])
-    if "optimizer" not in roles and not alone:
+    if "optimizer" not in roles and not one_optimizer_is_enough:
         raise which_column(sheet, "optimizer", "or a table with a column for each optimizer; ")
-    of_value, metric = columns_of_value(sheet, roles, columns.numeric, metric)
+    value_columns, metric = columns_of_value(sheet, roles, columns.numeric, metric)
     if "seed" not in roles and "step" not in roles:
-        unexplained = [column for column in columns.without_role if column not in of_value.values()]
+        unexplained = [column for column in columns.without_role if column not in value_columns.values()]
         _check_runs(sheet, roles, unexplained)
-    for role, column in of_value.items():
+    for role, column in value_columns.items():
         roles[role] = [column]
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in its rows")
@@ -81,78 +82,94 @@ def long_table(columns: Columns, *, alone: bool) -> LongTable:
 
 
 def _columns_of_seeds(columns: Sequence[str]) -> dict[str, str]:
-    """The seed of each column that has the values of one."""
+    """The seed of each column that has the values of one seed; other columns are left out."""
     seeds = {}
     for column in columns:
-        found = OF_SEED.fullmatch(column)
-        if found:
-            seeds[column] = found[1]
+        match = OF_SEED.fullmatch(column)
+        if match:
+            seeds[column] = match[1]
     return seeds
 
 
 def _columns_of_optimizers(columns: Columns, fewest: int) -> dict[str, ValueColumn]:
-    """The optimizer and the metric of each column, if the columns are optimizers."""
-    found: dict[str, ValueColumn] = {}
+    """The optimizer and the metric of each column of values, in a table with a column for each optimizer.
+
+    Empty for another table, or with fewer such columns than needed.
+    """
+    value_columns: dict[str, ValueColumn] = {}
     for column in columns.numeric:
         name, metric = _name_and_metric(column)
         if not metric and direction_of(column):
-            return {}  # a column of a metric, so that the others are no optimizers
+            return {}  # this column is a metric, so the other columns are not optimizers
         if plain_name(column) not in VALUES and not is_setting(column):
             optimizer = re.sub(r"^optimi[sz]er: ", "", name)
-            found[column] = ValueColumn(optimizer, metric or "value")
-    if len(found) < fewest:
+            value_columns[column] = ValueColumn(optimizer, metric or "value")
+    if len(value_columns) < fewest:
         return {}
     for column in columns.without_role:
         if column in columns.numeric:
             continue
         has_several_texts = len(set(columns.sheet.column(column))) > 1
         if has_several_texts and not column.startswith("column "):
-            return {}
-    return found
+            return {}  # a named column of words may tell the optimizer of each row
+    return value_columns
 
 
 def _name_and_metric(column: str) -> tuple[str, str]:
-    """The name of an optimizer and that of a metric, which may be empty."""
-    name, dash, metric = column.rpartition(" - ")  # as W&B names the runs of a chart
+    """The optimizer and the metric that the name of a column joins. The metric may be empty."""
+    optimizer, dash, metric = column.rpartition(" - ")  # as W&B names the runs of a chart
     if dash:
-        return name, metric
-    found = OF_METRIC.fullmatch(column)
-    if found:
-        return found[1], found[2]
+        return optimizer, metric
+    match = OF_METRIC.fullmatch(column)
+    if match:
+        return match[1], match[2]
     return column, ""
 
 
 def _without_summaries(sheet: Sheet, roles: Roles) -> Sheet:
     """The table without the rows of means and other summaries."""
-    names = [sheet.columns[0], *roles.get("seed", ())]
-    kept = [row for row in sheet.rows if not _is_summary(row, names)]
-    skipped = len(sheet.rows) - len(kept)
-    if not skipped:
+    # the word for a summary stands in the first column, or in place of a seed
+    columns = [sheet.columns[0], *roles.get("seed", ())]
+    kept = [row for row in sheet.rows if not _is_summary(row, columns)]
+    skipped_rows = len(sheet.rows) - len(kept)
+    if skipped_rows == 0:
         return sheet
-    return replace(sheet, rows=kept).with_note(f"{plural(skipped, 'row')} of means or other summaries skipped")
+    return replace(sheet, rows=kept).with_note(f"{plural(skipped_rows, 'row')} of means or other summaries skipped")
 
 
 def _is_summary(row: Row, columns: Sequence[str]) -> bool:
+    """Whether one of some cells of a row is a word for a summary, as "mean"."""
     return any(SUMMARY.fullmatch(row.cells[column].casefold()) for column in columns)
 
 
 def _of_optimizers(sheet: Sheet, roles: Roles, optimizers: Mapping[str, ValueColumn], metric: str) -> LongTable:
-    """The long table of one with a column for each optimizer."""
+    """The long table of a table with a column for each optimizer.
+
+    Args:
+        optimizers: the optimizer and the metric of each of these columns.
+        metric: the metric that the user asks for, or empty.
+    """
     if "metric" not in roles:
         metrics = dict.fromkeys(value.metric for value in optimizers.values())
         metric = chosen_metric(sheet.name, metric, list(metrics))
-    judged = {}
+    optimizer_of_column = {}
     for column, value in optimizers.items():
         if "metric" in roles or value.metric == metric:
-            judged[column] = value.optimizer
-    sheet = _with_row_for_each(sheet, "optimizer", judged, has_steps="step" in roles)
+            optimizer_of_column[column] = value.optimizer
+    sheet = _with_row_for_each(sheet, "optimizer", optimizer_of_column, has_steps="step" in roles)
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in {some([*optimizers])}")
     return LongTable(sheet, {**roles, "optimizer": [_added("optimizer")], "value": ["value"]}, metric)
 
 
 def _with_row_for_each(sheet: Sheet, role: str, columns: Mapping[str, str], *, has_steps: bool) -> Sheet:
-    """The table with a row for each value of some columns, which are an optimizer's or a seed's each."""
+    """The table with a row for each value of some columns.
+
+    Args:
+        role: the role that the names of the columns have, "optimizer" or "seed".
+        columns: the optimizer or the seed of each column.
+        has_steps: whether a run has several rows, so that an empty cell does not stand for a run.
+    """
     kinds = "optimizers or their runs" if role == "optimizer" else "seeds"
     sheet = sheet.with_note(f"{plural(len(columns), 'column')} taken as {kinds}: {some([*columns])}")
     rows = []
@@ -161,25 +178,29 @@ def _with_row_for_each(sheet: Sheet, role: str, columns: Mapping[str, str], *, h
             if row.cells[column]:
                 cells = {**row.cells, _added(role): name, "value": row.cells[column]}
                 rows.append(replace(row, cells=cells))
-    blank = len(sheet.rows) * len(columns) - len(rows)
-    if blank and not has_steps:
-        sheet = sheet.with_note(f"{plural(blank, 'empty cell')} taken as a seed that was not run")
+    empty_cells = len(sheet.rows) * len(columns) - len(rows)
+    if empty_cells > 0 and not has_steps:
+        sheet = sheet.with_note(f"{plural(empty_cells, 'empty cell')} taken as a seed that was not run")
     return replace(sheet, rows=rows)
 
 
 def _added(role: str) -> str:
-    """The name of the column that a table gets for a role."""
+    """The name of the column that is added to a table for a role."""
     return f"its {role}"
 
 
 def _check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str]) -> None:
-    """Refuse runs without seeds that differ in what may be an arena, a seed or a setting."""
+    """Refuse a table without seeds if its runs differ in a column that may be an arena, a seed or a setting.
+
+    Args:
+        columns: the columns that have no role.
+    """
     optimizer = roles.get("optimizer", [])
     arm = [*optimizer, *roles.get("arena", ())]
     for column in columns:
         texts = _texts_of_arms(sheet, arm, column)
-        if not any(len(set(of_arm)) > 1 for of_arm in texts):
-            continue
+        if not any(len(set(arm_texts)) > 1 for arm_texts in texts):
+            continue  # the runs of each arm are equal in this column
         if _is_crossed(texts, is_numeric=has_numbers(sheet, column)) or VARIED.fullmatch(plain_name(column)):
             joined = "+".join([*optimizer, column])
             ways = f'seed="{column}", arena="{column}" or optimizer="{joined}"'
@@ -187,7 +208,7 @@ def _check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str]) -> None:
 
 
 def _texts_of_arms(sheet: Sheet, arm: Sequence[str], column: str) -> list[list[str]]:
-    """The texts of a column in each arm, which the columns in `arm` name."""
+    """The texts of a column for each arm. The columns in `arm` hold the names of the arms."""
     texts: dict[tuple[str, ...], list[str]] = {}
     for row in sheet.rows:
         names = tuple(row.cells[name] for name in arm)
@@ -196,7 +217,11 @@ def _texts_of_arms(sheet: Sheet, arm: Sequence[str], column: str) -> list[list[s
 
 
 def _is_crossed(texts: Sequence[Sequence[str]], *, is_numeric: bool) -> bool:
-    """Whether all of several arms have the same texts, as they have the same seeds; numbers only once each."""
-    if is_numeric and any(len(set(of_arm)) < len(of_arm) for of_arm in texts):
+    """Whether two or more arms all have the same texts in a column, as they would have the same seeds or arenas.
+
+    A number that an arm has twice is not a seed, so then they are not crossed.
+    """
+    if is_numeric and any(len(set(arm_texts)) < len(arm_texts) for arm_texts in texts):
         return False
-    return len(texts) > 1 and len(set(map(frozenset, texts))) == 1
+    different_sets = set(map(frozenset, texts))
+    return len(texts) > 1 and len(different_sets) == 1

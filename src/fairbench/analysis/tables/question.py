@@ -1,4 +1,4 @@
-"""What is asked of a table."""
+"""The question of a user about a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a table, as `fairbench.verdicts` explains it; the keys of `columns` are `ROLES`."""
+    """The question of a user about a table: the arguments of `fairbench.verdicts`, which explains them.
+
+    The keys of `columns` are `ROLES`.
+    """
 
     optimizer: str = ""
     better: str = ""

@@ -1,4 +1,4 @@
-"""The numbers of the entries of a table."""
+"""The entries of a table, read as numbers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from fairbench.common.formatting import some
 NUMBERS = ("value", "std", "sem", "n", "step", "margin")
 """The roles that have numbers."""
 STATISTICS = ("mean", "std", "sem")
-"""The roles of which each says that a row is a summary of several runs."""
+"""The roles that only a summary of several runs has."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An entry whose texts are numbers with a decimal sign."""
+    """An entry whose texts are read as numbers. The decimal sign is "." or ","."""
 
     entry: Entry
     sign: str
@@ -31,7 +31,7 @@ class Reading:
 
     @property
     def location(self) -> str:
-        """Where the row stands."""
+        """The location of the row in its source."""
         return self.entry.row.location
 
     @property
@@ -46,7 +46,7 @@ class Reading:
 
     @property
     def seed(self) -> str:
-        """The seed in one spelling, or where the row stands in a table without seeds."""
+        """The seed in one spelling. In a table without seeds, a text that no other row has."""
         if self.entry.seed is None:
             return f"{self.entry.optimizer}, {self.location}"
         return seed_of(self.entry.seed)
@@ -58,7 +58,7 @@ class Reading:
 
     @property
     def is_summary(self) -> bool:
-        """Whether the row has a mean of several runs."""
+        """Whether the row has a mean of several runs instead of the value of one run."""
         if any(role in self.texts for role in STATISTICS):
             return True
         if self.entry.seed is None and "n" in self.texts:
@@ -67,12 +67,12 @@ class Reading:
 
     @property
     def pair(self) -> tuple[str, str] | None:
-        """The mean and its deviation, if one cell has both."""
+        """The mean and the standard deviation as texts, if the cell of the value has both; otherwise None."""
         return pair_of(self.texts["value"])
 
     @property
     def result(self) -> str:
-        """The cell of the value, or the state of a run that has a value although it did not finish."""
+        """The text of the value. For a run with a value that did not finish, its state instead, so that it is lost."""
         text = self.texts["value"]
         state = self.texts.get("state", "finished")
         if is_lost(state) and not is_lost(text):
@@ -85,7 +85,7 @@ class Reading:
         return is_lost(self.result)
 
     def number(self, role: str) -> float | None:
-        """The number of a role; NaN where it says that a run diverged, None without one."""
+        """The number of a role. NaN if the text says that the run diverged, None if there is no number."""
         return value_of(self.texts.get(role, ""), self.sign)
 
     def value(self) -> float | None:
@@ -110,51 +110,64 @@ class Reading:
         mean, std = self._mean_and_std()
         n = self.number("n")
         if n is None and std is None:
-            n = 1.0
+            n = 1.0  # an empty n without a spread is one run
         if n is None or n != n // 1:
             raise UsageError(f"{self.location}: n must be a whole number, got {self.texts['n']!r}")
         if std is None and n >= 1:
-            std = self._std_of_error(n)
+            std = self._std_of_standard_error(n)
         if mean is None or std is None or n < 1 or not (std >= 0 and math.isfinite(mean)):
             need = "n must be at least 1, mean finite, and std finite and not negative"
             raise UsageError(f"{self.location}: {need}; got n {n:g}, mean {mean}, std {std}")
         return Summary(int(n), mean, std)
 
     def _mean_and_std(self) -> tuple[float | None, float | None]:
+        """The mean and the standard deviation, which one cell or two may have."""
         if self.pair is None:
             return self.value(), self.number("std")
         mean, std = self.pair
         return value_of(mean, self.sign), value_of(std, self.sign)
 
-    def _std_of_error(self, n: float) -> float | None:
-        """The standard deviation by the standard error of the mean of n runs; 0 for one run without an error."""
-        error = self.number("sem")
-        if error is not None:
-            return error * math.sqrt(n)
+    def _std_of_standard_error(self, n: float) -> float | None:
+        """The standard deviation of n runs, from the standard error of their mean.
+
+        Without a standard error it is 0 for one run, and None for more.
+        """
+        standard_error = self.number("sem")
+        if standard_error is not None:
+            return standard_error * math.sqrt(n)
         return 0.0 if n == 1 else None
 
-    def repeated(self, earlier: "Reading", what: str) -> UsageError:
-        """The error for a second value, with the columns in which its row differs from that of the earlier one."""
-        known = {*self.texts.values(), *earlier.texts.values()}
+    def repeated_error(self, earlier: "Reading", repeated: str) -> UsageError:
+        """The error for a second value of something that must have only one.
+
+        The error names the columns in which the two rows differ, as one of them may tell the values apart.
+
+        Args:
+            earlier: the reading with the first value.
+            repeated: what has two values, in words.
+        """
+        texts_with_roles = {*self.texts.values(), *earlier.texts.values()}
         cells = self.entry.row.cells
-        before = earlier.entry.row.cells
+        earlier_cells = earlier.entry.row.cells
         differing = []
         for column, text in cells.items():
-            if text != before[column] and not {text, before[column]} <= known:
+            earlier_text = earlier_cells[column]
+            has_role = text in texts_with_roles and earlier_text in texts_with_roles
+            if text != earlier_text and not has_role:
                 differing.append(column)
         likely = [column for column in differing if not direction_of(column) and not is_setting(column)]
         columns = likely or differing
         ways = ""
         if columns:
             ways = f", or give --columns arena, seed or optimizer with what differs: {some(columns)}"
-        return UsageError(f"{self.location}: {what} has a value already; keep one{ways}")
+        return UsageError(f"{self.location}: {repeated} has a value already; keep one{ways}")
 
 
 def readings_of(entries: Sequence[Entry]) -> list[Reading]:
-    """The numbers of all entries, which have one decimal sign.
+    """Read all entries as numbers with the same decimal sign.
 
     Raises:
-        UsageError: a cell is no number, or may be two numbers.
+        UsageError: a cell is not a number, or may be two numbers.
     """
     cells = []
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Which columns have what is judged: a value, or the mean, the deviation and the number of several runs."""
+"""The columns of the judged result: a value, or the mean, the spread and the number of several runs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,11 +15,14 @@ from fairbench.analysis.tables.readers.sheet import Sheet
 
 
 def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric: str) -> tuple[Mapping[str, str], str]:
-    """The columns of the value, or of mean, std, sem and n; and the name of the metric.
+    """The column of the value, or those of mean, std, sem and n, by these roles; and the name of the metric.
 
     Args:
         numeric: the columns of numbers without a role.
         metric: the metric that the user asks for, or empty.
+
+    Raises:
+        UsageError: no column can have the value, or several can, and the user does not say which.
     """
     given: dict[str, str] = {}
     for role in ("value", "mean", "std", "sem"):
@@ -27,28 +30,40 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
             given[role] = roles[role][0]
     if "value" in given or "mean" in given:
         return given, metric or given.get("value", "value")
-    has_tags = "metric" in roles
+    has_metric_column = "metric" in roles
     values = _likely_values(numeric)
-    candidates = numeric if metric and not has_tags else values
+    candidates = values
+    if metric and not has_metric_column:
+        # the user may ask for any column
+        candidates = list(numeric)
+    # with metrics in rows or none asked for, only likely columns count
     by_metric = {column: {"value": column} for column in candidates}
+    # add means and spreads to the metric that they describe
     for column in numeric:
         statistic = statistic_of(column)
         if statistic is not None:
             role, stem = statistic
-            of = _value_of_statistic(role, stem, values)
-            by_metric.setdefault(of, {})[role] = column
+            described = _described_metric(role, stem, values)
+            by_metric.setdefault(described, {})[role] = column
     complete = {name: parts for name, parts in by_metric.items() if "value" in parts or "mean" in parts}
     if not complete:
+        # otherwise, any column named as a metric
         complete = {column: {"value": column} for column in numeric if direction_of(column)}
     if not complete:
         raise which_column(sheet, "value")
-    asked = "" if has_tags else metric
-    name = chosen_metric(sheet.name, asked, list(complete))
-    return {**complete[name], **given}, metric if has_tags else name
+    if has_metric_column:
+        # the metric that the user asks for is one of the rows, not a column
+        wanted_column = chosen_metric(sheet.name, "", list(complete))
+        return {**complete[wanted_column], **given}, metric
+    wanted_column = chosen_metric(sheet.name, metric, list(complete))
+    return {**complete[wanted_column], **given}, wanted_column
 
 
 def _likely_values(numeric: Sequence[str]) -> list[str]:
-    """The columns of what is judged: named so, or else named as a metric, or else neither a setting nor a statistic."""
+    """The columns that are probably judged.
+
+    First choice: a name in VALUES; then names of metrics; then all but settings. Statistics never count.
+    """
     for name in VALUES:
         for column in numeric:
             if plain_name(column) == name:
@@ -58,15 +73,18 @@ def _likely_values(numeric: Sequence[str]) -> list[str]:
     for column in numeric:
         if statistic_of(column) is not None:
             continue
-        if direction_of(column):
+        if direction_of(column):  # its name says which values are better
             metrics.append(column)
         elif not is_setting(column):
             others.append(column)
     return metrics or others
 
 
-def _value_of_statistic(role: str, stem: str, values: Sequence[str]) -> str:
-    """The name of the metric that a statistic belongs to: that of a column of values, if it is one's spread."""
+def _described_metric(role: str, stem: str, values: Sequence[str]) -> str:
+    """The metric that a statistic describes.
+
+    For a spread it is the column of its values, if there is one; otherwise it is the stem.
+    """
     if role == "mean":
         return stem
     for column in values:

@@ -1,4 +1,4 @@
-"""The rows of anyone's table as texts, one reader for each form of a table."""
+"""The rows of a user's table as texts. There is one reader for each form of a table."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from fairbench.analysis.tables.readers.content import Content, TextRows, opened
 from fairbench.analysis.tables.readers.sheet import Sheet, sheet_of
 
 Reader = Callable[[Content], TextRows | None]
-"""A function that returns the rows of a content in its form, and None for a content in another one."""
+"""A function that reads one form of tables. It returns None for a content in another form."""
 READERS: Sequence[Reader] = (values.read, json_text.read, markdown.read, delimited.read)
 """The readers in the order in which they are asked; the last one takes any text."""
 

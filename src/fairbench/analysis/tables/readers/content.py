@@ -1,4 +1,4 @@
-"""What a source of a table holds, before its form is known."""
+"""The content of a source of a table, before its form is known."""
 
 import os
 import sys
@@ -18,10 +18,10 @@ class Content:
     """The text of a file, or values in memory.
 
     Attributes:
-        name: what messages call the source.
+        name: the name of the source in messages.
         text: the text of a file, without the mark of its encoding; None where the source is values in memory.
         values: the values in memory; None for a file.
-        notes: what must be said of how the text was decoded.
+        notes: messages for the user on how the text was decoded.
     """
 
     name: str
@@ -30,7 +30,10 @@ class Content:
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """The lines of the text with their ends; empty in place of the separator that Excel writes first."""
+        """The lines of the text with their line ends.
+
+        An empty line replaces the first line of Excel, which names the separator.
+        """
         lines = (self.text or "").splitlines(keepends=True)
         if lines and lines[0].startswith("sep="):
             lines[0] = "\n"
@@ -38,7 +41,7 @@ class Content:
 
 
 class TextRow(NamedTuple):
-    """The texts of a row in the order of its columns, and where it stands."""
+    """The location of a row in its source, and the texts of its cells in the order of the columns."""
 
     location: str
     cells: Sequence[str]
@@ -46,7 +49,10 @@ class TextRow(NamedTuple):
 
 @dataclass(frozen=True)
 class TextRows:
-    """The rows of a table, of which the first holds the names of the columns, and what must be said of them."""
+    """The rows of a table, of which the first holds the names of the columns.
+
+    The notes are messages for the user.
+    """
 
     name: str
     rows: Sequence[TextRow]
@@ -57,7 +63,7 @@ def opened(source: Any) -> Content:
     """The content of a path, of "-" for standard input, of an open file, or of values in memory.
 
     Raises:
-        UsageError: it cannot be read, or is no text.
+        UsageError: it cannot be read, or is not text.
     """
     if isinstance(source, str) and source == "-":
         return _decoded("standard input", sys.stdin.buffer.read())
@@ -74,12 +80,12 @@ def opened(source: Any) -> Content:
 
 
 def _decoded(name: str, content: str | bytes) -> Content:
-    """The text of a file in UTF-8, UTF-16 with its mark, or, which is then said, Windows-1252."""
+    """Decode UTF-8, UTF-16 with a byte order mark, or else Windows-1252. A note tells the user of the last."""
     if isinstance(content, str):
         return _of_text(name, content)
     if content.startswith(UTF_16_MARKS):
         return _of_text(name, content.decode("utf-16", "replace"))
-    if b"\0" in content:
+    if b"\0" in content:  # a binary file
         raise UsageError(f"{name} is no text; save it as CSV in UTF-8")
     try:
         return _of_text(name, content.decode())
@@ -89,4 +95,5 @@ def _decoded(name: str, content: str | bytes) -> Content:
 
 
 def _of_text(name: str, text: str, *notes: str) -> Content:
+    """The content of a file, without the byte order mark that its text may begin with."""
     return Content(name, text=text.lstrip(UTF_8_MARK), notes=notes)

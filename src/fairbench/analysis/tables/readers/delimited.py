@@ -11,29 +11,29 @@ from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 
 DELIMITERS = ",;\t|"
-BEGINS_WITH_A_NUMBER = re.compile(r"(?:^|[,;\t|])\s*[-+.]?\d")
-"""A line in which a cell begins as a number does."""
+HAS_NUMERIC_CELL = re.compile(r"(?:^|[,;\t|])\s*[-+.]?\d")
+"""A line with a cell that begins with a number."""
 
 
 def read(content: Content) -> TextRows:
-    """The rows of a text that is in no other form."""
+    """The rows of any text, which is taken as lines of cells between separators."""
     lines, skipped = _without_comments(content.lines())
     notes = content.notes
     if skipped:
         notes += (f"{plural(skipped, 'line')} of comments skipped",)
     delimiter = _delimiter(lines)
-    if delimiter is None:
+    if delimiter is None:  # spaces, of which several may stand between two cells
         delimiter = "\t"
         lines = ["\t".join(line.split()) + "\n" for line in lines]
     return TextRows(content.name, [*_rows(content.name, lines, delimiter)], notes)
 
 
 def _without_comments(lines: Sequence[str]) -> tuple[list[str], int]:
-    """The lines, with empty ones in place of the comments above the table, and how many these were."""
+    """Replace the comments above the table by empty lines. Also return their number."""
     comments = len([*takewhile(_is_comment, lines)])
     kept = list(lines[comments:])
-    if comments and kept and BEGINS_WITH_A_NUMBER.search(kept[0]):
-        # the names stand in a comment, as numpy writes them, since numbers are below
+    if comments and kept and HAS_NUMERIC_CELL.search(kept[0]):
+        # a first row of numbers has no names: the last comment has them, as numpy writes it
         comments -= 1
         names = lines[comments].lstrip("# ")
         kept.insert(0, names)
@@ -46,23 +46,27 @@ def _is_comment(line: str) -> bool:
 
 
 def _delimiter(lines: Sequence[str]) -> str | None:
-    """What stands between the cells; None for spaces."""
+    """The delimiter that gives most cells in the first line; None for spaces.
+
+    Spaces need the same number of words in all lines.
+    """
     filled = [line for line in lines if line.strip()]
     head = filled[0] if filled else ""
-    delimiter = max(DELIMITERS, key=lambda sign: _width(head, sign))
-    widths = {len(line.split()) for line in filled}
-    if delimiter not in head and len(widths) == 1:
+    delimiter = max(DELIMITERS, key=lambda candidate: _cell_count(head, candidate))
+    word_counts = {len(line.split()) for line in filled}
+    if delimiter not in head and len(word_counts) == 1:
         return None
     return delimiter
 
 
-def _width(line: str, delimiter: str) -> int:
+def _cell_count(line: str, delimiter: str) -> int:
     """The number of cells of a line."""
     cells = next(csv.reader([line], delimiter=delimiter), [])
     return len(cells)
 
 
 def _rows(name: str, lines: Sequence[str], delimiter: str) -> Iterator[TextRow]:
+    """The rows of some lines. The cells have no spaces at their ends."""
     text = io.StringIO("".join(lines), newline="")
     reader = csv.reader(text, delimiter=delimiter)
     try:
@@ -70,4 +74,4 @@ def _rows(name: str, lines: Sequence[str], delimiter: str) -> Iterator[TextRow]:
             cells = [cell.strip() for cell in row]
             yield TextRow(f"{name}, line {reader.line_num}", cells)
     except csv.Error as error:
-        raise UsageError(f"{name}, line {reader.line_num}: no CSV: {error}") from None
+        raise UsageError(f"{name}, line {reader.line_num}: is not CSV: {error}") from None

@@ -10,30 +10,38 @@ from fairbench.common.errors import UsageError
 
 
 def read(content: Content) -> TextRows | None:
-    """The rows of a text that begins as JSON does, otherwise None."""
+    """The rows of a text in JSON. None if the text does not begin with a list or an object."""
     if content.text is None or not content.text.lstrip().startswith(("[", "{")):
         return None
     return values.rows_of(content.name, _parsed(content.name, content.text))
 
 
 def _parsed(name: str, text: str) -> Any:
-    """The value of a text, or the list of the values of its lines."""
+    """The JSON value of a text, or the list of its values if several follow each other."""
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """A dictionary of an object; two equal names are an error."""
         check_names(name, [key for key, _ in pairs])
         return dict(pairs)
 
     decoder = json.JSONDecoder(object_pairs_hook=mapping)
-    found: list[Any] = []
-    end = 0
-    rest = text.lstrip()
+    parsed: list[Any] = []
+    position = _start_of_value(text, 0)
     try:
-        while rest:
-            value, length = decoder.raw_decode(rest)
-            found.append(value)
-            end = len(text) - len(rest) + length
-            rest = text[end:].lstrip()
-    except ValueError as error:
-        line = text.count("\n", 0, end) + 1
-        raise UsageError(f"{name}, line {line}: no JSON: {error}") from None
-    return found if len(found) > 1 else found[0]
+        while position < len(text):
+            value, end = decoder.raw_decode(text, position)
+            parsed.append(value)
+            position = _start_of_value(text, end)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{name}, line {error.lineno}, column {error.colno}: is not JSON: {error.msg}") from None
+    except ValueError as error:  # a number with too many digits
+        line = text.count("\n", 0, position) + 1
+        raise UsageError(f"{name}, line {line}: is not JSON: {error}") from None
+    return parsed if len(parsed) > 1 else parsed[0]
+
+
+def _start_of_value(text: str, position: int) -> int:
+    """The position of the first character that is not white space, at or after a position."""
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position

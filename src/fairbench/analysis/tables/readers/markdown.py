@@ -10,6 +10,7 @@ from fairbench.common.errors import UsageError
 RULE = re.compile(r"(?=.*\|)[\s|:-]*-[\s|:-]*")
 """The line of a table between its head and its rows."""
 BAR = re.compile(r"(?<!\\)\|")
+"""The mark between two cells. A bar after a backslash is a part of a cell."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,10 @@ class MarkdownTable:
 
 
 def read(content: Content) -> TextRows | None:
-    """The rows of the tables of a page, with the heading above each if there are several; None without a table."""
+    """The rows of the tables of a page. None if the text has no table.
+
+    If there are several tables, each row has the heading above its table in a first column.
+    """
     if content.text is None:
         return None
     tables = _tables(content.lines())
@@ -46,6 +50,7 @@ def read(content: Content) -> TextRows | None:
 
 
 def _tables(lines: Sequence[str]) -> list[MarkdownTable]:
+    """The tables of a page in its order."""
     tables: list[MarkdownTable] = []
     heading = ""
     for index, line in enumerate(lines):
@@ -53,8 +58,8 @@ def _tables(lines: Sequence[str]) -> list[MarkdownTable]:
             heading = line.strip("# \n")
         if index and RULE.fullmatch(line):
             columns = _cells(lines[index - 1])
-            # lines are counted from 1, so the head above the rule has the number of the rule's index
             rows = _rows_below(lines, index)
+            # lines are counted from 1, so the head above the rule has the number of the rule's index
             tables.append(MarkdownTable(heading=heading, head_line=index, columns=columns, rows=rows))
     return tables
 
@@ -64,7 +69,7 @@ def _rows_below(lines: Sequence[str], rule: int) -> list[tuple[int, list[str]]]:
     rows = []
     for number, line in enumerate(lines[rule + 1 :], rule + 2):
         if "|" not in line:
-            break
+            break  # the table ends here
         rows.append((number, _cells(line)))
     return rows
 

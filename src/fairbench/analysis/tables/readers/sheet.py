@@ -1,4 +1,4 @@
-"""A table as texts by the names of its columns."""
+"""A table whose cells are texts, by the names of its columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,12 +8,12 @@ from fairbench.analysis.tables.readers.content import TextRow, TextRows
 from fairbench.common.errors import UsageError
 
 MOST_LEVELS = 4
-"""The largest number of lines of names that are looked for above the line with the names of the index."""
+"""The largest number of levels of column names that pandas may have written, one in each line."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The texts of a row by their columns, and where it stands."""
+    """The texts of a row by their columns, and the location of the row in its source."""
 
     cells: Mapping[str, str]
     location: str
@@ -21,7 +21,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The rows of a table that have any text, and what must be said of how it was read."""
+    """The rows of a table that have any text. The notes are messages for the user on how the table was read."""
 
     name: str
     columns: Sequence[str]
@@ -29,7 +29,7 @@ class Sheet:
     notes: tuple[str, ...] = ()
 
     def with_note(self, note: str) -> "Sheet":
-        """The same table, of which one thing more must be said."""
+        """The same table with one more note."""
         return replace(self, notes=(*self.notes, note))
 
     def column(self, name: str) -> list[str]:
@@ -41,17 +41,18 @@ def sheet_of(table: TextRows) -> Sheet:
     """The table with its columns.
 
     Raises:
-        UsageError: it has no rows, two columns of one name, or a row of another length.
+        UsageError: the table has no rows, two columns of one name, or a row of another length.
     """
     filled = [row for row in table.rows if any(row.cells)]
     rows = _with_one_head(filled)
     head = list(rows[0].cells) if rows else []
     longest = max((_filled_length(row.cells) for row in rows), default=0)
-    if longest > len(head):
+    if longest > len(head):  # a row has more cells than there are names
         too_long = next(row for row in rows if any(row.cells[len(head) :]))
         raise UsageError(
             f"{too_long.location}: must have {len(head)} cells, as the first line; quote a cell with the separator"
         )
+    # empty cells at the ends of all rows are not columns
     columns = [column or f"column {number}" for number, column in enumerate(head[:longest], 1)]
     check_names(table.name, columns)
     for row in rows:
@@ -61,11 +62,11 @@ def sheet_of(table: TextRows) -> Sheet:
             )
     if len(rows) < 2:
         raise UsageError(f"{table.name} has no rows below its columns ({', '.join(columns) or 'none'})")
-    named = []
+    named_rows = []
     for row in rows[1:]:
         cells = dict(zip(columns, row.cells, strict=False))
-        named.append(Row(cells, row.location))
-    return Sheet(table.name, columns=tuple(columns), rows=named, notes=table.notes)
+        named_rows.append(Row(cells, row.location))
+    return Sheet(table.name, columns=tuple(columns), rows=named_rows, notes=table.notes)
 
 
 def check_names(table: str, columns: Sequence[str]) -> None:
@@ -81,12 +82,15 @@ def _filled_length(cells: Sequence[str]) -> int:
 
 
 def _with_one_head(rows: Sequence[TextRow]) -> Sequence[TextRow]:
-    """The rows with one line of names, where pandas wrote several levels of them, and those of the index below."""
+    """The rows with one line of names, in place of the several lines that pandas writes for columns of several levels.
+
+    Below these lines, pandas writes one more line with only the names of the index. Other tables stay as they are.
+    """
     if not rows:
         return rows
     first = rows[0]
     if len(set(first.cells)) == len(first.cells):
-        return rows
+        return rows  # with several levels, the first one would repeat a name
     index_line = _line_of_index(rows)
     if index_line is None:
         return rows
@@ -95,17 +99,17 @@ def _with_one_head(rows: Sequence[TextRow]) -> Sequence[TextRow]:
     levels = [row.cells for row in rows[:index_line]]
     lengths = {len(row.cells) for row in rows[: index_line + 1]}
     if any(first.cells[:width]) or len(lengths) > 1:
-        return rows
-    levels.sort(key=lambda cells: not cells[0])  # those with names first
+        return rows  # above the names of the index, pandas writes empty cells
+    levels.sort(key=lambda cells: not cells[0])  # levels with a first cell come first
     names = []
-    for of_column in zip(*levels, strict=True):
-        names.append("_".join(filter(None, of_column)))
+    for parts in zip(*levels, strict=True):
+        names.append("_".join(filter(None, parts)))
     head = TextRow(first.location, [*index_names, *names[width:]])
     return [head, *rows[index_line + 1 :]]
 
 
 def _line_of_index(rows: Sequence[TextRow]) -> int | None:
-    """The number of the line that has names only at its beginning, those of the index."""
+    """The number of the line with the names of the index, which are only at its beginning; None without such a line."""
     for number, row in enumerate(rows[1 : MOST_LEVELS + 1], 1):
         if row.cells[0] and not row.cells[-1]:
             return number

@@ -19,7 +19,10 @@ def read(content: Content) -> TextRows | None:
 
 
 def rows_of(name: str, values: Any) -> TextRows:
-    """The rows of a data frame, of a list of mappings, of dataclasses or of rows, or of a mapping."""
+    """The rows of a data frame, of a mapping, or of a list of mappings, of dataclasses or of rows.
+
+    The name of the table is for messages.
+    """
     if hasattr(values, "columns"):
         check_names(name, [_text(column) for column in values.columns])
     if hasattr(values, "to_dicts"):  # a data frame of polars
@@ -30,12 +33,12 @@ def rows_of(name: str, values: Any) -> TextRows:
         values = _records_of_pandas(values)
     notes: tuple[str, ...] = ()
     if isinstance(values, Mapping):
-        values, left_out = _of_mapping(values)
+        values, left_out = _rows_of_mapping(values)
         if left_out:
             notes = (f"keys that hold no rows left out: {some(left_out)}",)
-    found = [*values] if isinstance(values, Iterable) else [values]
+    listed = [*values] if isinstance(values, Iterable) else [values]
     rows = []
-    for index, row in enumerate(_lists(name, found)):
+    for index, row in enumerate(_lists(name, listed)):
         cells = [_text(value) for value in row]
         rows.append(TextRow(f"{name}, row {index}", cells))
     return TextRows(name, rows, notes)
@@ -60,13 +63,14 @@ def _lists(name: str, rows: Sequence[Any]) -> Sequence[Iterable[Any]]:
 
 
 def _plain(row: Any) -> Any:
-    """A row, of a dataclass as a mapping."""
+    """A row; an instance of a dataclass becomes a mapping."""
     if is_dataclass(row) and not isinstance(row, type):
         return asdict(row)
     return row
 
 
 def _lists_of_mappings(rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """The rows as lists of values. The first list has the columns of all rows."""
     flat = [_flat(row) for row in rows]
     columns: dict[str, None] = {}
     for row in flat:
@@ -77,10 +81,11 @@ def _lists_of_mappings(rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     return lists
 
 
-def _of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    """The rows of a mapping, and the keys that are none of them.
+def _rows_of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The rows of a mapping, and the keys of its values that are left out.
 
-    The values are tables by their names, columns, or rows by numbers, as pandas writes them.
+    The mapping may hold tables by their names, or any form that pandas writes: columns and data apart, rows by
+    numbers, columns of values by numbers of rows, or columns as lists. Otherwise the mapping is the only row.
     """
     tables = _tables(values)
     if tables:
@@ -88,11 +93,11 @@ def _of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
         return _joined(tables), left_out
     if isinstance(values.get("columns"), list) and isinstance(values.get("data"), list):
         return _split_by_pandas(values)
-    inner = [value for value in values.values() if isinstance(value, Mapping)]
-    if inner and len(inner) == len(values):
+    inner_mappings = [value for value in values.values() if isinstance(value, Mapping)]
+    if inner_mappings and len(inner_mappings) == len(values):
         if all(key.isdigit() for key in values):
-            return inner, ()
-        if all(_is_column_by_row_numbers(value) for value in inner):
+            return inner_mappings, ()
+        if all(_is_column_by_row_numbers(value) for value in inner_mappings):
             return _rows_of_numbered(values), ()
     flat = _flat(values)
     if all(isinstance(value, Sequence) and not isinstance(value, str) for value in flat.values()):
@@ -101,7 +106,7 @@ def _of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
 
 
 def _tables(values: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
-    """The lists of mappings by their names."""
+    """The values that are lists of mappings, each of which is a table, by their keys."""
     tables = {}
     for key, value in values.items():
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -110,19 +115,22 @@ def _tables(values: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def _joined(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-    """The rows of all tables, with the name of its table in each if there are several."""
+    """The rows of all tables. If there are several, each row also has the name of its table."""
     rows: list[Mapping[str, Any]] = []
-    for name, of_table in tables.items():
+    for name, table in tables.items():
         if len(tables) > 1:
-            rows += [{"table": name, **row} for row in of_table]
+            rows += [{"table": name, **row} for row in table]
         else:
-            rows += of_table
+            rows += table
     return rows
 
 
 def _split_by_pandas(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    """The rows of a mapping in which pandas wrote columns and data apart, and the keys that say more than these."""
-    row_numbers = list(range(len(values["data"])))  # the index, where the rows have no names
+    """The rows of a mapping in which pandas wrote columns and data apart, and the other keys, which are left out.
+
+    An index of only row numbers says nothing, so it is not among these keys.
+    """
+    row_numbers = list(range(len(values["data"])))
     left_out = []
     for key, value in values.items():
         if key not in ("columns", "data") and value != row_numbers:
@@ -131,11 +139,12 @@ def _split_by_pandas(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
 
 
 def _is_column_by_row_numbers(column: Mapping[str, Any]) -> bool:
+    """Whether a mapping holds the values of a column by the numbers of the rows."""
     return all(key.isdigit() and not isinstance(value, Mapping) for key, value in column.items())
 
 
 def _rows_of_numbered(columns: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of columns that have their values by the numbers of the rows."""
+    """The rows of some columns, each of which has its values by the numbers of the rows."""
     numbers: dict[str, None] = {}
     for column in columns.values():
         numbers.update(dict.fromkeys(column))
@@ -146,19 +155,19 @@ def _rows_of_numbered(columns: Mapping[str, Mapping[str, Any]]) -> list[dict[str
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested mappings by the path of their keys."""
-    found: dict[str, Any] = {}
+    """The values of nested mappings. The name of each value is the path of its keys, joined by dots."""
+    values_by_path: dict[str, Any] = {}
     for key, value in row.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key}.")
+            values_by_path |= _flat(value, prefix=f"{prefix}{key}.")
         else:
-            found[f"{prefix}{key}"] = value
-    return found
+            values_by_path[f"{prefix}{key}"] = value
+    return values_by_path
 
 
 def _text(value: Any) -> str:
-    """A value as text; a tensor or a number of numpy by its value."""
-    if isinstance(value, tuple):  # a column of several levels of pandas
+    """A value as text. A tensor or a number of numpy is written as a plain number."""
+    if isinstance(value, tuple):  # the name of a column of several levels in pandas
         return "_".join(filter(None, map(_text, value)))
     if value is None:
         return ""
