@@ -91,7 +91,7 @@ def files_in(folder: Path, only_aside: bool = False) -> list[Path]:
             if not _leads_back(target, way):
                 entered.append(name)
                 ways[current / name] = [*way, target]
-        subfolders[:] = entered  # os.walk goes on with the folders that are in its list
+        subfolders[:] = entered  # os.walk enters the folders that are left in its list
         for name in names:
             file = current / name
             is_data = file.is_file() and not is_hidden(file.relative_to(folder))
