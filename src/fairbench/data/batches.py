@@ -10,19 +10,19 @@ from fairbench.data.splits import Data, Split
 
 
 class Batches:
-    """Batches of the training split: each epoch is a new permutation of the examples, a partial last batch is dropped.
+    """The batches of a training. Each epoch is a new permutation of the examples; a partial last batch is dropped.
 
-    The whole order is drawn on the CPU before the first step, so that it is the same on every device.
+    The whole order is drawn on the CPU before the first step, so that the order is the same on every device.
 
     Args:
         data: the data of the arena.
         batch_size: examples in a batch.
         steps: the number of batches.
-        seed: of the order and of the augmentation.
+        seed: the seed of the order and of the augmentation.
         device: where the model is trained.
 
     Attributes:
-        hash: sha256 of the order.
+        hash: the sha256 of the order.
     """
 
     def __init__(self, data: Data, batch_size: int, steps: int, seed: int, device: torch.device) -> None:
@@ -55,11 +55,11 @@ class Batches:
 
 
 def _draw_order(count: int, batch_size: int, steps: int, seed: int) -> torch.Tensor:
-    """The rows of every batch out of `count` examples, shape (steps, batch_size)."""
+    """The indices of the examples in each batch, shape (steps, batch_size), out of `count` examples."""
     generator = torch.Generator().manual_seed(seed)
     per_epoch = count // batch_size
     epochs = math.ceil(steps / per_epoch)
-    kept = per_epoch * batch_size
-    permutations = [torch.randperm(count, generator=generator)[:kept] for _ in range(epochs)]
+    used_examples = per_epoch * batch_size
+    permutations = [torch.randperm(count, generator=generator)[:used_examples] for _ in range(epochs)]
     rows = torch.cat(permutations)
     return rows.view(-1, batch_size)[:steps]

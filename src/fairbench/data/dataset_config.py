@@ -18,27 +18,32 @@ from fairbench.data.prepared import Prepared, read_folder
 PREPARED = {name: dataset for name, dataset in DATASETS.items() if dataset.module}
 """The datasets that are prepared before they are read."""
 PLAIN_WORD = re.compile(r"\w{1,20}", re.ASCII)
-"""The values of options that can be part of a folder's name."""
+"""A value of an option that can be part of a folder's name."""
 
 
 @dataclass(frozen=True)
 class DatasetConfig:
-    """A dataset with every option of its preparation; `dataset_config` makes it."""
+    """A dataset with every option of its preparation. `dataset_config` checks the options and makes this record."""
 
     dataset: str
     options: Mapping[str, Any]
 
     @property
     def info(self) -> Dataset:
+        """The facts of the dataset."""
         return DATASETS[self.dataset]
 
     @property
     def archives(self) -> list[SourceFile]:
+        """The authors' archives that the preparation needs with these options."""
         return [file for file in self.info.archives if file.when.items() <= self.options.items()]
 
     @property
     def hub_files(self) -> list[SourceFile]:
-        return [*self.info.hub_files] or self.archives
+        """The files that the preparation reads from the hub. By default the hub has copies of the archives."""
+        if self.info.hub_files:
+            return list(self.info.hub_files)
+        return self.archives
 
     @property
     def user_path(self) -> Path | None:
@@ -49,14 +54,14 @@ class DatasetConfig:
 
     @property
     def label(self) -> str:
-        """Name and options, as messages show them."""
+        """The dataset and its options, as messages show them."""
         if not self.options:
             return self.dataset
         options = ", ".join(f"{name} {value}" for name, value in self.options.items())
         return f"{self.dataset} ({options})"
 
     def folder(self, data_root: Path) -> Path:
-        """The folder of the prepared arrays: its name has the value of each option, or the value's hash."""
+        """The folder of the prepared arrays. Its name contains the value of each option, or a hash of the value."""
         words = [self.dataset]
         for value in self.options.values():
             text = str(value)
@@ -66,14 +71,14 @@ class DatasetConfig:
         return data_root / "prepared" / "-".join(words)
 
     def open(self, data_root: Path, check_content: bool = False) -> Prepared:
-        """The prepared arrays.
+        """The prepared dataset.
 
         Args:
             data_root: the folder of prepared data.
-            check_content: also check that no file was changed since.
+            check_content: also check that no file was changed since the preparation.
 
         Raises:
-            UsageError: they are missing, damaged or changed; the message has the command to prepare them.
+            UsageError: arrays are missing, damaged or changed; the message has the command to prepare them.
         """
         try:
             prepared = read_folder(self.folder(data_root), self.options)
@@ -84,9 +89,9 @@ class DatasetConfig:
             raise UsageError(f"{error}; {self.repair(data_root)}") from error
 
     def repair(self, data_root: Path) -> str:
-        """How to prepare the dataset where it is missing or damaged, as an error says it."""
+        """The command that prepares a missing or damaged dataset, as a sentence for errors."""
         flags = []
-        with suppress(UsageError):
+        with suppress(UsageError):  # without a manifest, no flags are needed
             manifest = read_folder(self.folder(data_root)).manifest
             flags.append("--again")
             if not manifest["verified"] and not self.user_path:
@@ -94,7 +99,7 @@ class DatasetConfig:
         return f"{self.label} is prepared by: {self.command('download', data_root, *flags)}"
 
     def by_hand(self, data_root: Path) -> str:
-        """How to prepare the dataset from its authors' archives, as an error says it."""
+        """The steps that prepare the dataset from its authors' archives, as a sentence for errors."""
         names = [archive.name for archive in self.archives]
         folder = data_root / self.dataset
         pronoun = "them" if len(names) > 1 else "it"
@@ -104,7 +109,13 @@ class DatasetConfig:
         )
 
     def command(self, verb: str, data_root: Path, *flags: str) -> str:
-        """The command line of `fairbench data` with a verb, for this dataset and its options."""
+        """The command line of `fairbench data` for this dataset and its options.
+
+        Args:
+            verb: "download" or "prepare".
+            data_root: the folder of prepared data.
+            flags: further words at the end.
+        """
         words = ["fairbench data", verb, "--data-root", shlex.quote(str(data_root)), "--dataset", self.dataset]
         for name, value in self.options.items():
             if value != self.info.options[name].default:
@@ -115,7 +126,15 @@ class DatasetConfig:
 
 
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
-    """The configuration of a dataset; omitted options have their defaults."""
+    """The configuration of a dataset.
+
+    Args:
+        dataset: the name of a dataset in `PREPARED`.
+        options: the options that are given; omitted ones have their defaults, other keys are ignored.
+
+    Raises:
+        UsageError: an option without a default is missing, or a value is not allowed.
+    """
     declared = PREPARED[dataset].options
     given = options or {}
     complete = {}
@@ -132,7 +151,7 @@ def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> Da
 
 
 def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
-    """The datasets of the arenas' tables `data`, each once; embedded ones need no preparation."""
+    """The datasets that the tables `data` of arenas name, each once. Embedded datasets need no preparation."""
     configs: list[DatasetConfig] = []
     for table in tables:
         source = table.get("source")
@@ -145,7 +164,11 @@ def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
 
 
 def check_prepared(configs: Iterable[DatasetConfig], data_root: Path) -> None:
-    """Raise `UsageError`, with the commands to prepare them, unless all datasets are prepared and unchanged."""
+    """Check that all datasets are prepared and unchanged.
+
+    Raises:
+        UsageError: some are not; the message has the commands to prepare these datasets.
+    """
     missing = []
     for config in configs:
         try:

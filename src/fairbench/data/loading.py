@@ -1,4 +1,4 @@
-"""The data of each source: embedded ones, which every machine has, and those that `fairbench data` prepares."""
+"""The data of each source. Every machine has the embedded sources; `fairbench data` prepares the others."""
 
 import sysconfig
 import warnings
@@ -22,10 +22,10 @@ from fairbench.data.transforms import ImageTransform, read_tokens
 
 
 def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
-    """The data of the source that an arena's table `data` names.
+    """The data of the source that the table `data` of an arena names.
 
     Args:
-        options: the table `data`: the source, its options and those of its kind.
+        options: the table `data`: the source, the options of its preparation and the options of reading.
         data_root: the folder of prepared data.
 
     Raises:
@@ -45,8 +45,9 @@ def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
 
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:
-    """A tensor with the memory of a memory-mapped file, which is never written to."""
-    if array.dtype == np.uint16:  # tokens; not every device can index uint16
+    """A tensor that shares the memory of a memory-mapped file. Nothing ever writes to the tensor."""
+    if array.dtype == np.uint16:
+        # Not every device can index uint16. `read_tokens` undoes this.
         array = array.view(np.int16)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -75,7 +76,7 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
 
 
 def _digits_file() -> Path:
-    """The digits' file in scikit-learn, which is not imported: that takes two seconds in every process."""
+    """The file of the digits in scikit-learn. The package is not imported, since that takes two seconds."""
     package = find_spec("sklearn")
     if package is not None:
         for folder in package.submodule_search_locations or ():
@@ -89,15 +90,15 @@ def _digits_file() -> Path:
 
 @cache
 def stdlib_source(context: int, evaluated: int) -> Data:
-    """The source text of this Python's standard library as bytes; each file belongs to one split.
+    """The source text of Python's standard library as bytes; each file belongs to one split.
 
-    Of every ten modules, in alphabetical order, the ninth goes to validation and the tenth to the test split.
+    The files are in alphabetical order. The ninth of every ten goes to validation, and the tenth to the test split.
     """
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(folder.glob("*.py"))
     if sum(file.stat().st_size for file in files) < 1_000_000:
         raise UsageError(f"the source stdlib is the standard library's text, but {folder} has too little of it")
-    other_splits = {8: "val", 9: "test"}
+    other_splits = {8: "val", 9: "test"}  # by the last digit of the file's number, from 0
     texts: dict[str, bytearray] = {split: bytearray() for split in SPLITS}
     for number, file in enumerate(files):
         split = other_splits.get(number % 10, "train")
@@ -108,10 +109,11 @@ def stdlib_source(context: int, evaluated: int) -> Data:
 
 
 EMBEDDED: Mapping[str, Callable[..., Data]] = {"digits": digits, "stdlib": stdlib_source}
-"""The datasets that every machine has."""
+"""The functions that load the datasets which every machine has."""
 
 
 def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: int, **reading: Any) -> Data:
+    """The data of prepared images. `reading` has the options of `ImageTransform`."""
     every = {}
     for split in SPLITS:
         labels = tensors.get(f"{split}_labels", torch.empty(0))
@@ -132,6 +134,7 @@ def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: 
 
 
 def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, evaluated: int) -> Data:
+    """The data of prepared text, in windows of `context` tokens."""
     manifest = prepared.manifest
     return Data(
         _windows(tokens, context, evaluated),
@@ -145,15 +148,16 @@ def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, 
 
 
 def _origin(prepared: Prepared) -> str:
+    """The source of prepared data, and whether its files are verified."""
     source = str(prepared.manifest["source"])
-    if source == "own":
+    if source == "own":  # a user's files have no known hashes
         return source
     verified = "verified" if prepared.manifest["verified"] else UNVERIFIED
     return f"{source}, {verified}"
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:
-    """Texts as rows of `context` tokens and the next one, without overlap; an incomplete last row is dropped."""
+    """Cut texts into rows of `context` tokens and the next token, without overlap. A partial last row is dropped."""
     row_length = context + 1
     splits = {}
     for split, part in tokens.items():
@@ -164,7 +168,7 @@ def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -
 
 
 def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
-    """The splits with `evaluated` evenly spaced examples for validation and for test; 0 keeps all."""
+    """Keep `evaluated` evenly spaced examples of the val split and of the test split; 0 keeps all examples."""
     fewer = dict(splits)
     for name, split in splits.items():
         if name != "train" and 0 < evaluated < len(split):

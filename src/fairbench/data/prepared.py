@@ -18,10 +18,10 @@ from fairbench.common.hashing import digest
 from fairbench.common.reading import read_json, read_text
 
 FORMAT = 1
-"""Version of the folder's format."""
+"""The version of the folder's format."""
 MANIFEST = "manifest.json"
 HASHED = ".hashed.json"
-"""The sizes and times that the files had when their content was last compared with the manifest."""
+"""The file that records the sizes and times of the files when their content was last compared with the manifest."""
 CHUNK = 1 << 20
 
 
@@ -42,7 +42,12 @@ class _Manifest(TypedDict):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared dataset; its manifest has `arrays`, `counts`, `bytes` of text, `classes`, `verified` and more."""
+    """A prepared dataset.
+
+    Attributes:
+        folder: the folder of the arrays.
+        manifest: the facts of the dataset: `arrays`, `counts`, `bytes` of text, `classes`, `verified` and more.
+    """
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -57,7 +62,7 @@ class Prepared:
             Images are uint8, shape (N, 3, H, W); tokens are uint16 and labels int64, shape (N,).
 
         Raises:
-            UsageError: the file is missing, or is not as the manifest describes it.
+            UsageError: the file is missing, or differs from its description in the manifest.
         """
         path = self.folder / f"{name}.npy"
         facts = self.manifest["arrays"][name]
@@ -77,7 +82,7 @@ class Prepared:
 
     @property
     def files(self) -> dict[str, str]:
-        """The sha256 of every file; of a .npy file, that of its values alone."""
+        """The sha256 of every file by its name. For a .npy file, the sha256 of its values alone."""
         hashes = {f"{name}.npy": stated["sha256"] for name, stated in self.manifest["arrays"].items()}
         tokenizer = self.manifest.get("tokenizer", {})
         if "sha256" in tokenizer:
@@ -90,6 +95,7 @@ class Prepared:
             path = self.folder / name
             try:
                 if name.endswith(".npy"):
+                    # The hash does not cover the header, which is checked here.
                     self.array(name.removesuffix(".npy"))
                 actual = content_sha256(path)
             except (UsageError, OSError) as error:
@@ -99,7 +105,10 @@ class Prepared:
                     yield f"{path} has sha256 {actual}, expected {expected}"
 
     def check_content(self) -> None:
-        """Raise `UsageError` if a file was changed: by size and times if it was hashed before, otherwise by hash."""
+        """Raise `UsageError` if a file was changed since the preparation.
+
+        Files are only hashed if their sizes or times differ from those of the last successful check.
+        """
         stamps = {}
         for name in self.files:
             path = self.folder / name
@@ -108,7 +117,7 @@ class Prepared:
         state = json.dumps({"files": self.files, "stamps": stamps})
         hashed = self.folder / HASHED
         if read_text(hashed) == state:
-            return
+            return  # nothing was changed since the last check
         differences = list(self.differences())
         if differences:
             raise UsageError("; ".join(differences))
@@ -117,21 +126,23 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
+        """A hash of all arrays."""
         return digest(self.manifest["arrays"])
 
 
 def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepared:
-    """The prepared dataset of a folder, by its manifest.
+    """The prepared dataset in a folder.
 
     Args:
-        folder: of the arrays and the manifest.
-        options: of the preparation; if given, they and the headers of the arrays are checked.
+        folder: the folder of the arrays and the manifest.
+        options: the expected options of the preparation. If they are given, the headers of the arrays are checked, too.
 
     Raises:
         UsageError: the manifest is missing or damaged, or a check fails.
     """
 
     def interpret(value: Any) -> Prepared:
+        """The prepared dataset, from the content of its manifest."""
         manifest = dict(build(dict[str, Any], value, ()))
         version = manifest.get("format")
         if version != FORMAT:
@@ -157,10 +168,11 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
 
 
 def content_sha256(path: Path) -> str:
-    """sha256 of a file; of a .npy file, that of its values alone."""
+    """The sha256 of a file. For a .npy file, the sha256 of its values alone."""
     sha = hashlib.sha256()
     with path.open("rb") as file:
         if path.suffix == ".npy":
+            # Skip the header.
             np.lib.format.read_magic(file)
             np.lib.format.read_array_header_1_0(file)
         while chunk := file.read(CHUNK):

@@ -18,11 +18,11 @@ MEMORY_FRACTION = 0.5
 
 @dataclass(frozen=True)
 class Split:
-    """Examples, or a batch of them.
+    """The examples of a split, or a batch of them.
 
     Attributes:
-        inputs: shape (N, ...): images, or windows of tokens.
-        targets: shape (N,): labels, int64; empty for data without labels.
+        inputs: images or windows of tokens, shape (N, ...).
+        targets: labels, int64, shape (N,); empty for data without labels.
     """
 
     inputs: Tensor
@@ -32,25 +32,30 @@ class Split:
         return len(self.inputs)
 
     def __getitem__(self, rows: Tensor | slice) -> "Split":
+        """The examples in some rows."""
+
         def chosen(part: Tensor) -> Tensor:
+            # The targets are empty for data without labels.
             return part[rows] if part.numel() else part
 
         return self.map(chosen)
 
     @property
     def nbytes(self) -> int:
+        """The memory that the examples take."""
         return self.inputs.nbytes + self.targets.nbytes
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Split":
+        """Apply a function to the inputs and to the targets."""
         return Split(function(self.inputs), function(self.targets))
 
     def to(self, device: torch.device) -> "Split":
-        """The examples on a device; a copy from pinned memory is asynchronous."""
+        """Copy the examples to a device. A copy from pinned memory is asynchronous."""
         return self.map(lambda part: part.to(device, non_blocking=True))
 
 
 def fingerprint(splits: Mapping[str, Split]) -> str:
-    """sha256 of all examples, with dtypes and shapes."""
+    """The sha256 of all examples, with their dtypes and shapes."""
     sha = hashlib.sha256()
     for split in splits.values():
         for part in (split.inputs, split.targets):
@@ -60,12 +65,16 @@ def fingerprint(splits: Mapping[str, Split]) -> str:
 
 
 Read = Callable[[Split, torch.Generator | None], Split]
-"""Transforms stored examples into inputs of a model, on their device; augments them if given a generator."""
+"""A function that turns stored examples into inputs of a model, on their device.
+
+It augments the examples if it gets a generator.
+"""
 Pair = tuple[Tensor, Tensor]
+"""Inputs and targets."""
 
 
 def _split(name: str, pair: Any) -> Split:
-    """A split of a user's data, which must be a pair of tensors."""
+    """A split of a user's data. Raises `UsageError` if `pair` is not a pair of tensors."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise UsageError(f"Data.of: {name} must be a pair of tensors (inputs, targets), got {type(pair).__name__}")
     for part, values in zip(("inputs", "targets"), pair, strict=True):
@@ -78,7 +87,7 @@ def _split(name: str, pair: Any) -> Split:
 
 
 def shared_rows(splits: Mapping[str, Split]) -> str:
-    """How many inputs of a split are also in an earlier one, in words."""
+    """The number of inputs of each split that are also in an earlier split, in words."""
     keys = {}
     for name, split in splits.items():
         rows = split.inputs.contiguous().view(len(split), -1)
@@ -89,6 +98,7 @@ def shared_rows(splits: Mapping[str, Split]) -> str:
 
 
 def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:
+    """A `Read` that changes nothing."""
     return batch
 
 
@@ -97,14 +107,14 @@ class Data:
     """The data of an arena.
 
     Attributes:
-        splits: "train"; "val", for the selection of the learning rate and for learning curves; "test", for the report.
-        fingerprint: sha256 of all examples.
-        read: the transform of stored examples.
-        shape: of one input of a model: (channels, height, width), or (tokens,).
-        classes: number of classes, or of tokens in the vocabulary.
+        splits: "train"; "val" for the selection of the learning rate and for learning curves; "test" for the report.
+        fingerprint: the sha256 of all examples.
+        read: the transform of stored examples into inputs of a model.
+        shape: the shape of one input of a model: (channels, height, width), or (tokens,).
+        classes: the number of classes, or of tokens in the vocabulary.
         origin: the source, and whether its files are verified.
-        tokens_per_byte: of each split of text, the mean number of tokens per byte, where it is not 1.
-        shared: which images of prepared data are in two splits, in words.
+        tokens_per_byte: the mean number of tokens per byte in each split of text; 1 if a split is not named.
+        shared: the number of images that are in two splits, in words; empty if there are none.
     """
 
     splits: Mapping[str, Split]
@@ -124,10 +134,10 @@ class Data:
             train: inputs, shape (N, ...), and their targets, shape (N, ...).
             val: the same, for the selection of the learning rate.
             test: the same, for the report.
-            classes: number of classes; 0 if the targets are no labels.
+            classes: the number of classes; 0 if the targets are not labels.
 
         Raises:
-            UsageError: a split is no pair of tensors.
+            UsageError: a split is not a pair of tensors.
         """
         splits = {
             "train": _split("train", train),
@@ -142,7 +152,10 @@ class Data:
         return self.splits["train"]
 
     def to(self, device: torch.device) -> "Data":
-        """The data on a device, or unchanged if a GPU has too little free memory: batches are then copied."""
+        """Copy the data to a device. If a GPU has too little free memory, the data stay where they are.
+
+        In the second case, `fairbench.data.batches` copies each batch.
+        """
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
             needed = sum(split.nbytes for split in self.splits.values())

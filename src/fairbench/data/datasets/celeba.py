@@ -13,7 +13,8 @@ from fairbench.data.formats.raw import SPLITS, Images, ImageSplit
 from fairbench.data.formats.source_files import SourceFiles
 
 FOLDER = "img_align_celeba"
-"""The archive's folder; in Kaggle's archive it contains another one of this name, with the images."""
+"""The folder of the images in the authors' archive. In Kaggle's archive, the images are in a second folder of this
+name inside of the first one."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -29,6 +30,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
 
 
 def _from_hub(source: SourceFiles, crop: int, size: int) -> dict[str, ImageSplit]:
+    """The official splits."""
     splits = {}
     for split in SPLITS:
         paths = source.of_split(split)
@@ -37,30 +39,31 @@ def _from_hub(source: SourceFiles, crop: int, size: int) -> dict[str, ImageSplit
 
 
 def _from_archive(source: SourceFiles, crop: int, size: int) -> tuple[dict[str, ImageSplit], dict[str, int]]:
-    """The splits, and the number of images that are in none of them."""
+    """The official splits, and the number of images that are in none of them, by reason."""
     path = source.path("img_align_celeba.zip")
     with open_zip(path) as members:
         is_nested = any(name.startswith(f"{FOLDER}/{FOLDER}/") for name in members.names)
         folder = f"{FOLDER}/{FOLDER}" if is_nested else FOLDER
         listed = _partitions(source.path("list_eval_partition.txt"), folder)
-        dropped = _compare(members, listed)
+        dropped = _unlisted_images(members, listed)
     splits = {}
     for split, names in listed.items():
-        images = [(name, 0) for name in names]
+        images = [(name, 0) for name in names]  # the images have no labels
         splits[split] = image_split(path, images, crop, size)
     return splits, dropped
 
 
 def _partitions(path: Path, folder: str) -> dict[str, list[str]]:
-    """Names of the images of each split: lines `name number`, or a CSV with the header `image_id,partition`.
+    """The names of the images of each split, from a list of lines `name number`.
 
-    The numbers 0, 1 and 2 stand for the splits in the order of `SPLITS`.
+    Kaggle's list is a CSV with the header `image_id,partition`. The numbers 0, 1 and 2 stand for train, val and test.
     """
-    numbers = {"0": "train", "1": "val", "2": "test", "partition": ""}
+    # The last word is that of the header, which names no image.
+    split_of_number = {"0": "train", "1": "val", "2": "test", "partition": ""}
 
     def parse(line: str) -> tuple[str, str]:
         name, number = line.replace(",", " ").split()
-        return f"{folder}/{name}", numbers[number]
+        return f"{folder}/{name}", split_of_number[number]
 
     entries = read_list(path.read_bytes(), str(path), parse, "the name of an image and 0, 1 or 2")
     listed: dict[str, list[str]] = {split: [] for split in SPLITS}
@@ -70,8 +73,12 @@ def _partitions(path: Path, folder: str) -> dict[str, list[str]]:
     return listed
 
 
-def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int]:
-    """The number of images that are missing in the list; every image in the list must be in the archive."""
+def _unlisted_images(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int]:
+    """The number of the archive's images that the list of partitions lacks, by the reason for leaving them out.
+
+    Raises:
+        UsageError: an image of the list is not in the archive.
+    """
     named: set[str] = set()
     for names in listed.values():
         named.update(names)

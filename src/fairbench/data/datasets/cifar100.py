@@ -17,7 +17,7 @@ OFFICIAL = ("train", "test")
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
-    """The images with their fine labels."""
+    """The images with their labels in 100 fine classes. The val split is carved out of train."""
     if source.kind == "archive":
         splits, classes = _from_archive(source.files[0].path)
     else:
@@ -47,6 +47,7 @@ def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
 
 
 def _split(content: Any, where: str) -> ImageSplit:
+    """An official split, from the content of its pickle. `where` names the pickle in errors."""
     labels = content["fine_labels"]
     data = np.asarray(content["data"], np.uint8).reshape(len(labels), *SHAPE)
 

@@ -1,6 +1,6 @@
-"""The datasets that suites can name, with the facts of each, which `datasets.toml` has.
+"""The datasets that suites can name, with their facts from `datasets.toml`.
 
-An embedded one is made by `fairbench.data.loading`. Each other one has a module with one function, which
+An embedded dataset is made by `fairbench.data.loading`. Every other dataset has a module with one function, which
 `fairbench.data.preparation.prepare` calls:
 
     read(source, options) -> Images | Texts            the examples, the same from every source
@@ -16,25 +16,25 @@ from fairbench.common.toml import tomllib
 from fairbench.data.formats.source_files import SourceFile
 
 UNVERIFIED = "not verified"
-"""Label of data without a known hash, or with a different one."""
+"""The label of data whose hash is not known, or differs from the known one."""
 READING: dict[str, Mapping[str, Any]] = {
     "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
     "text": {"context": int, "evaluated": 0},
 }
-"""The options of all datasets of a kind: the transform of stored examples, and the number of evaluated ones.
+"""The options of reading for each kind of data: the transform of stored examples, and the number of evaluated examples.
 
-Each has its default, or its type if it must be given.
+The value of an option is its default, or its type if the option must be given.
 """
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the preparation; it must be given if it has no default.
+    """An option of the preparation of a dataset.
 
     Attributes:
-        default: its value if none is given.
-        between: the smallest and the largest number, if it is a whole number.
-        words: the allowed words, if it is one of several.
+        default: the value if none is given; None for an option that must be given.
+        between: for a whole number, the smallest and the largest allowed number. Empty for a text.
+        words: the allowed words; empty for any text.
     """
 
     default: Any = None
@@ -43,10 +43,12 @@ class Option:
 
     @property
     def kind(self) -> type:
+        """The type of the value: int for an option with limits, otherwise str."""
         return int if self.between else str
 
     def complaint(self, value: Any) -> str:
-        """The error in a value; empty if there is none."""
+        """The fault of a value, in words that follow the option's name; empty if the value is allowed."""
+        # bool is a subclass of int, but true is not a whole number
         kind: Any = type(value)
         if kind is not self.kind:
             expected = "whole number" if self.between else "string"
@@ -65,15 +67,18 @@ class Dataset:
     """The facts of a dataset.
 
     Attributes:
-        kind: of the arenas that can read it.
-        module: its module in `fairbench.data.datasets`; empty if it is embedded, so that every machine has it.
+        title: its name in reports.
+        kind: the kind of data, which decides which arenas can read it.
+        license: the license of the data.
+        module: its module in `fairbench.data.datasets`; empty for an embedded dataset, which every machine has.
         labelled: whether each image has a label.
         citation: the publication to cite.
         page: the authors' page with the archives.
         archives: the files that the authors publish.
         repository: its repository on the hub, owner/name; empty for none.
-        revision: the commit of that repository which fairbench reads.
-        hub_files: the files of that repository which fairbench reads; their names are shell patterns. None: `archives`.
+        revision: the commit of the repository that fairbench reads.
+        hub_files: the files of the repository that fairbench reads; their names are shell patterns. If there are none,
+            the repository has the archives.
         options: the options of its preparation.
         fault: a known fault of the data, with its source; reports state it.
     """
@@ -94,7 +99,7 @@ class Dataset:
 
     @property
     def suite_options(self) -> dict[str, Any]:
-        """The options of the preparation as a suite names them: each with its default, or its type."""
+        """The options of the preparation in a suite: the default of each, or its type if it must be given."""
         options = {}
         for name, option in self.options.items():
             options[name] = option.kind if option.default is None else option.default
@@ -104,4 +109,4 @@ class Dataset:
 FACTS = Path(__file__).with_name("datasets.toml")
 _TABLES = tomllib.loads(FACTS.read_text("utf-8"))
 DATASETS: dict[str, Dataset] = build(dict[str, Dataset], _TABLES, ())
-"""Embedded ones first, then published ones, then those of a user."""
+"""The datasets by name: first the embedded ones, then published ones, then the forms of a user's own data."""

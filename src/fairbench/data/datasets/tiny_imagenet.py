@@ -1,4 +1,7 @@
-"""Tiny ImageNet: JPEG files in the authors' archive or in the hub's parquet; labels are indices in sorted wnids."""
+"""Tiny ImageNet: JPEG files in the authors' archive or in the hub's parquet.
+
+A class is named by its wnid, an identifier of WordNet. Its label is its index in the sorted wnids.
+"""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +21,11 @@ TRAINING_IMAGE = re.compile(rf"{FOLDER}/train/(?P<wnid>\w+)/images/[^/]+")
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
-    """The images with their labels; the official validation split, which alone has labels, is the test split."""
+    """The images with their labels.
+
+    The official test split has no labels. The official validation split takes its place, and val is carved out of
+    train.
+    """
     if source.kind == "archive":
         splits, classes = _from_archive(source.files[0].path)
     else:
@@ -43,7 +50,7 @@ def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
 
 
 def _training_images(members: Members, labels: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Members and labels of the training images; folders that are no wnids are left out."""
+    """The names and labels of the training images in the archive. A folder that is not a wnid is left out."""
     images = []
     for name in sorted(members.names):
         match = TRAINING_IMAGE.fullmatch(name)
@@ -53,7 +60,13 @@ def _training_images(members: Members, labels: Mapping[str, int]) -> list[tuple[
 
 
 def _annotated_images(annotations: bytes, labels: Mapping[str, int], path: Path) -> list[tuple[str, int]]:
-    """Members and labels, from lines of file, wnid and four numbers of a box, separated by tabs."""
+    """The names and labels of the validation images in the archive.
+
+    Args:
+        annotations: lines of a file name, a wnid and the four numbers of a box, separated by tabs.
+        labels: the label of each wnid.
+        path: the archive, for errors.
+    """
 
     def parse(line: str) -> tuple[str, int]:
         name, wnid, *_ = line.split("\t")

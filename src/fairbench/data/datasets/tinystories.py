@@ -9,7 +9,7 @@ from fairbench.data.formats.raw import Texts
 from fairbench.data.formats.source_files import SourceFiles, size_of
 
 LONGEST = 1 << 20
-"""Longer than any story: it bounds the memory where a file has no separator."""
+"""The largest number of bytes of a text: more than any story has. It bounds the memory if a file has no separator."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:

@@ -1,4 +1,7 @@
-"""A user's images: a folder with a folder per class, in split folders or not, or a folder of images without labels."""
+"""A user's images: a folder of images without labels, or a folder for each class.
+
+Class folders may be inside of split folders, or contain split folders.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -19,10 +22,10 @@ FoldersOf = dict[Path, Folders]
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
-    """The images, cropped to squares and resized, labelled by their folders if there are any; each only once.
+    """The images, cropped to squares and resized. Equal images are kept only once.
 
-    Split folders, above the class folders or in each of them, are kept; a missing val or test gets a tenth of each
-    class of train.
+    The label of an image is the index of its class folder. Split folders are kept; a missing val or test split gets a
+    tenth of each class of train.
     """
     folder = source.files[0].path
     if not folder.is_dir():
@@ -54,7 +57,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
 
 
 def _images_in(folder: Path, files: Sequence[Path]) -> FoldersOf:
-    """The files that are images by their suffix, each with its folders within this one."""
+    """The files with a suffix of images, each with the folders between `folder` and the image."""
     known = Image.registered_extensions()
     images = {}
     for path in files:
@@ -66,13 +69,13 @@ def _images_in(folder: Path, files: Sequence[Path]) -> FoldersOf:
 
 
 def _class_folders(folders_of: FoldersOf) -> list[str]:
-    """The names of the outermost folders of these images."""
+    """The names of the outermost folders of the images, sorted; their order is that of the labels."""
     names = {folders[0] for folders in folders_of.values() if folders}
     return sorted(names)
 
 
 def _labelled(folders_of: FoldersOf, classes: Sequence[str]) -> list[tuple[Path, int]]:
-    """The images that are in class folders, with their labels; if there are no classes, all images with label 0."""
+    """The images in class folders with their labels. Without classes, all images with label 0."""
     if not classes:
         return [(path, 0) for path in folders_of]
     label_of = {name: label for label, name in enumerate(classes)}
@@ -84,52 +87,53 @@ def _labelled(folders_of: FoldersOf, classes: Sequence[str]) -> list[tuple[Path,
 
 
 def _unpacked(folders_of: FoldersOf) -> FoldersOf:
-    """The images without folders around all of them, as archives unpack to; the innermost stays."""
+    """Remove the outermost folders that all images are in, which unpacked archives have. The innermost one stays."""
     while _have_common_folder(folders_of):
         folders_of = {path: folders[1:] for path, folders in folders_of.items()}
     return folders_of
 
 
 def _have_common_folder(folders_of: FoldersOf) -> bool:
-    """Whether all images are in one folder, and in further ones within it."""
+    """Whether all images have the same outermost folder, and each is in a further folder inside of it."""
     outermost = {folders[:1] for folders in folders_of.values()}
     return len(outermost) == 1 and all(len(folders) > 1 for folders in folders_of.values())
 
 
 def _by_split(folders_of: FoldersOf, folder: Path) -> dict[str, FoldersOf]:
-    """The images of each split in their class folders; all are of train if no folders are split folders."""
+    """The images of each split with their class folders. Without split folders, all images are in train."""
+    # Split folders may be the outermost ones, or be inside of the class folders.
     for level in (0, 1):
         names = {folders[level] for folders in folders_of.values() if len(folders) > level}
         split_of_name = named_splits(names, folder)
         if not split_of_name:
             continue
-        found: dict[str, FoldersOf] = {}
+        images_of_split: dict[str, FoldersOf] = {}
         for path, folders in folders_of.items():
             if len(folders) > level:
                 split = split_of_name[folders[level]]
                 without_split = folders[:level] + folders[level + 1 :]
-                found.setdefault(split, {})[path] = without_split
-        if len(found) < len(split_of_name):
+                images_of_split.setdefault(split, {})[path] = without_split
+        if len(images_of_split) < len(split_of_name):
             raise UsageError(f"{folder} has two folders of one split: {', '.join(split_of_name)}; join or rename them")
-        return {split: _unpacked(within) for split, within in found.items()}
+        return {split: _unpacked(images) for split, images in images_of_split.items()}
     return {"train": folders_of}
 
 
 def _refuse_empty(folder: Path, images: FoldersOf, levels: int) -> None:
-    """Raise UsageError for a folder in the upper levels that contains no image."""
-    full: set[Path] = set()
+    """Raise UsageError if a folder in the given number of upper levels contains no image."""
+    with_images: set[Path] = set()
     for image in images:
-        full.update(image.parents)
+        with_images.update(image.parents)
     paths = list(folder.glob("*"))
     if levels == 2:
         paths += folder.glob("*/*")
     for path in sorted(paths):
-        if path.is_dir() and path not in full and not is_hidden(path.relative_to(folder)):
+        if path.is_dir() and path not in with_images and not is_hidden(path.relative_to(folder)):
             raise UsageError(f"the folder {path} contains no images; add images to it, or remove it")
 
 
 def _refuse_doubtful(folder: Path, splits: Mapping[str, FoldersOf], classes: list[str]) -> None:
-    """Raise UsageError if the classes are not certain, or differ between splits."""
+    """Raise UsageError if the classes are not certain, or if a split has other classes than train."""
     if len(splits) == 1:
         _refuse_split_among_classes(folder, splits["train"], classes)
     if len(classes) == 1:
@@ -141,16 +145,19 @@ def _refuse_doubtful(folder: Path, splits: Mapping[str, FoldersOf], classes: lis
             f"add those of other classes, or for images without labels {remedy}"
         )
     for split, folders_of in splits.items():
-        found = _class_folders(folders_of)
-        has_other_classes = not set(found) <= set(classes)
-        lacks_classes = bool(classes) and not found
+        split_classes = _class_folders(folders_of)
+        has_other_classes = not set(split_classes) <= set(classes)
+        lacks_classes = bool(classes) and not split_classes
         if has_other_classes or lacks_classes:
-            reason = f"{split} has the class folders {found}, and train has {classes}"
+            reason = f"{split} has the class folders {split_classes}, and train has {classes}"
             raise UsageError(f"{folder}: {reason}; sort the images of {split} into folders as those of train")
 
 
 def _refuse_split_among_classes(folder: Path, folders_of: FoldersOf, classes: Sequence[str]) -> None:
-    """Raise UsageError if one folder is a split by its name, others are none, and it contains no images itself."""
+    """Raise UsageError if a class folder is named like a split and has images only in folders of its own.
+
+    Such a folder is probably a split folder, but the other folders are not named like splits.
+    """
     with_images = set(folders_of.values())
     for name in classes:
         if split_of(name) and (name,) not in with_images:
@@ -159,6 +166,7 @@ def _refuse_split_among_classes(folder: Path, folders_of: FoldersOf, classes: Se
 
 
 def _decoded(labelled: Sequence[tuple[Path, int]], size: int) -> Iterator[RawImage]:
+    """Decode images to squares of a size, with their labels."""
     for path, label in labelled:
         pixels = decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH)
         yield RawImage(pixels, label, str(path))

@@ -1,4 +1,4 @@
-"""A user's text: a file, or a folder of files of one kind, in splits if they are named after them."""
+"""A user's text: a file, or a folder of files of one kind. Files or folders may be named after splits."""
 
 import csv
 import json
@@ -14,17 +14,17 @@ from fairbench.data.formats.raw import Texts, named_splits
 from fairbench.data.formats.source_files import ASIDE, SourceFiles, files_in, size_of
 
 LONGEST = 1 << 14
-"""Short enough to split a file of some hundred kilobytes."""
+"""The largest number of bytes of a text. It is small enough to split a file of some hundred kilobytes."""
 RECORD_KINDS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
-"""Suffixes of files with records."""
+"""The suffixes of files with records."""
 KINDS = (".txt", ".raw", ".tokens", *RECORD_KINDS)
-"""Suffixes of the files that are read from a folder."""
+"""The suffixes of the files that are read from a folder."""
 FIELDS = ("text", "story", "content")
-"""The names that the field of the text may have in a record."""
+"""The names that the field with the text may have in a record."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
-    """The texts of all files; files or folders that are named after splits are these splits."""
+    """The texts of all files, in the splits that files or folders are named after."""
     path = source.files[0].path
     files = [path]
     dropped: dict[str, int] = {}
@@ -47,20 +47,21 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
 
 
 def _by_split(path: Path, files: Sequence[Path]) -> dict[str, list[Path]]:
-    """The files of each split; all are of train if they are not named after splits."""
+    """The files of each split. If they are not named after splits, all files are in train."""
     if not path.is_dir():
         return {"train": list(files)}
     names = {file: file.relative_to(path).with_suffix("").as_posix() for file in files}
     split_of_name = named_splits(names.values(), path)
     if not split_of_name:
         return {"train": list(files)}
-    found: dict[str, list[Path]] = {split: [] for split in sorted(set(split_of_name.values()))}
+    files_of_split: dict[str, list[Path]] = {split: [] for split in sorted(set(split_of_name.values()))}
     for file, name in names.items():
-        found[split_of_name[name]].append(file)
-    return found
+        files_of_split[split_of_name[name]].append(file)
+    return files_of_split
 
 
 def _of_one_kind(folder: Path, files: Sequence[Path]) -> list[Path]:
+    """The files with a suffix in `KINDS`. Raises `UsageError` if there are none, or several kinds of them."""
     suffixes = {file.suffix.lower() for file in files}
     kinds = sorted(suffixes.intersection(KINDS))
     if len(kinds) != 1:
@@ -72,6 +73,7 @@ def _of_one_kind(folder: Path, files: Sequence[Path]) -> list[Path]:
 
 
 def _texts(files: Sequence[Path]) -> Iterator[bytes]:
+    """The texts of files, cut if they are longer than `LONGEST`."""
     for path in files:
         if path.suffix.lower() in RECORD_KINDS or _has_json_lines(path):
             for text in _record_texts(path):
@@ -81,6 +83,7 @@ def _texts(files: Sequence[Path]) -> Iterator[bytes]:
 
 
 def _has_json_lines(path: Path) -> bool:
+    """Whether the first line of a file is a JSON object; the file then has a record in each line."""
     with path.open("rb") as file:
         try:
             first = json.loads(file.readline(CHUNK))
@@ -90,12 +93,17 @@ def _has_json_lines(path: Path) -> bool:
 
 
 def _record_texts(path: Path) -> Iterator[bytes]:
-    """The text of each record of a file. Raises `UsageError` if it is not certain, or the file is damaged."""
-    number = 0
+    """The text of each record of a file, in UTF-8.
+
+    Raises:
+        UsageError: the text of a record is not certain, or the file is damaged.
+    """
+    number = 0  # an error before the first record names record 0
     try:
         for number, record in enumerate(_records(path), 1):
             where = f"{path}, record {number}"
             text = _text_of(record, where)
+            # JSON may escape half of a pair of surrogates, which is not UTF-8: decoding then raises the error.
             data = text.encode("utf-8", "surrogatepass")
             decode_utf8(data, where)
             yield data
@@ -104,22 +112,23 @@ def _record_texts(path: Path) -> Iterator[bytes]:
 
 
 def _text_of(record: Any, where: str) -> str:
-    """The text of a record: the field with the text, or the record itself if it has no fields."""
+    """The text of a record: the value of its field in `FIELDS`, or the record itself if it has no fields."""
     fields = record if isinstance(record, dict) else {"text": record}
-    found: list[str] = []
+    texts: list[str] = []
     for name in FIELDS:
         value = fields.get(name)
         if isinstance(value, str):
-            found.append(value)
-    if len(found) != 1:
-        there = ", ".join(str(name) for name in fields)
+            texts.append(value)
+    if len(texts) != 1:
+        present = ", ".join(str(name) for name in fields)
         raise UsageError(
-            f"{where}: exactly one of the fields {', '.join(FIELDS)} must be there, with the text; there are {there}"
+            f"{where}: exactly one of the fields {', '.join(FIELDS)} must be there, with the text; there are {present}"
         )
-    return found[0]
+    return texts[0]
 
 
 def _records(path: Path) -> Iterator[Any]:
+    """The records of a CSV or TSV file, a JSON file, or a file with a JSON value in each line."""
     suffix = path.suffix.lower()
     with path.open(encoding="utf-8-sig", newline="") as file:
         if suffix in (".csv", ".tsv"):

@@ -22,19 +22,24 @@ ADMITTED: dict[str, Any] = {
     "ndarray": np.ndarray,
     "dtype": np.dtype,
 }
-"""The only names that a pickle may take from numpy, and it may take none from elsewhere."""
+"""The only names that a pickle may import, and only from numpy. Any other import could run foreign code."""
 
 
 @dataclass(frozen=True)
 class Members:
-    """The files in an open archive."""
+    """The files in an open archive.
+
+    Attributes:
+        path: the archive.
+        names: the names of its files.
+    """
 
     path: Path
     names: frozenset[str]
     _read: Callable[[str], bytes]
 
     def read(self, name: str) -> bytes:
-        """The content of a file. Raises `UsageError` if there is no such file, or it is damaged."""
+        """The content of a file. Raises `UsageError` if the archive lacks the file, or the file is damaged."""
         if name not in self.names:
             raise UsageError(f"{self.path} has no {name}: it is a different archive, or a different version of it")
         with damage_named(f"{self.path}: {name}"):
@@ -43,7 +48,7 @@ class Members:
 
 @contextmanager
 def open_tar(path: Path) -> Iterator[Members]:
-    """Open a .tar.gz; links in it are no files. Raises `UsageError` if it is damaged."""
+    """Open a .tar.gz and yield its files, without links. Raises `UsageError` if the archive is damaged."""
     with damage_named(path):
         tar = tarfile.open(path, "r:gz")  # noqa: SIM115
         files = {member.name: member for member in tar.getmembers() if member.isfile()}
@@ -58,7 +63,7 @@ def open_tar(path: Path) -> Iterator[Members]:
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[Members]:
-    """Open a .zip. Raises `UsageError` if it is damaged."""
+    """Open a .zip and yield its files. Raises `UsageError` if the archive is damaged."""
     with damage_named(path):
         archive = zipfile.ZipFile(path)
     with archive:
@@ -67,7 +72,14 @@ def open_zip(path: Path) -> Iterator[Members]:
 
 
 def image_split(path: Path, images: Sequence[tuple[str, int]], crop: int = 0, size: int = 0) -> ImageSplit:
-    """An official split of images in a .zip, by name and label; see `decode_image` for `crop` and `size`."""
+    """An official split of images in a .zip.
+
+    Args:
+        path: the archive.
+        images: the name in the archive and the label of each image.
+        crop: see `decode_image`.
+        size: see `decode_image`.
+    """
 
     def read() -> Iterator[RawImage]:
         with open_zip(path) as members:
@@ -80,7 +92,7 @@ def image_split(path: Path, images: Sequence[tuple[str, int]], crop: int = 0, si
 
 
 def damage_named(where: Path | str) -> AbstractContextManager[None]:
-    """Turn errors on reading a damaged or encrypted archive, which may be of any kind, into one that names it."""
+    """Turn an error of any kind into a `UsageError` that names the damaged or encrypted archive."""
     return explained(lambda error: f"{where} is damaged ({one_line(error)}); get it again")
 
 
@@ -88,13 +100,14 @@ class _ArrayUnpickler(pickle._Unpickler):
     """Reads pickles of plain values and numpy's arrays, with no more memory than their data take."""
 
     def find_class(self, module: str, name: str) -> Any:
+        """The object that a pickle imports. Raises `UnpicklingError` unless it is in `ADMITTED`."""
         if not module.startswith("numpy") or name not in ADMITTED:
             raise pickle.UnpicklingError(f"it names {module}.{name}, but only numpy's arrays are allowed")
         return ADMITTED[name]
 
 
 def unpickled(data: bytes, where: str) -> Any:
-    """The value of a pickle that Python 2 wrote; it may name nothing but numpy's arrays."""
+    """The value of a pickle that Python 2 wrote. The pickle may import nothing but numpy's arrays."""
     with damage_named(where), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numpy warns of align=0, which is Python 2's False
         return _ArrayUnpickler(io.BytesIO(data), encoding="latin1").load()

@@ -1,4 +1,4 @@
-"""Text files: lists with an entry per line, and texts with a separator between them, read as a stream."""
+"""Text files: lists with an entry in each line, and texts with a separator between them, read as a stream."""
 
 import codecs
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ ValueT = TypeVar("ValueT")
 
 
 def decode_utf8(data: bytes, where: str) -> str:
-    """Decode a text with or without a byte order mark; raises `UsageError` if it is not UTF-8."""
+    """Decode a text with or without a byte order mark. Raises `UsageError` if the text is not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -25,22 +25,22 @@ def decode_utf8(data: bytes, where: str) -> str:
 
 
 def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]], form: str) -> dict[str, ValueT]:
-    """The entries of a list, one per line; empty lines are allowed, and no name may be there twice.
+    """Read a list that has a name and a value in each line. Empty lines are allowed.
 
     Args:
         data: the content of the file.
         where: the file, for errors.
-        parse: returns name and value of a line; raises LookupError or ValueError for a line of another form.
+        parse: returns the name and the value of a line; raises LookupError or ValueError for a line of another form.
         form: the form of a line in words, for errors.
 
     Returns:
         The value of each name.
 
     Raises:
-        UsageError: a line has another form, or a name is there twice.
+        UsageError: a line has another form, or two lines have the same name.
     """
     entries: dict[str, ValueT] = {}
-    lines: dict[str, int] = {}
+    line_of_name: dict[str, int] = {}
     for number, line in enumerate(decode_utf8(data, where).splitlines(), 1):
         if not line.strip():
             continue
@@ -49,16 +49,22 @@ def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]
         except (LookupError, ValueError) as error:
             raise UsageError(f"{where}, line {number}: {line[:80]!r} is not {form}") from error
         if name in entries:
-            raise UsageError(f"{where}, line {number}: {name!r} is in line {lines[name]} already; keep one of the two")
+            earlier = line_of_name[name]
+            raise UsageError(f"{where}, line {number}: {name!r} is in line {earlier} already; keep one of the two")
         entries[name] = value
-        lines[name] = number
+        line_of_name[name] = number
     return entries
 
 
 def split_texts(path: Path, longest: int) -> Iterator[bytes]:
-    """The texts of a file without surrounding white space, empty ones included; each must be UTF-8.
+    """The texts of a file, without white space around them. Empty texts are included.
 
-    A text longer than `longest` bytes is cut after its last line end before that.
+    Args:
+        path: the file, with `SEPARATOR` between texts.
+        longest: the largest number of bytes of a text; a longer one is cut, see `cut_text`.
+
+    Raises:
+        UsageError: a text is not UTF-8.
     """
     for number, text in enumerate(_separated(path, longest), 1):
         decode_utf8(text, f"{path}: text {number}")
@@ -66,15 +72,17 @@ def split_texts(path: Path, longest: int) -> Iterator[bytes]:
 
 
 def _separated(path: Path, longest: int) -> Iterator[bytes]:
+    """The texts of a file, read in chunks and cut to at most `longest` bytes."""
     rest = b""
     with path.open("rb") as file:
+        # Skip a byte order mark.
         if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
             file.seek(0)
         while chunk := file.read(CHUNK):
             *texts, rest = (rest + chunk).split(SEPARATOR)
             for text in texts:
                 yield from cut_text(text, longest)
-            # The next chunk may begin with the rest of a separator, so the last text may be longer.
+            # A separator may be cut by the end of the chunk: the last piece keeps room for the beginning of one.
             *pieces, rest = _cut(rest, longest, longest + len(SEPARATOR))
             for piece in pieces:
                 yield piece.strip()
@@ -83,12 +91,15 @@ def _separated(path: Path, longest: int) -> Iterator[bytes]:
 
 
 def cut_text(text: bytes, longest: int) -> Iterator[bytes]:
-    """The text in pieces of at most `longest` bytes, each cut after its last line end, without white space around."""
+    """Cut a text into pieces of at most `longest` bytes, without white space around them.
+
+    A piece ends at its last line end, or else at the end of a character.
+    """
     return (piece.strip() for piece in _cut(text, longest, longest))
 
 
 def _cut(text: bytes, longest: int, allowed: int) -> list[bytes]:
-    """The text in pieces of at most `longest` bytes; the last one may have `allowed`."""
+    """Cut a text into pieces of at most `longest` bytes. Only the last piece may have up to `allowed` bytes."""
     pieces = []
     while len(text) > allowed:
         end = text.rfind(b"\n", 0, longest) + 1
@@ -100,7 +111,7 @@ def _cut(text: bytes, longest: int, allowed: int) -> list[bytes]:
 
 
 def _character_start(text: bytes, position: int) -> int:
-    """Where the character at a position of a UTF-8 text begins; the position itself if the text is not UTF-8."""
+    """The beginning of the character at a position of a UTF-8 text; the position itself if the text is not UTF-8."""
     for start in range(position, position - 4, -1):  # a UTF-8 character has at most four bytes
         is_continuation = text[start] & 0xC0 == 0x80
         if not is_continuation:

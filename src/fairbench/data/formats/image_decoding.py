@@ -10,9 +10,9 @@ from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.data.formats.raw import Pixels
 
 MOST = 1 << 22
-"""Pixels at most of an image in a dataset; these have a hundredth of that."""
+"""The largest number of pixels of an image in a published dataset. Real images have about a hundredth of it."""
 PHOTOGRAPH = 178_956_970
-"""Pixels at most of a user's image, which is Pillow's limit."""
+"""The largest number of pixels of a user's image, which is Pillow's limit."""
 
 
 def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: int = MOST) -> Pixels:
@@ -20,10 +20,10 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: in
 
     Args:
         data: the encoded image.
-        where: its file and its position in it, for errors.
+        where: the file of the image and its position in the file, for errors.
         crop: the side of the central square that is cut out; 0 for the largest square.
         size: the height and width to which the square is resized; 0 for the image as it is.
-        most: the largest number of pixels, since a small file may state millions.
+        most: the largest allowed number of pixels; a small damaged file may state millions.
 
     Returns:
         The pixels, shape (3, H, W).
@@ -49,6 +49,7 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: in
 
 
 def _complaint(where: str, error: BaseException) -> str:
+    """The message for an error of Pillow."""
     if isinstance(error, Image.DecompressionBombError):
         reason, _, _ = str(error).partition(",")
         return f"{where} is too large: {reason}; make it smaller"
@@ -56,7 +57,8 @@ def _complaint(where: str, error: BaseException) -> str:
 
 
 def _rgb(image: Image.Image, where: str) -> Image.Image:
-    if image.mode[0] in "IF":  # convert would cut all values at 255
+    """Convert an image to RGB and turn it upright. Raises `UsageError` if colors would be lost or made up."""
+    if image.mode[0] in "IF":  # integers and floats: the conversion would cut all values at 255
         raise UsageError(
             f"{where} has more than 8 bits per pixel value (Pillow's mode {image.mode}), and its range is not "
             "known; convert it to 8 bits"
@@ -66,12 +68,12 @@ def _rgb(image: Image.Image, where: str) -> Image.Image:
         if opacity.min() < 255:
             raise UsageError(f"{where} has transparent pixels, whose color is not defined; put it on a background")
     image.load()
-    with suppress(Exception):  # damaged EXIF data are no damage of the pixels
+    with suppress(Exception):  # the pixels are intact even if the EXIF data are damaged
         return ImageOps.exif_transpose(image).convert("RGB")
     return image.convert("RGB")
 
 
 def decoding_steps(crop: int, size: int) -> str:
-    """The processing of `decode_image` in words."""
+    """The processing of `decode_image`, in words."""
     cut = f"centre {crop} x {crop}" if crop else "the largest centred square"
     return f"RGB, upright by EXIF; {cut}; resized to {size} x {size} by Pillow's antialiased bicubic filter"

@@ -14,11 +14,13 @@ from fairbench.data.formats.image_decoding import decode_image
 from fairbench.data.formats.raw import ImageSplit, RawImage
 
 ROWS = 256
-"""Rows at most that are in memory at once."""
+"""The largest number of rows that are in memory at once."""
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
+    """Open a parquet file. Raises `UsageError` if the file is damaged."""
+
     def complaint(error: BaseException) -> str:
         return f"{path} is damaged or no parquet file ({one_line(error)}); delete it and download it again"
 
@@ -27,7 +29,7 @@ def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
 
 
 def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a file as tuples of these columns. Raises `UsageError` if the file is damaged, or lacks a column."""
+    """The values of the given columns in each row. Raises `UsageError` if the file is damaged, or lacks a column."""
     with _opened(path) as file:
         names = file.schema_arrow.names
         for column in columns:
@@ -43,7 +45,7 @@ def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int =
 
     Args:
         paths: the files, in the order of their rows.
-        column: of the encoded images.
+        column: the column of the encoded images.
         label: the column of the labels; empty for images without labels.
         crop: see `decode_image`.
         size: see `decode_image`.
@@ -53,6 +55,7 @@ def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int =
         for path in paths:
             for number, (image, image_label) in enumerate(_labelled_rows(path, column, label)):
                 where = f"{path}, index {number}"
+                # The hub stores an image as a record with its bytes and its path, or as its bytes.
                 data = image.get("bytes") if isinstance(image, dict) else image
                 if not isinstance(data, bytes):
                     raise UsageError(f"{where}: {column!r} is no image, but {type(data).__name__}")
@@ -64,7 +67,7 @@ def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int =
 
 
 def _labelled_rows(path: Path, column: str, label: str) -> Iterator[tuple[Any, Any]]:
-    """Image and label of each row; the label is 0 if there is no column of labels."""
+    """The image and the label of each row. Without a column of labels, each label is 0."""
     if label:
         yield from rows(path, [column, label])
     else:
@@ -73,12 +76,17 @@ def _labelled_rows(path: Path, column: str, label: str) -> Iterator[tuple[Any, A
 
 
 def _row_count(path: Path) -> int:
+    """The number of rows of a file, which its metadata has."""
     with _opened(path) as file:
         return int(file.metadata.num_rows)
 
 
 def class_names(path: Path, column: str) -> list[str]:
-    """Names of the classes in the order of their labels, by the hub's metadata; `UsageError` if these have none."""
+    """The names of the classes in the order of their labels, from the metadata that the hub adds to the file.
+
+    Raises:
+        UsageError: the metadata lack the names.
+    """
     with _opened(path) as file:
         metadata = file.schema_arrow.metadata or {}
     try:

@@ -16,7 +16,7 @@ from fairbench.common.formatting import some
 SPLITS = ("train", "val", "test")
 """The names of splits."""
 SEED = 20_260_101
-"""Seed of every division into splits."""
+"""The seed of every division into splits."""
 SPLIT_WORDS = {
     "train": "train",
     "training": "train",
@@ -29,7 +29,10 @@ SPLIT_WORDS = {
     "eval": "test",
     "evaluation": "test",
 }
-"""Those of the library `datasets`: https://huggingface.co/docs/datasets/repository_structure."""
+"""The split that a word in the name of a file or folder means.
+
+The words are those of the library `datasets`: https://huggingface.co/docs/datasets/repository_structure.
+"""
 Pixels = NDArray[np.uint8]
 
 
@@ -38,8 +41,8 @@ class RawImage(NamedTuple):
 
     Attributes:
         pixels: shape (3, H, W).
-        label: index of its class; 0 for images without labels.
-        where: its file and its position in it, for errors.
+        label: the index of its class; 0 for images without labels.
+        where: its file and its position in the file, for errors.
     """
 
     pixels: Pixels
@@ -49,7 +52,12 @@ class RawImage(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageSplit:
-    """An official split of images: their number, and a function that yields them."""
+    """An official split of images.
+
+    Attributes:
+        count: the number of images.
+        read: yields the images.
+    """
 
     count: int
     read: Callable[[], Iterator[RawImage]]
@@ -57,15 +65,15 @@ class ImageSplit:
 
 @dataclass(frozen=True)
 class Images:
-    """Images.
+    """The images of a dataset.
 
     Attributes:
-        shape: (3, H, W).
+        shape: the shape of each image, (3, H, W).
         splits: the official splits by name.
-        classes: names of the classes in the order of their labels; empty for images without labels.
-        carved: splits to carve out of "train", each with a tenth of each class.
-        processing: of the pixels, in words.
-        dropped: number of images left out, by reason.
+        classes: the names of the classes in the order of their labels; empty for images without labels.
+        carved: the splits to carve out of "train", each with a tenth of each class.
+        processing: the processing of the pixels, in words.
+        dropped: the number of images that are left out, by reason.
         distinct: whether equal images are kept only once, in test before val before train.
     """
 
@@ -80,15 +88,15 @@ class Images:
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts: stories, documents.
+    """The texts of a dataset, for example stories or documents.
 
     Attributes:
-        splits: the official splits by name; each call yields all texts, UTF-8, without surrounding white space. A
+        splits: for each official split, a function that yields all texts in UTF-8, without white space around them. A
             missing "test" or "val" is carved out of "train".
-        size: bytes of all texts, or a little more.
-        processing: of the texts, in words.
-        vocabulary: largest number of tokens: the bytes, the end of a text, and merges.
-        dropped: number of files left out, by reason.
+        size: the bytes of all texts, or a little more.
+        processing: the processing of the texts, in words.
+        vocabulary: the largest number of tokens, which are the bytes, the end of a text, and merges.
+        dropped: the number of files that are left out, by reason.
     """
 
     splits: Mapping[str, Callable[[], Iterator[bytes]]]
@@ -99,7 +107,14 @@ class Texts:
 
 
 def shared(keys: Mapping[str, NDArray[Any]]) -> dict[str, int]:
-    """Count the examples of a split that have the key of one in an earlier split; pairs without any are left out."""
+    """Count the examples of a split that are also in an earlier split.
+
+    Args:
+        keys: the keys of the examples of each split; equal examples have equal keys.
+
+    Returns:
+        The count for each pair of splits that share examples, by the words "test also in train".
+    """
     present = [split for split in SPLITS if split in keys]
     counts = {}
     for earlier, later in combinations(present, 2):
@@ -110,19 +125,27 @@ def shared(keys: Mapping[str, NDArray[Any]]) -> dict[str, int]:
 
 
 def split_of(name: str) -> str:
-    """The split that is one of the words in a name; empty if none is, or several are."""
-    found = set()
+    """The split that a name contains as a word; empty if the name contains none, or several."""
+    splits = set()
     for word in re.findall("[A-Z]?[a-z]+|[A-Z]+", name):
         split = SPLIT_WORDS.get(word.lower())
         if split:
-            found.add(split)
-    if len(found) != 1:
+            splits.add(split)
+    if len(splits) != 1:
         return ""
-    return found.pop()
+    return splits.pop()
 
 
 def named_splits(names: Iterable[str], where: Path) -> dict[str, str]:
-    """The split of each of these names in a folder; empty if fewer than two splits are named."""
+    """The split that each file or folder is named after; empty if fewer than two splits are named.
+
+    Args:
+        names: the names of files or folders.
+        where: the folder that contains them, for errors.
+
+    Raises:
+        UsageError: splits are named, but another name is not a split, or no split is train.
+    """
     split_of_name = {name: split_of(name) for name in sorted(names)}
     name_of_split = {split: name for name, split in split_of_name.items() if split}
     if len(name_of_split) < 2:

@@ -20,7 +20,7 @@ SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 
 
 def known_hashes(config: DatasetConfig) -> dict[str, str]:
-    """The known sha256 of the hub's files of a dataset, by their names in its repository."""
+    """The known sha256 of the hub's files of a dataset, by their names in the repository."""
     known = {archive.name: archive.sha256 for archive in config.archives}
     folder = f"{config.info.repository}/"
     for line in HASHES.read_text().splitlines():
@@ -32,7 +32,7 @@ def known_hashes(config: DatasetConfig) -> dict[str, str]:
 
 
 def hashes_are_known(config: DatasetConfig) -> bool:
-    """Whether the hash of every file of the hub that the dataset needs is known."""
+    """Whether hashes are known for all files of the hub that the dataset needs."""
     known = known_hashes(config)
     return all(_matching(known, wanted.name) for wanted in config.hub_files)
 
@@ -46,37 +46,44 @@ def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile]
     """Find the hub's files of a dataset in `hub_root`/owner/name.
 
     Returns:
-        The files that are there, and the names of the missing ones.
+        The files that are in the folder, and the names of the missing ones.
     """
     folder = hub_root / config.info.repository
     known = known_hashes(config)
     files: list[SourceFile] = []
     missing: list[str] = []
     for wanted in config.hub_files:
-        here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.name)}
-        for name in sorted(here):
+        present = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.name)}
+        for name in sorted(present):
             file = SourceFile(name, path=folder / name, sha256=known.get(name, ""), split=wanted.split)
             files.append(file)
         expected = set(_matching(known, wanted.name))
         if expected:
-            missing += sorted(expected - here)
-        elif not here:
+            missing += sorted(expected - present)
+        elif not present:
+            # Without known hashes, only the pattern of the names is known.
             missing.append(wanted.name)
     return files, missing
 
 
 def check_shards(config: DatasetConfig, files: Sequence[SourceFile], remedy: str) -> None:
-    """Raise UsageError if the shards of a split, NUMBER-of-TOTAL, are not exactly those of one layout."""
+    """Check that the files of each split are all shards of one layout.
+
+    Files of two downloads may lie together, for example 00000-of-00002 and 00001-of-00003.
+
+    Raises:
+        UsageError: shards are missing, or belong to several layouts. `remedy` ends the message.
+    """
     for wanted in config.hub_files:
         shards = [file for file in files if fnmatchcase(file.name, wanted.name)]
-        found = []
+        numbers_and_totals = []
         for file in shards:
             match = SHARD.search(file.name)
             if match:
-                found.append((int(match[1]), int(match[2])))
-        found.sort()
+                numbers_and_totals.append((int(match[1]), int(match[2])))
+        numbers_and_totals.sort()
         expected = [(number, len(shards)) for number in range(len(shards))]
-        if found and found != expected:
+        if numbers_and_totals and numbers_and_totals != expected:
             names = some([str(file.path) for file in shards])
             raise UsageError(f"{config.dataset}: {names} are not all shards of one layout; {remedy}")
 
@@ -86,10 +93,13 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
 
     Args:
         config: the dataset.
-        hub_root: the folder of downloads, to which owner/name is added.
+        hub_root: the folder of downloads; the files go to its subfolder owner/name.
         by_hand: how to get the data without the hub, for errors.
+
+    Raises:
+        UsageError: the download fails, or the disk has too little space.
     """
-    missing = local_files(config, hub_root)[1]
+    _, missing = local_files(config, hub_root)
     if not missing:
         return
     facts = config.info
@@ -108,15 +118,16 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
         absent = [name for name in sizes if not (folder / name).exists()]
         size = sum(sizes[name] for name in absent)
         require_disk_space(folder, size, f"download {facts.title}")
+        # Files that are already there are checked by the library, and not downloaded again.
         for name in sizes:
             hf_hub_download(facts.repository, name, revision=facts.revision, repo_type="dataset", local_dir=folder)
 
 
 def _sizes_on_hub(api: Any, config: DatasetConfig) -> dict[str, int]:
-    """The bytes of each file on the hub that the dataset needs, in the order of their names."""
+    """The number of bytes of each file on the hub that the dataset needs, sorted by name."""
     facts = config.info
     tree = api.list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
-    sizes = {file.path: file.size for file in tree if hasattr(file, "size")}
+    sizes = {file.path: file.size for file in tree if hasattr(file, "size")}  # folders have no size
     chosen: set[str] = set()
     for wanted in config.hub_files:
         chosen.update(_matching(sizes, wanted.name))

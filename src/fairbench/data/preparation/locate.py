@@ -1,4 +1,4 @@
-"""The files that a dataset is read from: the authors' archives, otherwise the hub's files, or a user's files."""
+"""The files that a dataset is read from: the authors' archives or else the hub's files; or a user's own files."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,11 @@ class PrepareOptions:
 
     Attributes:
         data_root: the folder of downloads and of prepared data.
-        hub_folder: a local copy of the hub's files, as owner/name/path; None: the folder of downloads in `data_root`.
-        fetch: download missing files, unless `hub_folder` is given.
-        unverified: accept files whose hash differs from the known one, or of which none is known.
-        again: prepare what is prepared already.
+        hub_folder: a local copy of the hub's files, as owner/name/path. By default, the folder of downloads in
+            `data_root`.
+        fetch: whether to download missing files, unless `hub_folder` is given.
+        unverified: whether to accept files whose hash is not known, or differs from the known one.
+        again: whether to prepare a dataset that is already prepared.
     """
 
     data_root: Path
@@ -33,11 +34,12 @@ class PrepareOptions:
 
     @property
     def hub_root(self) -> Path:
+        """The folder of the hub's files."""
         return self.hub_folder or self.data_root / "hub"
 
 
 def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
-    """Find the local files of a dataset; missing files of the hub are downloaded if there is no archive.
+    """Find the local files of a dataset. Without archives, missing files of the hub are downloaded.
 
     Args:
         config: the dataset.
@@ -47,7 +49,7 @@ def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceF
         The files of one source.
 
     Raises:
-        UsageError: files are missing, or which of them are meant is not certain.
+        UsageError: files are missing, or there are several copies of one.
     """
     user_path = config.user_path
     if user_path is not None:
@@ -60,6 +62,7 @@ def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceF
 
 
 def _user_files(config: DatasetConfig, path: Path) -> SourceFiles:
+    """The file or folder of a user's data."""
     if not path.exists():
         raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
     file = SourceFile(path.name, path)
@@ -67,18 +70,20 @@ def _user_files(config: DatasetConfig, path: Path) -> SourceFiles:
 
 
 def _refuse_copies(config: DatasetConfig, archives: Sequence[SourceFile]) -> None:
-    """Raise UsageError if there are several copies of an archive, of which none has the known hash."""
+    """Raise UsageError if several copies of an archive are left, because none of them has the known hash."""
     if _has_copies(archives):
         paths = " and ".join(str(archive.path) for archive in archives)
         raise UsageError(f"{config.dataset}: {paths} are there, and none is known to be right; move one away")
 
 
 def _has_copies(archives: Sequence[SourceFile]) -> bool:
+    """Whether two of the archives are copies of the same one."""
     names = {archive.name for archive in archives}
     return len(names) < len(archives)
 
 
 def _archive_files(config: DatasetConfig, options: PrepareOptions, archives: Sequence[SourceFile]) -> SourceFiles:
+    """The archives as the source of a dataset. Raises `UsageError` if only some archives are there."""
     by_hand = config.by_hand(options.data_root)
     first = archives[0].path
     remedy = f"{by_hand}; or move {first} away and {_run_again(config, options)}"
@@ -89,13 +94,13 @@ def _archive_files(config: DatasetConfig, options: PrepareOptions, archives: Seq
 
 
 def _absent_archives(config: DatasetConfig, archives: Sequence[SourceFile]) -> list[str]:
-    """The names of the archives of a dataset that are not there."""
+    """The names of the archives that a dataset needs and that are not among the given ones."""
     present = {archive.name for archive in archives}
     return [archive.name for archive in config.archives if archive.name not in present]
 
 
 def _hub_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
-    """The files of the hub, downloaded if they are missing and the options allow it."""
+    """The files of the hub as the source of a dataset, downloaded if they are missing and the options allow it."""
     root = options.data_root
     by_hand = config.by_hand(root)
     again = _run_again(config, options)
@@ -127,7 +132,7 @@ def _hub_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
 
 
 def _run_again(config: DatasetConfig, options: PrepareOptions) -> str:
-    """The command that prepares the dataset from files of the hub, as errors say it."""
+    """The command that prepares the dataset from files of the hub, as a part of a sentence for errors."""
     flags = []
     if not hub.hashes_are_known(config):
         flags.append("--unverified")
@@ -139,24 +144,28 @@ def _run_again(config: DatasetConfig, options: PrepareOptions) -> str:
 
 
 def outdated(config: DatasetConfig, options: PrepareOptions, used: Sequence[Mapping[str, Any]]) -> str:
-    """Why arrays that are not verified are made again from the files that are there now.
+    """The reason to make unverified arrays again from the files that are there now.
 
     Args:
         config: the dataset.
         options: where its files are.
-        used: name and sha256 of each file that the arrays were made of.
+        used: the name and the sha256 of each file that the arrays were made from.
 
     Returns:
-        The reason; empty if they are not made again.
+        The reason; empty if there is none.
+
+    Raises:
+        UsageError: there are several copies of an archive.
     """
     archives = local_archives(config, options.data_root)
+    # Who accepts unverified files does not want a download only to compare them.
     without_unverified_download = replace(options, fetch=options.fetch and not options.unverified)
     try:
         source = find_source_files(config, without_unverified_download)
     except UsageError:
         if _has_copies(archives):
             raise
-        return ""  # what they were made of is gone
+        return ""  # the files are gone, so the arrays cannot be made again
     if all(_is_known(file) for file in source.files):
         return "it is not verified, and files with the known hashes are there"
     before = {file["name"]: file["sha256"] for file in used}
@@ -168,10 +177,10 @@ def outdated(config: DatasetConfig, options: PrepareOptions, used: Sequence[Mapp
 
 
 def _is_known(file: SourceFile) -> bool:
-    """Whether a file has its known hash; a file of another size is not read."""
+    """Whether a file has its known hash. A file with a wrong size is not read."""
     if not file.sha256:
         return False
-    has_known_size = file.size != 0 and not file.header  # copies of a table have several sizes
+    has_known_size = file.size != 0 and not file.header  # accepted copies of a table have several sizes
     if has_known_size and size_of(file.path) != file.size:
         return False
     facts = verify_file(file, remedy="", unverified=True, advance=lambda size: None)
@@ -179,9 +188,10 @@ def _is_known(file: SourceFile) -> bool:
 
 
 def local_archives(config: DatasetConfig, data_root: Path) -> list[SourceFile]:
-    """The archives of a dataset that lie in the data root or in its folder named after the dataset.
+    """The archives of a dataset that lie in the data root, or in the folder of the data root named after the dataset.
 
-    Of several copies of an archive, the first with the known hash is chosen. If none has it, all are returned.
+    If there are several copies of an archive, the first one with the known hash is chosen. If no copy has this hash,
+    all copies are returned.
     """
     files: list[SourceFile] = []
     for archive in config.archives:
@@ -195,7 +205,7 @@ def local_archives(config: DatasetConfig, data_root: Path) -> list[SourceFile]:
 
 
 def _copies(archive: SourceFile, folders: Sequence[Path]) -> list[SourceFile]:
-    """The copies of an archive in these folders, under any of its names; several links to one file count once."""
+    """The copies of an archive in some folders, under any of its names. Several links to one file count once."""
     copies: dict[Path, SourceFile] = {}
     for name in (archive.name, *archive.also):
         for folder in folders:

@@ -24,19 +24,25 @@ from fairbench.data.preparation.staging import StagingFolder, check_replaceable
 from fairbench.data.prepared import FORMAT, read_folder
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
-"""Distributions whose versions may affect the arrays."""
+"""The packages whose versions may affect the arrays."""
 VERIFIED = "every file has its known hash"
 NOT_VERIFIED = "a file has no known hash, or a different one: nothing vouches for the data"
 
 
 def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
-    """Prepare a dataset, unless it is prepared already; verified files replace those that are not."""
+    """Prepare a dataset, unless it is already prepared.
+
+    Arrays of unverified files are prepared again once verified files are there.
+
+    Raises:
+        UsageError: files are missing, wrong or damaged, or the folder cannot be written.
+    """
     target = config.folder(options.data_root).resolve()  # a link to another disk stays
     if _is_current(config, options, target):
         return
     with _exclusive(target) as waited:
         if waited and _is_current(config, options, target):
-            return
+            return  # the other process has prepared the dataset
         check_replaceable(target)
         source = find_source_files(config, options)
         _make(config, source, target, options.unverified)
@@ -44,9 +50,9 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
 
 @contextmanager
 def _exclusive(target: Path) -> Iterator[bool]:
-    """Keep other processes from preparing the same folder; yields whether another one was preparing it.
+    """Keep other processes from preparing the same folder. Yields whether another process was preparing it before.
 
-    The lock ends with the process, however it ends.
+    The lock ends with the process, even if the process is killed.
     """
     lock = FileLock(target.parent / f".{target.name}.lock")
     waited = False
@@ -76,7 +82,10 @@ def _exclusive(target: Path) -> Iterator[bool]:
 
 
 def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) -> bool:
-    """Whether intact arrays are prepared, from a user's files as they are now, or from files as good as those here."""
+    """Whether the prepared arrays can be kept: they are intact, and the files here would not give better ones.
+
+    The answer is printed, with its reason.
+    """
     if options.again or not target.exists():
         return False
     reason = ""
@@ -105,43 +114,43 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
     is_own = source.kind == "own"
     raw: Images | Texts | None = None
     if is_own:
-        # A user's files have no hash: what is wrong with their folder is said before anything else.
+        # A user's files have no known hash. Reading them first shows faults of the folder before anything else.
         raw = _read(config, source)
-    files = _verified_files(config, source, accept_all=unverified or is_own)
-    origin = _origin(config, source, files)
+    file_facts = _verified_files(config, source, accept_all=unverified or is_own)
+    origin = _origin(config, source, file_facts)
     if not origin["verified"] and not is_own:
         say(f"{config.label}: not verified: {NOT_VERIFIED}")
     staging = StagingFolder(target, digest(origin))
     if raw is None:
         raw = _read(config, source)
     if isinstance(raw, Images):
-        made, facts = write_images.write(raw, staging)
+        names, facts = write_images.write(raw, staging)
     else:
-        made, facts = write_texts.write(raw, staging)
+        names, facts = write_texts.write(raw, staging)
     for reason, count in facts["counts"]["dropped"].items():
         if count:
             say(f"  left out, {reason}: {count}")
     if staging.reused:
         say(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
-    staging.publish(made, {**origin, **facts})
+    staging.publish(names, {**origin, **facts})
     summary = _summary(raw, facts["counts"]["examples"])
     say(f"{config.label}: prepared in {target}: {summary}")
 
 
 def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:
-    """The raw examples. Raises `UsageError` if the files are others than the dataset's, with what to do."""
+    """The raw examples of a dataset. Raises `UsageError` with a remedy if the files are not those of the dataset."""
     dataset = importlib.import_module(f"fairbench.data.datasets.{config.info.module}")
     try:
         raw: Images | Texts = dataset.read(source, config.options)
     except UsageError as error:
         if source.kind == "own":
-            raise
+            raise  # the error already says how to correct the user's files
         raise UsageError(f"{error}; {source.remedy}") from error
     return raw
 
 
 def _verified_files(config: DatasetConfig, source: SourceFiles, accept_all: bool) -> list[dict[str, Any]]:
-    """The facts of every file for the manifest, see `verify_file`."""
+    """The entry of every file in the manifest, see `verify_file`. Raises `UsageError` if a file is not accepted."""
     paths = ", ".join(str(file.path) for file in source.files)
     say(f"{config.label}: reading {paths}")
     size = sum(size_of(file.path) for file in source.files)
@@ -150,7 +159,7 @@ def _verified_files(config: DatasetConfig, source: SourceFiles, accept_all: bool
 
 
 def _origin(config: DatasetConfig, source: SourceFiles, files: list[dict[str, Any]]) -> dict[str, Any]:
-    """The part of the manifest that is known before any example is read, and that determines everything else."""
+    """The part of the manifest that is known before the examples are read. It determines everything else."""
     verified = all(file["agrees"] for file in files)
     return {
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""The split of each example: by a hash of its content, so that every source of a dataset gives the same splits."""
+"""The assignment of examples to splits, by a hash of their content: every source of a dataset gives the same splits."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,20 +12,21 @@ from fairbench.common.errors import UsageError
 from fairbench.data.formats.raw import SEED, SPLITS
 
 ONE_IN = 10
-"""A split that is carved out of the training images has one in this many of each class."""
+"""A split that is carved out of the training images gets one in this many images of each class."""
 TEXT_TEST = 20
-"""Without an official test split of texts, one text in this many goes to it."""
+"""Without an official test split of texts, one in this many texts goes to the test split."""
 
 DROPPED = -1
+"""The role of a text that is left out."""
 
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.intp]
 Roles = NDArray[np.int8]
-"""For each text the index of its split in `SPLITS`, or `DROPPED`."""
+"""The role of each text: the index of its split in `SPLITS`, or `DROPPED`."""
 
 
 def key(*parts: bytes) -> int:
-    """The key of an example: 8 bytes of a hash of its content, keyed with the seed."""
+    """The key of an example: a hash of its content, 8 bytes long and keyed with the seed."""
     sha = hashlib.blake2b(digest_size=8, key=SEED.to_bytes(8, "little"))
     for part in parts:
         sha.update(part)
@@ -33,20 +34,25 @@ def key(*parts: bytes) -> int:
 
 
 def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str], classes: Sequence[str]) -> dict[str, Rows]:
-    """Divide training images into "train" and the splits to carve out of it, which get a tenth of each class.
+    """Divide training images into "train" and further splits, which get a tenth of each class.
+
+    The images with the smallest keys of a class go to the first of the further splits, the next ones to the second.
 
     Args:
-        keys: of all images.
-        labels: of all images.
+        keys: the key of each image.
+        labels: the label of each image.
         names: the splits to carve out of "train".
         classes: the names of the classes, for errors; empty for images without labels.
 
     Returns:
-        The rows of "train" and of each of the other splits, in the order of keys.
+        The rows of "train" and of each further split, in the order of keys.
+
+    Raises:
+        UsageError: a class has too few images.
     """
     order = np.argsort(keys, kind="stable")
     longest = max(len(name) for name in ("train", *names))
-    roles = np.full(len(keys), "train", dtype=f"<U{longest}")
+    split_names = np.full(len(keys), "train", dtype=f"<U{longest}")
     if names:
         for label in np.unique(labels):
             rows = order[labels[order] == label]
@@ -57,17 +63,17 @@ def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str], classes: Seque
             tenth = len(rows) // ONE_IN
             for number, name in enumerate(names):
                 start = number * tenth
-                roles[rows[start : start + tenth]] = name
-    return {name: order[roles[order] == name] for name in ("train", *names)}
+                split_names[rows[start : start + tenth]] = name
+    return {name: order[split_names[order] == name] for name in ("train", *names)}
 
 
 class Occurrences(NamedTuple):
-    """Which examples of a split occur elsewhere, each of shape (N,).
+    """The repetitions of the examples of a split, as two arrays of shape (N,).
 
     Attributes:
-        split: its name.
-        first: whether an example is the first one with its key in this split.
-        taken: whether its key is in an earlier split, in the order test, val, train.
+        split: the name of the split.
+        first: whether an example is the first one with its key in its own split.
+        taken: whether the key of an example is in an earlier split, in the order test, val, train.
     """
 
     split: str
@@ -76,43 +82,52 @@ class Occurrences(NamedTuple):
 
 
 def occurrences(keys: Mapping[str, Keys]) -> Iterator[Occurrences]:
-    """The occurrences of the examples of each split: first test, then val, then train."""
-    earlier = np.empty(0, np.uint64)
+    """The repetitions of the examples of each split: first test, then val, then train.
+
+    Args:
+        keys: the keys of the examples of each split.
+    """
+    earlier_keys = np.empty(0, np.uint64)
     for split in reversed(SPLITS):
         if split not in keys:
             continue
         first = np.zeros(len(keys[split]), bool)
         _, first_rows = np.unique(keys[split], return_index=True)
         first[first_rows] = True
-        taken = np.isin(keys[split], earlier)
+        taken = np.isin(keys[split], earlier_keys)
         yield Occurrences(split, first, taken)
-        earlier = np.concatenate([earlier, keys[split]])
+        earlier_keys = np.concatenate([earlier_keys, keys[split]])
 
 
 def image_rule(carved: Sequence[str]) -> str:
     """The rule of `carve`, in words."""
-    taken = ""
+    carving = ""
     if carved:
-        taken = f"; {' and '.join(carved)} out of train, each with one in {ONE_IN} of each class"
-    return f"the official splits{taken}; in the order of a keyed BLAKE2b hash (8 bytes) of label and pixels"
+        carving = f"; {' and '.join(carved)} out of train, each with one in {ONE_IN} of each class"
+    return f"the official splits{carving}; in the order of a keyed BLAKE2b hash (8 bytes) of label and pixels"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Keys and sizes in bytes of the texts of an official split, each of shape (N,)."""
+    """What the first reading of an official split of texts finds.
+
+    Attributes:
+        keys: the key of each text, shape (N,).
+        sizes: the number of bytes of each text, shape (N,).
+    """
 
     keys: Keys
     sizes: NDArray[np.int64]
 
 
 def assign(surveys: Mapping[str, Survey]) -> tuple[dict[str, Roles], dict[str, int]]:
-    """Assign each distinct text to one split; "val" and "test" are those of the source, if it has them.
+    """Assign each distinct text to one split. Official val and test splits are kept.
 
     Args:
         surveys: the keys and sizes of the texts of each official split.
 
     Returns:
-        The roles of the texts of each official split, and the numbers of texts that are dropped, by reason.
+        The roles of the texts of each official split, and the number of dropped texts for each reason.
 
     Raises:
         UsageError: a split gets no text.
@@ -133,26 +148,32 @@ def assign(surveys: Mapping[str, Survey]) -> tuple[dict[str, Roles], dict[str, i
 
 
 def _carve_texts(roles: dict[str, Roles], keys: Keys) -> None:
-    """Carve val and test, unless they are official, out of train: the texts with the smallest keys."""
+    """Move the texts with the smallest keys from train to test, then to val, unless these splits are official.
+
+    Args:
+        roles: the roles of the texts of each official split; those of train are changed in place.
+        keys: the keys of the texts of train.
+    """
     train = roles["train"]
     rows = np.flatnonzero(train == SPLITS.index("train"))
     rows = rows[np.argsort(keys[rows])]
     if "test" in roles:
-        tests = int((roles["test"] != DROPPED).sum())
+        test_count = int((roles["test"] != DROPPED).sum())
     else:
-        tests = len(rows) // TEXT_TEST
-        train[rows[:tests]] = SPLITS.index("test")
-        rows = rows[tests:]
+        test_count = len(rows) // TEXT_TEST
+        train[rows[:test_count]] = SPLITS.index("test")
+        rows = rows[test_count:]
     if "val" not in roles:
-        validations = min(tests, len(rows) // ONE_IN)
-        train[rows[:validations]] = SPLITS.index("val")
+        val_count = min(test_count, len(rows) // ONE_IN)
+        train[rows[:val_count]] = SPLITS.index("val")
 
 
 def _refuse_empty_splits(roles: Mapping[str, Roles]) -> None:
-    """Raise UsageError if no text is assigned to one of the splits; `roles` has those of each official split."""
+    """Raise UsageError if a split has no text. `roles` are the roles of the texts of each official split."""
     for number, split in enumerate(SPLITS):
         if any((role == number).any() for role in roles.values()):
             continue
+        # A split that is not official gets its texts from train.
         source = roles.get(split, roles["train"])
         different = int((source != DROPPED).sum())
         needed = 1
@@ -165,7 +186,7 @@ def _refuse_empty_splits(roles: Mapping[str, Roles]) -> None:
 
 
 def _fewest_train_texts(official: Collection[str]) -> int:
-    """The number of training texts from which every split that is carved out of them gets one."""
+    """The smallest number of training texts that gives a text to every split that is carved out of them."""
     if "test" not in official:
         return TEXT_TEST
     if "val" not in official:
@@ -174,7 +195,7 @@ def _fewest_train_texts(official: Collection[str]) -> int:
 
 
 def text_rule(official: Collection[str]) -> str:
-    """The rule of `assign` with these official splits, in words."""
+    """The rule of `assign` for texts with the given official splits, in words."""
     test = f"test is one in {TEXT_TEST} of the texts of train"
     if "test" in official:
         test = "test is the official one"

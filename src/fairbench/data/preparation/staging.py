@@ -1,4 +1,4 @@
-"""The staging folder of a preparation: its files survive an interruption, and are published all at once."""
+"""The staging folder of a preparation. Its files survive an interruption, and are published all at once."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from fairbench.data.prepared import MANIFEST, content_sha256, sealed
 
 JOURNAL = "journal.json"
 OWN = re.compile(r"(train|val|test)(_labels)?\.npy|tokenizer\.json|\.*(manifest|hashed)\.json(\.\w+\.tmp)?")
-"""Names of the files in a prepared folder."""
+"""The names of the files that a preparation writes into a prepared folder."""
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse to replace a prepared folder of another user, or one with files that no preparation writes."""
+    """Raise `UsageError` if a folder belongs to another user, or has files that no preparation writes."""
     if not folder.exists():
         return
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
@@ -39,9 +39,14 @@ def check_replaceable(folder: Path) -> None:
 
 
 class GrowingArray:
-    """A .npy file to which rows are appended; use it in a `with` block. The dtype has the byte order.
+    """A .npy file to which rows are appended, for use in a `with` block.
 
-    The header is rewritten at the end: numpy pads it so that the first axis can grow.
+    The header is rewritten at the end, with the number of rows. numpy pads the header so that this number fits in.
+
+    Args:
+        path: the file.
+        dtype: the type of a value, with its byte order.
+        row: the shape of a row.
     """
 
     def __init__(self, path: Path, dtype: str, row: tuple[int, ...] = ()) -> None:
@@ -52,6 +57,7 @@ class GrowingArray:
         self._write_header()
 
     def _write_header(self) -> None:
+        """Write the header for the current number of rows."""
         descr = np.lib.format.dtype_to_descr(self._dtype)
         header = {"descr": descr, "fortran_order": False, "shape": (self.count, *self._row)}
         self._file.seek(0)
@@ -76,11 +82,15 @@ class GrowingArray:
 class StagingFolder:
     """A folder in which a dataset is being prepared.
 
-    Its identity is the hash of what determines its files; files of another identity are deleted.
+    Files that an interrupted preparation left are used again if it had the same identity, and are deleted otherwise.
+
+    Args:
+        target: the folder to which the finished files are published.
+        identity: a hash of everything that determines the files.
 
     Attributes:
-        hashes: the sha256 of each finished file, of a .npy file that of its values.
-        reused: files that an interrupted preparation had finished.
+        hashes: the sha256 of each finished file. For a .npy file, the sha256 of its values alone.
+        reused: the names of the files that an interrupted preparation had finished.
     """
 
     def __init__(self, target: Path, identity: str) -> None:
@@ -94,20 +104,25 @@ class StagingFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _recorded_hashes(self) -> dict[str, str]:
-        """The hashes of the files that an interrupted preparation had finished; empty if the journal is damaged."""
+        """The hashes of the files that an interrupted preparation with the same identity had finished."""
         journal = read_json(self.folder / JOURNAL, lambda value: build(dict[str, dict[str, str]], value, ()))
         hashes: dict[str, str] = {}
-        if isinstance(journal, dict):
+        if isinstance(journal, dict):  # otherwise it is missing or damaged
             hashes = journal.get(self._identity, {})
         return hashes
 
     def require_disk_space(self, size: int) -> None:
-        """Raise `UsageError` if the disk has too little space for files of this total size, existing ones included."""
+        """Raise `UsageError` if the disk has too little space for files of a total size, existing files included."""
         existing = sum(path.stat().st_size for path in self.folder.iterdir())
         require_disk_space(self._target.parent, size - existing, f"prepare {self._target.name}")
 
     def ensure(self, names: list[str], make: Callable[[], None]) -> None:
-        """Make files, unless an earlier preparation finished them and they are intact."""
+        """Make files, unless an interrupted preparation finished them and they are intact.
+
+        Args:
+            names: the names of the files.
+            make: writes all of them.
+        """
         if all(self._is_intact(name) for name in names):
             self.reused += names
             return
@@ -118,22 +133,30 @@ class StagingFolder:
         write_atomically(self.folder / JOURNAL, journal + "\n")
 
     def _is_intact(self, name: str) -> bool:
+        """Whether a file is finished, and its content has not changed since."""
         if name not in self.hashes:
             return False
         try:
             return content_sha256(self.path(name)) == self.hashes[name]
-        except Exception:  # it is missing, or has no header
+        except Exception:  # the file is missing, or has no header
             return False
 
     def path(self, name: str) -> Path:
+        """The path of a file in the staging folder."""
         return self.folder / name
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
+        """The array of a finished .npy file, memory-mapped and read-only."""
         array: np.ndarray[Any, Any] = np.load(self.path(name), mmap_mode="r")
         return array
 
     def publish(self, names: list[str], facts: Mapping[str, Any]) -> None:
-        """Rename the folder, with these files and a manifest of these facts, to the final one, which is replaced."""
+        """Replace the target folder by the staging folder.
+
+        Args:
+            names: the files to publish; all other files are deleted.
+            facts: the facts for the manifest, without the arrays.
+        """
         arrays = {}
         for name in names:
             if name.endswith(".npy"):
@@ -146,6 +169,6 @@ class StagingFolder:
         self.folder.rename(self._target)
 
     def _description(self, name: str) -> dict[str, Any]:
-        """The facts of an array for the manifest."""
+        """The entry of an array in the manifest."""
         array = self.array(name)
         return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": self.hashes[name]}

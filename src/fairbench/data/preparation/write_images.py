@@ -16,7 +16,7 @@ from fairbench.data.preparation.split_assignment import Keys, Rows, carve, image
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 
 BLOCK = 1024
-"""Images that are copied at once."""
+"""The number of images that are copied at once."""
 PIXEL = "|u1"
 LABEL = "<i8"
 KEY = "<u8"
@@ -26,10 +26,10 @@ class Staged(NamedTuple):
     """The images of an official split in the order of their source, each array of shape (N, ...).
 
     Attributes:
-        images: their pixels.
-        labels: the index of its class.
-        keys: of its label and pixels.
-        contents: keys of its pixels alone.
+        images: the pixels of each image.
+        labels: the label of each image.
+        keys: the key of the label and the pixels of each image.
+        contents: the key of the pixels alone of each image.
     """
 
     images: NDArray[Any]
@@ -39,14 +39,21 @@ class Staged(NamedTuple):
 
 
 def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, Any]]:
-    """Make the arrays of a dataset of images; returns the names of their files, and the facts for the manifest."""
-    read = sum(split.count for split in images.splits.values())
-    image_size = int(np.prod(images.shape)) + 16
-    staging.require_disk_space(2 * read * image_size)
+    """Write the arrays of a dataset of images into a staging folder.
+
+    Returns:
+        The names of the files with the arrays, and the facts for the manifest.
+
+    Raises:
+        UsageError: an image is wrong, a split is empty, or the disk has too little space.
+    """
+    read_count = sum(split.count for split in images.splits.values())
+    image_bytes = int(np.prod(images.shape)) + 16  # with the label and a key
+    staging.require_disk_space(2 * read_count * image_bytes)  # staged and final arrays
     staged = {official: _staged(images, official, staging) for official in images.splits}
     distinct = _distinct_rows(staged)
 
-    made: list[str] = []
+    all_names: list[str] = []
     counts: dict[str, int] = {}
     contents: dict[str, Keys] = {}
     for official, parts in staged.items():
@@ -58,23 +65,30 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
             if images.classes:
                 names.append(f"{split}_labels.npy")
             staging.ensure(names, partial(_write, staging, parts, rows, names))
-            made += names
+            all_names += names
             counts[split] = len(rows)
             contents[split] = parts.contents[rows]
-    return made, _facts(images, read, counts, contents)
+    return all_names, _facts(images, read_count, counts, contents)
 
 
 def _distinct_rows(staged: Mapping[str, Staged]) -> dict[str, Rows]:
-    """For each official split the first of equal images, unless an image of test or val before it is equal, too."""
+    """The rows of the distinct images of each official split.
+
+    Only the first of equal images counts. Test comes before val, and val before train.
+    """
     contents = {official: parts.contents for official, parts in staged.items()}
-    distinct = {}
-    for found in occurrences(contents):
-        distinct[found.split] = np.flatnonzero(found.first & ~found.taken)
-    return distinct
+    rows_of_split = {}
+    for split, is_first, is_taken in occurrences(contents):
+        rows_of_split[split] = np.flatnonzero(is_first & ~is_taken)
+    return rows_of_split
 
 
 def _divided(images: Images, official: str, parts: Staged, kept: Rows) -> dict[str, Rows]:
-    """The rows of each split that an official one becomes, in the order of keys; only the kept rows are used."""
+    """Divide an official split into final splits: train into train and the carved ones, any other into itself.
+
+    Returns:
+        The rows of each final split in the order of keys, out of the `kept` rows of the official split.
+    """
     keys = parts.keys[kept]
     if official == "train":
         carved = carve(keys, parts.labels[kept], images.carved, images.classes)
@@ -82,17 +96,17 @@ def _divided(images: Images, official: str, parts: Staged, kept: Rows) -> dict[s
     return {official: kept[np.argsort(keys, kind="stable")]}
 
 
-def _facts(images: Images, read: int, counts: dict[str, int], contents: dict[str, Keys]) -> dict[str, Any]:
+def _facts(images: Images, read_count: int, counts: dict[str, int], contents: dict[str, Keys]) -> dict[str, Any]:
     """The facts for the manifest.
 
     Args:
         images: the dataset.
-        read: the number of images that were read.
+        read_count: the number of images that were read.
         counts: the number of images in each split.
         contents: the keys of the pixels of each split.
     """
     dropped = dict(images.dropped)
-    repeated = read - sum(counts.values())
+    repeated = read_count - sum(counts.values())
     if repeated:
         dropped["repeated"] = repeated
     all_counts = {"examples": counts, "dropped": dropped}
@@ -111,7 +125,7 @@ def _facts(images: Images, read: int, counts: dict[str, int], contents: dict[str
 
 
 def _staged(images: Images, official: str, staging: StagingFolder) -> Staged:
-    """The images of an official split, staged now or by an interrupted preparation."""
+    """The images of an official split. They are staged now, unless an interrupted preparation has done so."""
     names = {part: f"staged-{part}-{official}.npy" for part in Staged._fields}
     paths = {part: staging.path(name) for part, name in names.items()}
     staging.ensure(list(names.values()), partial(_stage, images, official, paths))
@@ -149,8 +163,8 @@ def _stage(images: Images, official: str, paths: Mapping[str, Path]) -> None:
 
 
 def _write(staging: StagingFolder, parts: Staged, rows: Rows, names: list[str]) -> None:
-    """Copy rows of the staged images to the first of these files, and of their labels to the second, if it is there."""
-    for array, name in zip((parts.images, parts.labels), names, strict=False):
+    """Copy rows of the staged images to the first file, and of their labels to the second file if there is one."""
+    for array, name in zip((parts.images, parts.labels), names, strict=False):  # one name for images without labels
         with GrowingArray(staging.path(name), array.dtype.str, array.shape[1:]) as file:
             for start in range(0, len(rows), BLOCK):
                 block = rows[start : start + BLOCK]

@@ -1,4 +1,4 @@
-"""From texts to one array of tokens per split: read once to assign the splits, and again to write."""
+"""The arrays of tokens of each split. The texts are read once to assign them to splits, and again to write them."""
 
 import contextlib
 import itertools
@@ -19,14 +19,21 @@ from fairbench.data.preparation.tokenizer import BYTES, END, Encoder, encode_byt
 TOKEN = "<u2"
 TOKENIZER = "tokenizer.json"
 BATCH = 1000
-"""Texts that are encoded at once."""
+"""The number of texts that are encoded at once."""
 SAMPLE = 200_000
-"""Texts at most on which a tokenizer is trained."""
+"""The largest number of texts on which a tokenizer is trained."""
 
 
 def write(texts: Texts, staging: StagingFolder) -> tuple[list[str], dict[str, Any]]:
-    """Make the arrays of a dataset of texts; returns the names of their files, and the facts for the manifest."""
-    # Two bytes for each token; without merges a token is a byte, otherwise mostly two bytes or more.
+    """Write the arrays of a dataset of texts into a staging folder.
+
+    Returns:
+        The names of the files, and the facts for the manifest.
+
+    Raises:
+        UsageError: a text is wrong, a split is empty, or the disk has too little space.
+    """
+    # A token takes two bytes. Without merges it stands for one byte of text, otherwise mostly for two or more.
     staging.require_disk_space(texts.size * 2 if texts.vocabulary == BYTES else texts.size)
     return _Writer(texts, staging).write()
 
@@ -41,35 +48,37 @@ class _Writer:
         self._roles, self._dropped = assign(self._surveys)
 
     def write(self) -> tuple[list[str], dict[str, Any]]:
-        encode, tokenizer = self._encoder()
-        made: list[str] = []
-        if "sha256" in tokenizer:
-            made.append(TOKENIZER)
+        """Write all arrays; see the function `write`."""
+        encode, tokenizer_facts = self._encoder()
+        all_names: list[str] = []
+        if "sha256" in tokenizer_facts:  # a tokenizer was trained
+            all_names.append(TOKENIZER)
         for official, roles in self._roles.items():
             splits = [split for number, split in enumerate(SPLITS) if (roles == number).any()]
             names = [f"{split}.npy" for split in splits]
             self._staging.ensure(names, partial(self._write, official, splits, encode))
-            made += names
-        return made, self._facts(tokenizer)
+            all_names += names
+        return all_names, self._facts(tokenizer_facts)
 
-    def _facts(self, tokenizer: dict[str, Any]) -> dict[str, Any]:
-        """The facts for the manifest; all arrays have been written."""
+    def _facts(self, tokenizer_facts: dict[str, Any]) -> dict[str, Any]:
+        """The facts for the manifest. All arrays must have been written."""
         tokens = {split: len(self._staging.array(f"{split}.npy")) for split in SPLITS}
         counts = {
-            "examples": self._total(_count),
+            "examples": self._totals(_count),
             "tokens": tokens,
             "dropped": {**self._texts.dropped, **self._dropped},
         }
         return {
             "counts": counts,
-            "bytes": self._total(_size),
+            "bytes": self._totals(_size),
             "texts": self._texts.processing,
             "split_rule": text_rule(self._texts.splits.keys()),
             "seed": SEED,
-            "tokenizer": tokenizer,
+            "tokenizer": tokenizer_facts,
         }
 
     def _survey(self, official: str) -> Survey:
+        """Read an official split for the keys and the sizes of its texts."""
         keys = [np.empty(0, np.uint64)]
         sizes = [np.empty(0, np.int64)]
         for batch in self._batches("survey", official):
@@ -77,8 +86,8 @@ class _Writer:
             sizes.append(np.array([len(text) for text in batch], np.int64))
         return Survey(np.concatenate(keys), np.concatenate(sizes))
 
-    def _total(self, amount: Callable[[Survey, NDArray[np.bool_]], int]) -> dict[str, int]:
-        """The sum over the texts of each split; `amount` is that of some texts of an official one."""
+    def _totals(self, amount: Callable[[Survey, NDArray[np.bool_]], int]) -> dict[str, int]:
+        """The total amount of each final split. `amount` gives the amount of the chosen texts of an official split."""
         totals = dict.fromkeys(SPLITS, 0)
         for official, roles in self._roles.items():
             survey = self._surveys[official]
@@ -87,7 +96,7 @@ class _Writer:
         return totals
 
     def _encoder(self) -> tuple[Encoder, dict[str, Any]]:
-        """The encoder, trained if the vocabulary has merges, and the facts about it for the manifest."""
+        """The encoder, and its facts for the manifest. It is trained if the vocabulary has merges."""
         vocabulary = self._texts.vocabulary
         facts: dict[str, Any] = {"vocabulary": vocabulary, "end": END, "merges": 0}
         if vocabulary == BYTES:
@@ -101,7 +110,7 @@ class _Writer:
         return pair_encoder(path), facts
 
     def _sample(self) -> NDArray[np.bool_]:
-        """Whether the tokenizer is trained on a text, for each text of the official training split."""
+        """For each text of the official training split, whether the tokenizer is trained on it."""
         keys = self._surveys["train"].keys
         roles = self._roles["train"]
         rows = np.flatnonzero(roles == SPLITS.index("train"))
@@ -111,13 +120,14 @@ class _Writer:
         return sample
 
     def _sampled_texts(self, sample: NDArray[np.bool_]) -> Iterator[bytes]:
+        """The texts on which the tokenizer is trained, read with progress."""
         with progress_bar("read for the tokenizer", int(sample.sum()), "texts") as advance:
             for text in itertools.compress(self._texts.splits["train"](), sample):
                 yield text
                 advance(1)
 
     def _write(self, official: str, splits: list[str], encode: Encoder) -> None:
-        """Write the tokens of an official split, each text to its assigned split."""
+        """Write the tokens of each text of an official split to the array of its assigned split."""
         roles = self._roles[official]
         with contextlib.ExitStack() as stack:
             arrays: dict[int, GrowingArray] = {}
@@ -133,7 +143,7 @@ class _Writer:
                         array.append(encode(chosen))
 
     def _batches(self, doing: str, official: str, total: int | None = None) -> Iterator[list[bytes]]:
-        """The texts of an official split, read with progress."""
+        """The texts of an official split in batches, read with progress. `doing` names the work on the progress bar."""
         texts = self._texts.splits[official]()
         with progress_bar(f"{doing} {official}", total, "texts") as advance:
             while batch := list(itertools.islice(texts, BATCH)):
