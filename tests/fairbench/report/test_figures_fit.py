@@ -24,7 +24,8 @@ LONG = [
 def analyses():
     """Every figure has data, names have 40 characters, and seeds of some arms diverged."""
     begun = study(("gpt", "vit"), (*LONG, "PsiLogic"), (1, 2, 3, 4, 5, 6))
-    the_study = with_horizons(with_ladder(begun, (1000, 2000), (1,)), 0.5, 2)
+    ladder = with_ladder(begun, (1000, 2000), (1,))
+    the_study = with_horizons(ladder, 0.5, 2)
     lost = {
         LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"],
         LONG[1]: [0.6, 0.61, 0.6, 0.6, "diverged", "diverged"],
@@ -88,38 +89,58 @@ def texts(figure):
     """All texts of a figure that it shows."""
     for axes in figure.axes:
         found = [axes._left_title, axes.xaxis.label, *axes.texts]
-        for axis, shown in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            if axis.get_visible():
-                low, high = sorted(shown)
-                at = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
-                found += [axis.label, *(label for value, label in at if low <= value <= high)]
+        found += texts_of_axis(axes.xaxis, axes.get_xlim())
+        found += texts_of_axis(axes.yaxis, axes.get_ylim())
         yield from found
-        yield from axes.get_legend().get_texts() if axes.get_legend() else ()
+        if axes.get_legend():
+            yield from axes.get_legend().get_texts()
     for legend in figure.legends:
         yield from legend.get_texts()
+
+
+def texts_of_axis(axis, limits):
+    """The label of an axis and those of its ticks within the limits; none if it is hidden."""
+    if not axis.get_visible():
+        return []
+    low, high = sorted(limits)
+    found = [axis.label]
+    for value, label in zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True):
+        if low <= value <= high:
+            found.append(label)
+    return found
 
 
 def shown(figure):
     """Each text that a figure shows, and its box."""
     figure.canvas.draw()
-    return [(text.get_text(), text.get_window_extent()) for text in {*texts(figure)} if text.get_text()]
+    return [(text.get_text(), text.get_window_extent()) for text in set(texts(figure)) if text.get_text()]
 
 
 def cut(figure, boxes):
     """The texts in these boxes that a figure does not show whole."""
-    return [text for text, box in boxes if min(box.p0) < -0.5 or max(box.p1 - figure.bbox.p1) > 0.5]
+    found = []
+    for text, box in boxes:
+        beyond = box.p1 - figure.bbox.p1
+        if min(box.p0) < -0.5 or max(beyond) > 0.5:
+            found.append(text)
+    return found
 
 
 @pytest.mark.parametrize("width", [COLUMN, TEXT])
 def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
     drawings = draw_figures(analyses, width, NORMAL_TEXT)
-    assert {x.name for x in drawings} == {x.name for section in SECTIONS for x in section.outputs if x.figure}
+    names = set()
+    for section in SECTIONS:
+        names |= {output.name for output in section.outputs if output.figure}
+    assert {drawing.name for drawing in drawings} == names
     for drawing in drawings:
         figure = drawing.figure
         boxes = shown(figure)
-        assert min(text.get_size() for text in texts(figure) if text.get_text()) >= 7
-        assert (drawing.name, cut(figure, boxes)) == (drawing.name, [])
-        assert (drawing.name, [pair for pair in combinations(boxes, 2) if overlap(*pair)]) == (drawing.name, [])
+        sizes = [text.get_size() for text in texts(figure) if text.get_text()]
+        assert min(sizes) >= 7, drawing.name
+        assert cut(figure, boxes) == [], drawing.name
+        overlapping = [pair for pair in combinations(boxes, 2) if overlap(*pair)]
+        assert overlapping == [], drawing.name
         across = figure.bbox.width / (NORMAL_TEXT / 10 * figure.dpi / 72)
         for part, axes in zip(drawing.parts, figure.axes, strict=True):
             assert axes.get_position().width * across >= 0.4 * part.box.width, (drawing.name, part.arena)
@@ -127,9 +148,13 @@ def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
 
 def overlap(one, other):
     """Whether two boxes share more than the edge of a letter."""
-    low, high = one[1].get_points()
-    other_low, other_high = other[1].get_points()
-    return bool((low + 1 < other_high).all() and (other_low + 1 < high).all())
+    _, box = one
+    _, other_box = other
+    low, high = box.get_points()
+    other_low, other_high = other_box.get_points()
+    if not (low + 1 < other_high).all():
+        return False
+    return bool((other_low + 1 < high).all())
 
 
 @pytest.mark.parametrize("width", [COLUMN, TEXT])

@@ -1,15 +1,14 @@
 """A study compared with the paper: comparisons by hand, values that one side lacks, and the command."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from statistics import stdev
+from statistics import mean, stdev
 from typing import Any
 
 import pytest
+from csv_files import rows_of
 from fabricated import Records, analysed, finals, saved, study, sweep, with_suite
 from pages import printed
 from scipy import stats
@@ -78,23 +77,32 @@ def test_values():
     assert len(rows) == 20 + 12
 
     row = row_of(rows, arena="vit", optimizer="PsiLogic", seed="")
-    assert (row.place, row.published_mean, row.published_std) == ("Table 2", Decimal("0.244"), Decimal("0.006"))
-    assert (row.our_mean, row.our_std, row.difference) == pytest.approx((0.24, 0.01, -0.004))
-    assert (row.n, row.inside) == (3, True)
+    assert row.place == "Table 2"
+    assert row.published_mean == Decimal("0.244")
+    assert row.published_std == Decimal("0.006")
+    assert row.our_mean == pytest.approx(0.24)
+    assert row.our_std == pytest.approx(0.01)
+    assert row.difference == pytest.approx(-0.004)
+    assert row.n == 3
+    assert row.inside is True
     assert row_of(rows, arena="vit", optimizer="AdamW", seed="").inside is True  # 0.221, the lowest that is inside
 
     loss = row_of(rows, metric="loss", optimizer="PsiLogic")
-    assert (loss.our_mean, loss.inside) == (pytest.approx(6.4 / 3), False)
+    assert loss.our_mean == pytest.approx(6.4 / 3)
+    assert loss.inside is False
     perplexity = row_of(rows, metric="perplexity", optimizer="PsiLogic")
-    assert perplexity.our_mean == pytest.approx((math.exp(2.0) + math.exp(2.1) + math.exp(2.3)) / 3)
-    assert perplexity.our_std == pytest.approx(stdev([math.exp(2.0), math.exp(2.1), math.exp(2.3)]))
+    perplexities = [math.exp(2.0), math.exp(2.1), math.exp(2.3)]
+    assert perplexity.our_mean == pytest.approx(mean(perplexities))
+    assert perplexity.our_std == pytest.approx(stdev(perplexities))
 
 
 def test_a_loss_that_no_perplexity_can_hold_is_no_error():
     the_study = study(("gpt",), ("AdamW", "PsiLogic"))
     results, comparisons = judged(the_study, PsiLogic=[1.0, 2.0, 1e4], AdamW=[1e3, 1e4, 3.0])
-    assert math.isfinite(row_of(value_rows(PAPER, results), metric="perplexity", optimizer="PsiLogic").our_std)
-    assert 0 < row_of(verdict_rows(PAPER, results, comparisons), metric="perplexity", baseline="AdamW").our_p < 1
+    value = row_of(value_rows(PAPER, results), metric="perplexity", optimizer="PsiLogic")
+    assert math.isfinite(value.our_std)
+    verdict = row_of(verdict_rows(PAPER, results, comparisons), metric="perplexity", baseline="AdamW")
+    assert 0 < verdict.our_p < 1
 
 
 def test_verdicts():
@@ -103,12 +111,20 @@ def test_verdicts():
     scores = {"PsiLogic": [0.50, 0.52, 0.51], "AdamW": [0.40, 0.41, 0.42], "Lion": [0.60, 0.61, 0.62]}
     rows = verdict_rows(PAPER, *judged(the_study, **scores))
     assert len(rows) == 15
-    ours, other = (row_of(rows, arena="vit", baseline=name) for name in ("AdamW", "Lion"))
-    p = stats.t.sf(0.1 / math.sqrt(2 * 0.0001 / 3), 4) * 2
-    assert (ours.published_mark, ours.published_p, ours.our_p) == ("*", Decimal("0.015"), pytest.approx(p))
-    assert (ours.published_direction, ours.published_significant, ours.agree) == ("better", True, True)
-    assert (other.our_direction, other.our_significant, other.agree) == ("worse", True, False)
-    assert (ours.holm, other.holm) == ("better", "worse")
+    adamw = row_of(rows, arena="vit", baseline="AdamW")
+    assert adamw.published_mark == "*"
+    assert adamw.published_p == Decimal("0.015")
+    standard_error = math.sqrt(2 * 0.0001 / 3)
+    assert adamw.our_p == pytest.approx(2 * stats.t.sf(0.1 / standard_error, 4))
+    assert adamw.published_direction == "better"
+    assert adamw.published_significant is True
+    assert adamw.agree is True
+    assert adamw.holm == "better"
+    lion = row_of(rows, arena="vit", baseline="Lion")
+    assert lion.our_direction == "worse"
+    assert lion.our_significant is True
+    assert lion.agree is False
+    assert lion.holm == "worse"
     assert row_of(rows, arena="ddpm", baseline="Lion").note == "no ddpm in the study"
 
 
@@ -117,10 +133,14 @@ def test_verdicts_before_the_correction_and_of_metrics_that_are_not_primary():
     the_study = study(optimizers=("AdamW", "Lion", "PsiLogic"))
     scores = {"PsiLogic": [0.50, 0.52, 0.54], "AdamW": [0.58, 0.56, 0.55], "Lion": [0.3, 0.5, 0.9]}
     rows = verdict_rows(PAPER, *judged(the_study, **scores))
-    loss, perplexity = (row_of(rows, metric=metric, baseline="AdamW") for metric in ("loss", "perplexity"))
+    loss = row_of(rows, metric="loss", baseline="AdamW")
     assert loss.our_p < 0.05
-    assert (loss.agree, loss.holm, loss.published_p) == (False, "inconclusive", Decimal("0.054"))
-    assert (perplexity.agree, perplexity.holm) == (True, None)
+    assert loss.agree is False
+    assert loss.holm == "inconclusive"
+    assert loss.published_p == Decimal("0.054")
+    perplexity = row_of(rows, metric="perplexity", baseline="AdamW")
+    assert perplexity.agree is True
+    assert perplexity.holm is None
 
 
 def test_arms_that_are_not_complete_are_not_tested():
@@ -138,23 +158,31 @@ def test_arms_that_do_not_vary_have_no_test():
     the_study = study(("vit",), ("Adam", "AdamW", "PsiLogic"))
     scores = {"PsiLogic": [0.5] * 3, "AdamW": [0.4] * 3, "Adam": [0.5] * 3}
     rows = verdict_rows(PAPER, *judged(the_study, **scores))
-    differing, same = (row_of(rows, arena="vit", baseline=name) for name in ("AdamW", "Adam"))
-    assert (differing.agree, differing.note) == (None, "no variance in either arm, no test")
-    assert (same.our_p, same.our_direction, same.agree) == (1.0, "equal", False)
+    differing = row_of(rows, arena="vit", baseline="AdamW")
+    assert differing.agree is None
+    assert differing.note == "no variance in either arm, no test"
+    same = row_of(rows, arena="vit", baseline="Adam")
+    assert same.our_p == 1.0
+    assert same.our_direction == "equal"
+    assert same.agree is False
 
 
 def test_gaps_are_listed():
     the_study = study(optimizers=("AdamW", "Sign", "PsiLogic"))
-    assert gaps(PAPER, judged(the_study)[0]) == [
-        "arenas missing in the study: ddpm, resnet", "optimizers missing in the study: Adam, Lion",
-        "optimizers that were not published: Sign", "metrics that were not published: gpt bits_per_byte, vit loss",
-    ]  # fmt: skip
+    results, _ = judged(the_study)
+    assert gaps(PAPER, results) == [
+        "arenas missing in the study: ddpm, resnet",
+        "optimizers missing in the study: Adam, Lion",
+        "optimizers that were not published: Sign",
+        "metrics that were not published: gpt bits_per_byte, vit loss",
+    ]
 
 
 def of_suite(name, suite):
     """A study in vit with the settings of an included suite."""
-    base = study(("vit",), [*suite.optimizers], suite.final.seeds)
-    return replace(base, suite=replace(suite, name=f"{name} again", arenas={"vit": suite.arenas["vit"]}))
+    base = study(("vit",), list(suite.optimizers), suite.final.seeds)
+    in_vit = replace(suite, name=f"{name} again", arenas={"vit": suite.arenas["vit"]})
+    return replace(base, suite=in_vit)
 
 
 @dataclass(frozen=True)
@@ -209,18 +237,25 @@ def test_terminal(tmp_path, width):
     assert "comparison_paper.csv" in shown
 
 
-@pytest.mark.parametrize("scores", [{}, {"AdamW": [None] * 3, "Lion": ["failed"] * 3, "PsiLogic": ["diverged"] * 3}])
+NONE_FINISHED = {"AdamW": [None] * 3, "Lion": ["failed"] * 3, "PsiLogic": ["diverged"] * 3}
+
+
+@pytest.mark.parametrize("scores", [{}, NONE_FINISHED])
 def test_the_command(tmp_path, command, scores):
     """A directory as a run leaves it, of a study with equal scores and of one without any."""
     the_study = study()
     saved(tmp_path, the_study, Records(the_study, **scores))
     command("compare", str(tmp_path), "--output-dir", str(tmp_path / "elsewhere"))
     assert "OTHER SETTINGS" in command("compare", str(tmp_path), "paper")
-    for file, count in (("", 32), ("_verdicts", 15), ("_cost", 16)):
-        name = f"comparison_paper{file}.csv"
+    for name, count in (
+        ("comparison_paper.csv", 32),
+        ("comparison_paper_verdicts.csv", 15),
+        ("comparison_paper_cost.csv", 16),
+    ):
         assert (tmp_path / name).read_bytes() == (tmp_path / "elsewhere" / name).read_bytes()
-        assert len(list(csv.DictReader(io.StringIO((tmp_path / name).read_text())))) == count
-        assert "nan" not in (tmp_path / name).read_text()
+        text = (tmp_path / name).read_text()
+        assert len(rows_of(text)) == count
+        assert "nan" not in text
 
 
 def test_the_files(tmp_path, check_files):
@@ -234,4 +269,4 @@ def test_the_files(tmp_path, check_files):
         PsiLogic=[0.25, 0.26, 0.27],
     )
     write_document(replicated(PAPER, analysed(the_study, records)), tmp_path)
-    check_files("replication", *(tmp_path / f"comparison_paper{part}.csv" for part in ("", "_cost")))
+    check_files("replication", tmp_path / "comparison_paper.csv", tmp_path / "comparison_paper_cost.csv")
