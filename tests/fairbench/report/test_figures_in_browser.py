@@ -1,10 +1,8 @@
 """Figures in a real Chromium: arms, values at the pointer and by the keyboard, a part of a panel, the CSV."""
 
-import csv
-import io
-
 import pytest
 from chromium import keys, mouse
+from csv_files import column, rows_of
 from small_study import LONG_NAME
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
@@ -48,30 +46,31 @@ def test_hidden_arms_leave_every_figure(real):
     real.execute_script(f"{search} field.dispatchEvent(new Event('input'))")
     real.execute_script("document.querySelector('#arms button[value=only]').click()")
     assert real.execute_script(DRAWN) == ["1"]
-    assert {arm for *_, arm, _ in real.execute_script(PLACES, "learning_curves")["values"]} == {1}
-    assert {row["optimizer"] for row in values_csv(real, "learning_curves")} == {"PsiLogic"}
+    values = real.execute_script(PLACES, "learning_curves")["values"]
+    assert {arm for _, _, arm, _ in values} == {1}
+    assert set(column(values_csv(real, "learning_curves"), "optimizer")) == {"PsiLogic"}
     assert real.execute_script("return document.querySelector('#arms output').textContent") == "1 of 4 shown"
     assert real.execute_script("return location.hash").startswith("#?off=0%2C2%2C3")
 
 
 def values_csv(browser, name):
     text = browser.execute_script("return valuesCsv(document.getElementById(`figure-${arguments[0]}`))", name)
-    return list(csv.DictReader(io.StringIO(text)))
+    return rows_of(text)
 
 
 def test_a_csv_of_a_figure_names_its_columns(browser):
     """Curves have both axes, intervals their ends, phases their milliseconds, lost trials no value."""
     curves = values_csv(browser, "learning_curves")
     assert ("gpt", "AdamW", "5") in {(row["panel"], row["optimizer"], row["training step"]) for row in curves}
-    assert {row["validation accuracy (higher is better)"] for row in curves} > {"", "0.5075"}
+    assert set(column(curves, "validation accuracy (higher is better)")) > {"", "0.5075"}
     gain = values_csv(browser, "leaderboard")[0]
-    names = ("low", "gain of PsiLogic over each, in margins (right is better)", "high")
-    low, middle, high = (float(gain[name]) for name in names)
-    assert low < middle < high
+    middle = float(gain["gain of PsiLogic over each, in margins (right is better)"])
+    assert float(gain["low"]) < middle < float(gain["high"])
     phase = values_csv(browser, "step_time")[3]
-    assert (phase["phase"], float(phase["milliseconds per training step"])) == ("step", pytest.approx(4))
+    assert phase["phase"] == "step"
+    assert float(phase["milliseconds per training step"]) == pytest.approx(4)
     rates = values_csv(browser, "lr_sensitivity")
-    (lost,) = (row for row in rates if row["text"] == "AdamW, rate 0.01: diverged")
+    (lost,) = [row for row in rates if row["text"] == "AdamW, rate 0.01: diverged"]
     assert [value for name, value in lost.items() if name.startswith("validation")] == ["", ""]
 
 
@@ -81,16 +80,18 @@ def test_the_pointer_tells_the_values_of_all_arms(real):
     x, y, *_ = points[1]
     mouse(real, ("Moved", x + 3, y - 2))
     told = real.execute_script(TIP, "learning_curves")
-    same = sorted((point for point in points if abs(point[0] - x) < 1), key=lambda point: point[1])
-    assert told == [text for *_, text in same]  # higher is better
+    at_the_step = [point for point in points if abs(point[0] - x) < 1]
+    at_the_step.sort(key=lambda point: point[1])
+    assert told == [text for *_, text in at_the_step]  # higher is better
     assert len(told) == 3
     mouse(real, ("Pressed", x, y), ("Released", x, y), ("Moved", x + 200, y))
     assert real.execute_script(TIP, "learning_curves") == told
     mouse(real, ("Pressed", 5, 5), ("Released", 5, 5))
     assert real.execute_script(TIP, "learning_curves") == []
     bars = real.execute_script(PLACES, "step_time")["values"]
-    mouse(real, ("Moved", bars[2][0], bars[2][1] + 4))
-    assert real.execute_script(TIP, "step_time") == [bars[2][3]]
+    x, y, _, text = bars[2]
+    mouse(real, ("Moved", x, y + 4))
+    assert real.execute_script(TIP, "step_time") == [text]
 
 
 def test_values_are_walked_through_by_the_arrow_keys(real):
@@ -98,7 +99,8 @@ def test_values_are_walked_through_by_the_arrow_keys(real):
     said = []
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft", "Escape"):
         keys(real, key)
-        said += [text.partition(":")[0] for text in real.execute_script(TIP, "learning_curves")]
+        for text in real.execute_script(TIP, "learning_curves"):
+            said.append(text.partition(":")[0])
     first = "AdamW, step 4"
     second = "AdamW, step 8"
     assert said == [first, second, "PsiLogic, step 4", first, f"{LONG_NAME}, step 8"]  # at last the last of all

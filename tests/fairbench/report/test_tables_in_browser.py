@@ -1,12 +1,11 @@
 """Tables of the page in a real Chromium: sorting, filters, links to a view, downloads."""
 
-import csv
-import io
 import re
 import time
 
 import pytest
 from chromium import hexadecimal, wait_until
+from csv_files import rows_of
 from fabricated import analysed, given
 from pages import FOUND, broken, latex
 
@@ -48,8 +47,10 @@ def test_tables_are_sorted_and_a_third_press_brings_their_first_order_back(reque
     assert arrow.endswith('/ ""'), "the arrow is not part of the name"
     for direction, reverse in (("ascending", False), ("descending", True)):
         assert browser.execute_script(PRESS, table, column) == direction
-        known = sorted((value for value in values if value != "–"), key=key, reverse=reverse)
-        assert browser.execute_script(CELLS, table, column) == known + ["–"] * (len(values) - len(known))
+        known = [value for value in values if value != "–"]
+        missing = [value for value in values if value == "–"]
+        known.sort(key=key, reverse=reverse)
+        assert browser.execute_script(CELLS, table, column) == known + missing
     assert browser.execute_script(PRESS, table, column) is None
     assert browser.execute_script(CELLS, table, column) == values
 
@@ -59,7 +60,7 @@ def test_tables_are_filtered_and_searched(real):
     for table, words in (("metrics", "VIT-loss adamw"), ("verdicts", "explodes DIVERGED")):
         every = real.execute_script(ROWS, table)
         real.execute_script(TYPED, f"#table-{table} input", words)
-        chosen = [row for row in every if all(word in " ".join(row).lower() for word in words.lower().split())]
+        chosen = [row for row in every if has_words(row, words)]
         assert real.execute_script(ROWS, table) == chosen != []
         real.execute_script(TYPED, f"#table-{table} input", "")
         assert real.execute_script(ROWS, table) == every != chosen
@@ -74,6 +75,12 @@ def test_tables_are_filtered_and_searched(real):
     assert real.execute_script("return document.querySelectorAll('details[open]').length") == 0
 
 
+def has_words(row, words):
+    """Whether each of the words is in a row, in upper or lower case."""
+    text = " ".join(row).lower()
+    return all(word in text for word in words.lower().split())
+
+
 def test_a_link_keeps_the_view(real):
     real.execute_script(TYPED, "#table-metrics input", "loss")
     for _ in range(2):
@@ -86,7 +93,7 @@ def test_a_link_keeps_the_view(real):
     assert real.execute_script(ROWS, "metrics") == shown
     assert real.execute_script("return document.querySelector('#table-metrics').getBoundingClientRect().top") < 200
     paper = real.execute_script("return getComputedStyle(document.body).backgroundColor")
-    assert hexadecimal(paper) == COLORS["paper"][True]
+    assert hexadecimal(paper) == COLORS["paper"].dark
     real.execute_script("document.querySelector('nav a[href=\"#cost\"]').click()")
     wait_until(real, "location.hash === '#cost?metrics.filter=loss&metrics.order=-4&theme=dark'")
 
@@ -95,13 +102,16 @@ def test_a_table_is_downloaded(real, tmp_path):
     real.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     press = "[...document.querySelectorAll(`#table-comparisons .tools button`)].forEach((button) => button.click())"
     real.execute_script(press)
-    files = [tmp_path / f"comparisons.{suffix}" for suffix in ("csv", "tex")]
+    csv_file = tmp_path / "comparisons.csv"
+    tex_file = tmp_path / "comparisons.tex"
     deadline = time.monotonic() + 60
-    while not all(file.exists() for file in files) and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if csv_file.exists() and tex_file.exists():
+            break
         time.sleep(0.02)
     shown = real.execute_script("return rowsCsv(document.querySelector('[data-table=comparisons]'))")
-    assert files[0].read_bytes().decode() == shown
-    assert files[1].read_text() == latex(real.page_source)["comparisons"]
+    assert csv_file.read_bytes().decode() == shown
+    assert tex_file.read_text() == latex(real.page_source)["comparisons"]
 
 
 def test_a_csv_has_all_that_a_table_shows(browser):
@@ -111,22 +121,32 @@ def test_a_csv_has_all_that_a_table_shows(browser):
         "return Object.fromEntries(places.map((place) => [place.dataset.table, rowsCsv(place)]))"
     )
     assert files.keys() == tables.keys()
-    said = set()
+    with_text = set()
     for name, table in tables.items():
-        rows = list(csv.DictReader(io.StringIO(files[name])))
+        rows = rows_of(files[name])
         assert len(rows) == len(table.rows)
         for row, cells in zip(rows, table.rows, strict=True):
             for column, cell in zip(table.columns, cells, strict=True):
-                more = [row[f"{column.title} {part}"] for part in column.more]
-                assert [float(x) if x else None for x in more] == [*cell.more]
+                further = [number(row[f"{column.title} {part}"]) for part in column.more]
+                assert further == list(cell.more)
                 if column.value:
-                    assert (float(row[column.title]) if row[column.title] else None) == cell.value
-                    if re.search(r"[a-zA-Z†]", re.sub(r"\de[+−]\d", "", str(cell.text))):
+                    assert number(row[column.title]) == cell.value
+                    if says_more_than_a_number(cell):
                         assert row[f"{column.title}, as shown"] == str(cell.text).strip()
-                        said.add(name)
+                        with_text.add(name)
                 elif name == "verdicts" and column.more:
                     assert str(cell.text).startswith(row[column.title])
                     assert row[column.title].startswith(("better", "worse", "incomplete"))
                 else:
                     assert row[column.title] == " ".join(str(cell.text).split("\n")).strip()
-    assert "main" in said
+    assert "main" in with_text
+
+
+def number(text):
+    """The number in a field of a CSV file, None in an empty one."""
+    return float(text) if text else None
+
+
+def says_more_than_a_number(cell):
+    without_exponents = re.sub(r"\de[+−]\d", "", str(cell.text))
+    return bool(re.search(r"[a-zA-Z†]", without_exponents))
