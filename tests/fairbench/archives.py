@@ -75,7 +75,14 @@ def write_images(folder, count, classes, sides):
 
 def decoded(data):
     """The pixels of an encoded image, shape (3, H, W)."""
-    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).transpose(2, 0, 1)
+    image = Image.open(io.BytesIO(data)).convert("RGB")
+    return np.asarray(image).transpose(2, 0, 1)
+
+
+def as_png(data):
+    """An encoded image as a PNG of the same pixels."""
+    pixels = decoded(data).transpose(1, 2, 0)
+    return encoded(pixels, "PNG")
 
 
 class _Python2Pickler(pickle._Pickler):
@@ -111,12 +118,19 @@ def python2_pickle(value):
 
 
 def cifar_pickle(images):
-    labels = [label for _, label in images]
+    rows = []
+    labels = []
+    filenames = []
+    for i, (pixels, label) in enumerate(images):
+        channels_first = pixels.transpose(2, 0, 1)
+        rows.append(channels_first.reshape(-1))
+        labels.append(label)
+        filenames.append(f"image_{i}.png")
     content = {
-        "data": np.stack([pixels.transpose(2, 0, 1).reshape(-1) for pixels, _ in images]),
+        "data": np.stack(rows),
         "fine_labels": labels,
         "coarse_labels": labels,
-        "filenames": [f"image_{i}.png" for i in range(len(images))],
+        "filenames": filenames,
         "batch_label": "b",
     }
     return python2_pickle(content)
@@ -189,12 +203,13 @@ def write_cifar_hub(root, train, test):
     """CIFAR-100 as the hub has it; returns its folder."""
     folder = hub_folder(root, "cifar100")
     for split, images in (("train", train), ("test", test)):
-        columns = {
-            "img": [encoded(pixels, "PNG") for pixels, _ in images],
-            "fine_label": [label for _, label in images],
-            "coarse_label": [0 for _ in images],
-        }
-        write_parquet(folder / f"cifar100/{split}-00000-of-00001.parquet", columns, {"fine_label": CLASSES})
+        columns = {"img": [], "fine_label": [], "coarse_label": []}
+        for pixels, label in images:
+            columns["img"].append(encoded(pixels, "PNG"))
+            columns["fine_label"].append(label)
+            columns["coarse_label"].append(0)
+        path = folder / f"cifar100/{split}-00000-of-00001.parquet"
+        write_parquet(path, columns, names={"fine_label": CLASSES})
     return folder
 
 
@@ -211,13 +226,14 @@ def jpegs(images):
 
 def write_tiny_hub(root, train, val, names):
     """Tiny ImageNet as the hub has it."""
+    folder = hub_folder(root, "tiny-imagenet")
     for split, images in (("train", train), ("valid", val)):
-        columns = {
-            "image": [data for data, _ in images],
-            "label": [label for _, label in images],
-        }
-        path = hub_folder(root, "tiny-imagenet") / f"data/{split}-00000-of-00001-70d52db3c749a935.parquet"
-        write_parquet(path, columns, {"label": names} if names else None)
+        columns = {"image": [], "label": []}
+        for data, label in images:
+            columns["image"].append(data)
+            columns["label"].append(label)
+        path = folder / f"data/{split}-00000-of-00001-70d52db3c749a935.parquet"
+        write_parquet(path, columns, names={"label": names} if names else None)
 
 
 def write_faces(folder, faces, others=()):
@@ -244,8 +260,8 @@ def write_faces_hub(root, faces):
     """CelebA as the hub has it, in two files for each split, in another order."""
     for split, images in faces.items():
         official = "valid" if split == "val" else split
-        pixels = [encoded(decoded(image).transpose(1, 2, 0), "PNG") for image in images]
-        for i, part in enumerate((pixels[1:], pixels[:1])):
+        lossless = [as_png(image) for image in images]
+        for i, part in enumerate((lossless[1:], lossless[:1])):
             name = f"img_align+identity+attr/{official}-{i:05}-of-00002.parquet"
             write_parquet(hub_folder(root, "celeba") / name, {"image": part})
 

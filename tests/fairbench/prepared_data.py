@@ -9,7 +9,14 @@ from fairbench.data.preparation.locate import PrepareOptions
 from fairbench.data.preparation.prepare import prepare
 
 WNIDS = ["n01443537", "n01629819", "n02099601"]
-STORIES = [f"Tom saw {i} cats.\nHe gave each cat {i % 7} fish; «meow», said the cats." for i in range(200)]
+
+
+def story(number):
+    """A short text with a line break and characters that are not ASCII."""
+    return f"Tom saw {number} cats.\nHe gave each cat {number % 7} fish; «meow», said the cats."
+
+
+STORIES = [story(number) for number in range(200)]
 
 
 def write_texts(folder, contents):
@@ -45,7 +52,11 @@ def examples(data, *splits):
 
 def truth(images):
     """How often each of some labelled images, of shape (H, W, 3), is there."""
-    return Counter((pixels.transpose(2, 0, 1).tobytes(), label) for pixels, label in images)
+    found = Counter()
+    for pixels, label in images:
+        channels_first = pixels.transpose(2, 0, 1)
+        found[channels_first.tobytes(), label] += 1
+    return found
 
 
 def texts(data, split):

@@ -136,7 +136,10 @@ def relative_change(name, scale, decay):
     start = weight.detach().clone()
     for _ in range(2):  # some only create their state in the first step
         optimizer.zero_grad()
-        squares = [(p**2 * (curvature if p is weight else 1)).sum() for p in model.parameters()]
+        squares = []
+        for p in model.parameters():
+            factor = curvature if p is weight else 1
+            squares.append((p**2 * factor).sum())
         loss = scale * sum(squares)
         loss.backward(create_graph=needs.create_graph)
         optimizer.step()
@@ -275,23 +278,20 @@ PAGE = Path(__file__).parents[3] / "docs/optimizers.md"
 def row(name):
     """An optimizer's row in docs/optimizers.md."""
     facts = OPTIMIZERS[name]
-    cells = [
-        name,
-        f"`{facts.factory}`",
-        facts.decay,
-        ", ".join(f"`{key}={value}`" for key, value in facts.options.items()),
-        "its own" if facts.lr else f"x {facts.lr_scale:g}",
-        ", ".join(f"`{need}`" for need in facts.needs),
-        f"{facts.state}, {facts.factors}" if facts.factors else str(facts.state),
-        facts.reference,
-    ]
+    options = ", ".join(f"`{key}={value}`" for key, value in facts.options.items())
+    rate = "its own" if facts.lr else f"x {facts.lr_scale:g}"
+    needs = ", ".join(f"`{need}`" for need in facts.needs)
+    state = str(facts.state)
+    if facts.factors:
+        state = f"{facts.state}, {facts.factors}"
+    cells = [name, f"`{facts.factory}`", facts.decay, options, rate, needs, state, facts.reference]
     return f"| {' | '.join(cells)} |"
 
 
 def test_the_document_has_the_registry():
     lines = PAGE.read_text().splitlines()
-    heads = [number for number, line in enumerate(lines) if line.startswith("| name |")]
-    first = heads[0] + 2
+    head = next(line for line in lines if line.startswith("| name |"))
+    first = lines.index(head) + 2
     assert lines[first : first + len(OPTIMIZERS)] == [row(name) for name in OPTIMIZERS]
     for need, words in {**NEEDS, **METHODS}.items():
         assert f"| `{need}` | {words} |" in lines

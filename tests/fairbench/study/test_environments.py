@@ -41,7 +41,11 @@ def mixed(the_study, there):
 def recorded(folder, name):
     """The optimizers with what their final trials recorded of their environment."""
     rows = pyarrow.parquet.read_table(folder / "records.parquet").to_pylist()
-    return {(row["optimizer"], row[f"environment_{name}"]) for row in rows if row["stage"] == "final"}
+    found = set()
+    for row in rows:
+        if row["stage"] == "final":
+            found.add((row["optimizer"], row[f"environment_{name}"]))
+    return found
 
 
 def test_the_same_environment_is_no_mixture():
@@ -53,8 +57,9 @@ def test_seeds_of_one_arm_elsewhere():
     usual = {"torch": "2.13"}
 
     def there(spec):
-        is_elsewhere = spec.seed == 3 and spec.optimizer.name == "Lion"
-        return other if is_elsewhere else usual
+        if spec.seed == 3 and spec.optimizer.name == "Lion":
+            return other
+        return usual
 
     (mixture,) = mixed(study(), there)
     assert mixture.facts == {"torch": ("2.12", "2.13"), "git": ("abc", "def")}
@@ -84,16 +89,17 @@ def test_of_many_values_a_few_are_listed(tmp_path):
 
 def test_unverified_data_are_named(tmp_path):
     origin = {"gpt": "archive, not verified", "vit": "archive, verified"}
-    flags = failing(study(), tmp_path, lambda s: {"data": origin[s.arena.name]})
+    flags = failing(study(), tmp_path, lambda spec: {"data": origin[spec.arena.name]})
     assert flags == ["UNVERIFIED DATA: in gpt their hash differs from the known one, or none is known."]
     assert ("AdamW", "archive, not verified") in recorded(tmp_path, "data")
 
 
 def test_examples_in_two_splits_are_named():
-    plan = study(("vit",))
-    arena = replace(plan.arenas["vit"], shared="images of test also in train: 3")
-    plan = replace(plan, arenas={"vit": arena})
-    assert flags_of(plan, Records(plan))["shared examples"] == "vit: images of test also in train: 3"
+    the_study = study(("vit",))
+    arena = replace(the_study.arenas["vit"], shared="images of test also in train: 3")
+    the_study = replace(the_study, arenas={"vit": arena})
+    flags = flags_of(the_study, Records(the_study))
+    assert flags["shared examples"] == "vit: images of test also in train: 3"
 
 
 def test_a_sweep_elsewhere_concerns_the_comparison_too():

@@ -25,8 +25,15 @@ def study():
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
     content |= {"reference": "PsiLogic", "compare": {}}
     suite = parse_suite(content, "test")
-    code = {"psilogic.optimizer": "0"}
-    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, "total_steps", "", code)
+    optimizer = ResolvedOptimizer(
+        name="PsiLogic",
+        factory="psilogic:PsiLogic",
+        options={"lr": 1e-3},
+        arenas={},
+        horizon="total_steps",
+        groups="",
+        code={"psilogic.optimizer": "0"},
+    )
     arena = ResolvedArena(fingerprint="data", code={"torch": "2"}, starts={})
     return ResolvedSuite(
         suite=suite, device="cpu", arenas={"gpt": arena}, optimizers={"PsiLogic": optimizer}, environment={}
@@ -44,7 +51,10 @@ def complete(study, val_loss, status=""):
     queue = TrialQueue(study, lookup)
     while spec := queue.next():
         loss = val_loss(spec.lr, spec.seed) if takes_seed else val_loss(spec.lr)
-        record = Records().record(spec, "diverged" if math.isnan(loss) else status or loss)
+        outcome = status or loss
+        if math.isnan(loss):
+            outcome = "diverged"
+        record = Records().record(spec, outcome)
         if record.status == "finished":
             metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
             record = edited(record, "result.final", {"val": metrics, "test": {"loss": -spec.lr}})
@@ -75,13 +85,22 @@ def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
 
 def test_selection_reads_the_validation_split_only(study):
     arm, records = complete(study, distance(1e-3))
-    better = {trial: edited(record, "result.final.test", {"loss": -1e9}) for trial, record in records.items()}
-    (again,) = arms(study, lambda spec: better.get(spec.id))
+
+    def better_on_test(spec):
+        record = records.get(spec.id)
+        if record is None:
+            return None
+        return edited(record, "result.final.test", {"loss": -1e9})
+
+    (again,) = arms(study, better_on_test)
     assert again == arm
 
 
 def test_a_diverged_trial_ranks_last(study):
-    arm, _ = complete(study, lambda lr: math.nan if lr > 5e-4 else 100 - lr)
+    def loss(lr):
+        return math.nan if lr > 5e-4 else 100 - lr
+
+    arm, _ = complete(study, loss)
     assert arm.selected.lr == 3.16228e-4
 
 
@@ -97,7 +116,10 @@ def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(s
 
 
 def test_of_equal_rates_the_lowest_wins(study):
-    arm, _ = complete(study, lambda lr: 0.0 if 6e-4 < lr < 5e-3 else 1.0)
+    def loss(lr):
+        return 0.0 if 6e-4 < lr < 5e-3 else 1.0
+
+    arm, _ = complete(study, loss)
     assert arm.selected.lr == 1e-3
 
 
@@ -131,8 +153,15 @@ WORKED = {
 def three(study):
     """The study with a short search, and three settings at the reported length."""
     suite = study.suite
-    changed = replace(suite, sweep=replace(suite.sweep, budget=0), final=replace(suite.final, settings=3))
-    return replace(study, suite=changed)
+    sweep = replace(suite.sweep, budget=0)
+    final = replace(suite.final, settings=3)
+    return replace(study, suite=replace(suite, sweep=sweep, final=final))
+
+
+def with_final(study, **changed):
+    """The study with other entries of `final`."""
+    suite = study.suite
+    return replace(study, suite=replace(suite, final=replace(suite.final, **changed)))
 
 
 def tried(arm):
@@ -141,13 +170,19 @@ def tried(arm):
 
 
 def test_the_best_two_continue_and_the_best_mean_over_all_seeds_is_reported(three):
-    arm, records = complete(three, lambda lr, seed: WORKED.get(lr, [9] * 6)[seed])
+    def loss(lr, seed):
+        if lr not in WORKED:
+            return 9
+        return WORKED[lr][seed]
+
+    arm, records = complete(three, loss)
     first_seeds = {*product(WORKED, (1, 2))}
     other_seeds = {*product(RATES[1:3], (3, 4, 5))}
     assert tried(arm) == first_seeds | other_seeds
     assert arm.located.lr == 1e-3
     assert arm.selected.lr == 3.16228e-3  # 19/5 and 8/5; 3.16228e-4, whose seeds 3 to 5 would be best, is out
-    assert [(spec.lr, spec.seed) for spec in arm.final] == [(3.16228e-3, seed) for seed in range(1, 6)]
+    assert {spec.lr for spec in arm.final} == {3.16228e-3}
+    assert [spec.seed for spec in arm.final] == [1, 2, 3, 4, 5]
     assert {spec.stage for spec in (*arm.others, *arm.final)} == {"final"}
     assert len(records) == 5 + 3 * 2 + 2 * 3
     del records[arm.others[0].id]  # nothing is selected while a trial is missing
@@ -160,14 +195,17 @@ def test_the_best_two_continue_and_the_best_mean_over_all_seeds_is_reported(thre
 
 def test_a_setting_that_diverges_later_is_not_reported_if_another_does_not(three):
     def loss(lr, seed):
-        return math.nan if seed >= 4 and lr == 1e-3 else distance(1e-3)(lr)
+        if lr == 1e-3 and seed >= 4:
+            return math.nan
+        return distance(1e-3)(lr)
 
     arm, _ = complete(three, loss)
     assert arm.selected.lr != 1e-3
 
     def loss_of_both(lr, seed):
-        diverged = (3, 4) if lr == 1e-3 else (3,)
-        return math.nan if seed in diverged else distance(1e-3)(lr)
+        if seed == 3 or (seed == 4 and lr == 1e-3):
+            return math.nan
+        return distance(1e-3)(lr)
 
     both, _ = complete(three, loss_of_both)
     assert both.selected.lr != 1e-3  # with fewer diverged seeds
@@ -175,11 +213,9 @@ def test_a_setting_that_diverges_later_is_not_reported_if_another_does_not(three
 
 
 def test_seeds_below_the_halving_and_a_single_setting(three):
-    suite = three.suite
-    one = replace(three, suite=replace(suite, final=replace(suite.final, seeds=[7])))
-    arm, _ = complete(one, distance(1e-3))
+    arm, _ = complete(with_final(three, seeds=[7]), distance(1e-3))
     assert tried(arm) == {(lr, 7) for lr in RATES[:3]}
-    alone = replace(three, suite=replace(suite, final=replace(suite.final, settings=1)))
+    alone = with_final(three, settings=1)
     arm, records = complete(alone, distance(1e-3))
     sweep = {spec.id: records[spec.id] for spec in arm.sweep}
     queue = TrialQueue(alone, lambda spec: sweep.get(spec.id))
@@ -194,7 +230,8 @@ def test_options_of_an_arena_replace_the_optimizers_own(study):
 
 
 def test_everything_that_determines_a_trial_changes_its_id(study):
-    spec = complete(study, distance(1e-3))[0].final[0]
+    arm, _ = complete(study, distance(1e-3))
+    spec = arm.final[0]
     ids = {spec.id}
     for path in ("arena.fingerprint", "arena.code.torch", "optimizer.code.helper", "training.steps", "stage", "seed"):
         value = spec.as_stored
@@ -202,7 +239,8 @@ def test_everything_that_determines_a_trial_changes_its_id(study):
         part = value
         for parent in parents:
             part = part[parent]
-        part[key] = 77 if isinstance(part.get(key), int) else "other"
+        is_number = isinstance(part.get(key), int)
+        part[key] = 77 if is_number else "other"
         ids.add(TrialSpec.from_json(value).id)
     assert len(ids) == 7
     assert TrialSpec.from_json(spec.to_json()).id == spec.id

@@ -45,19 +45,18 @@ def test_the_declared_options_are_the_arenas_arguments(name):
 
 @pytest.mark.parametrize("name", ["AdamW, clipped", "+groups", "-0.5", "β₂ = 0"])
 def test_names_that_every_file_can_hold_are_taken(tiny_file, name):
-    text = TINY.replace(
-        "[optimizers.AdamW]", f'[optimizers.AdamW]\n[optimizers."{name}"]\nfactory = "torch.optim:AdamW"'
-    )
-    tiny_file.write_text(text.replace("[arenas.vit]", '[arenas."small images"]\ntask = "vit"'))
+    own = f'[optimizers."{name}"]\nfactory = "torch.optim:AdamW"'
+    text = TINY.replace("[optimizers.AdamW]", f"[optimizers.AdamW]\n{own}")
+    text = text.replace("[arenas.vit]", '[arenas."small images"]\ntask = "vit"')
+    tiny_file.write_text(text)
     suite = load_suite(str(tiny_file))
     assert name in suite.optimizers
     assert "small images" in suite.arenas
 
 
 def test_a_run_without_a_rung_has_no_control_ladder(tiny_file):
-    tiny_file.write_text(
-        TINY.replace("alpha", "compare = { baselines = ['all'] }\ncontrols = ['AdamW', 'PsiLogic']\nalpha", 1)
-    )
+    top = "compare = { baselines = ['all'] }\ncontrols = ['AdamW', 'PsiLogic']\n"
+    tiny_file.write_text(TINY.replace("alpha", f"{top}alpha", 1))
     words = ["run", "--suite", str(tiny_file)]
     whole = chosen_suite(parser().parse_args(words))
     narrowed = chosen_suite(parser().parse_args([*words, "--optimizers", "AdamW,Lion", "--reference", "Lion"]))
@@ -106,8 +105,10 @@ def loaded(folder, top="", bottom="", **changes):
 
 def test_horizons_are_trained_by_the_reference_alone(tmp_path):
     found = loaded(tmp_path, "horizons = [0.5, 1, 2]")
-    assert {name: plan.steps for name, plan in found.arenas.items()} == {"gpt": 100, "gpt-x0.5": 50, "gpt-x2": 200}
-    assert [plan.sweep_steps for plan in found.arenas.values()] == [40, 20, 80]
+    assert list(found.arenas) == ["gpt", "gpt-x0.5", "gpt-x2"]
+    plans = found.arenas.values()
+    assert [plan.steps for plan in plans] == [100, 50, 200]
+    assert [plan.sweep_steps for plan in plans] == [40, 20, 80]
     curve = [("gpt-x0.5", "AdamW"), ("gpt-x2", "AdamW")]
     assert found.arms == [("gpt", "AdamW"), ("gpt", "PsiLogic"), *curve]
     assert found.compared == [("gpt", "PsiLogic", "AdamW")]
@@ -138,24 +139,27 @@ class ModelCase:
     size: int
 
 
-MODEL_CASES = [
-    ModelCase(
-        task="gpt",
-        source={"source": "stdlib", "context": 16, "evaluated": 8},
-        model={"hidden_size": 32, "layers": 2, "heads": 2},
-        size=32,
-    ),
-    ModelCase(
-        task="vit",
-        source={"source": "digits"},
-        model={"hidden_size": 32, "layers": 2, "heads": 2, "patch_size": 4},
-        size=32,
-    ),
-    ModelCase(task="resnet", source={"source": "digits", "image_size": 32}, model={"width": 8}, size=8),
-]
+SMALL_GPT = ModelCase(
+    task="gpt",
+    source={"source": "stdlib", "context": 16, "evaluated": 8},
+    model={"hidden_size": 32, "layers": 2, "heads": 2},
+    size=32,
+)
+SMALL_VIT = ModelCase(
+    task="vit",
+    source={"source": "digits"},
+    model={"hidden_size": 32, "layers": 2, "heads": 2, "patch_size": 4},
+    size=32,
+)
+SMALL_RESNET = ModelCase(
+    task="resnet",
+    source={"source": "digits", "image_size": 32},
+    model={"width": 8},
+    size=8,
+)
 
 
-@pytest.mark.parametrize("case", MODEL_CASES, ids=lambda case: case.task)
+@pytest.mark.parametrize("case", [SMALL_GPT, SMALL_VIT, SMALL_RESNET], ids=lambda case: case.task)
 def test_parameters_are_those_of_the_model(case, tmp_path):
     """All weights but embeddings, norms, biases and the layers that touch inputs or outputs, as Kaplan et al. count."""
     data = load_source(case.source, tmp_path)
@@ -193,18 +197,17 @@ def test_an_arena_of_the_file_stands_for_its_cells(tmp_path):
 def test_schedules_and_shocks_go_with_horizons(tmp_path):
     shock = '[shock.loss]\nkind = "loss"\nat = [0.5]\n[shock.inputs]\nkind = "inputs"\nat = [0.5]'  # it has no inputs
     found = loaded(tmp_path, 'schedules = ["cosine", "linear"]\nhorizons = [2]', shock)
-    assert {name: plan.schedule for name, plan in found.arenas.items()} == {
-        "gpt-cosine": "cosine",
-        "gpt-cosine-x2": "cosine",
-        "gpt-linear": "linear",
-        "gpt-linear-x2": "linear",
-        "gpt-cosine-loss": "cosine",
-        "gpt-linear-loss": "linear",
-    }
-    tuning_arenas = [plan.tuning_arena for plan in found.arenas.values()]
-    assert tuning_arenas == ["", "", "", "", "gpt-cosine", "gpt-linear"]
-    points = [plan.ladder_point for plan in found.arenas.values()]
-    assert [point.reference_curve_arena for point in points[:4]] == ["", "gpt-cosine", "", "gpt-linear"]
+    undisturbed = ["gpt-cosine", "gpt-cosine-x2", "gpt-linear", "gpt-linear-x2"]
+    assert list(found.arenas) == [*undisturbed, "gpt-cosine-loss", "gpt-linear-loss"]
+    for name, plan in found.arenas.items():
+        expected = "cosine" if name.startswith("gpt-cosine") else "linear"
+        assert plan.schedule == expected
+    for name in undisturbed:
+        assert found.arenas[name].tuning_arena == ""
+    assert found.arenas["gpt-cosine-loss"].tuning_arena == "gpt-cosine"
+    assert found.arenas["gpt-linear-loss"].tuning_arena == "gpt-linear"
+    points = [found.arenas[name].ladder_point for name in undisturbed]
+    assert [point.reference_curve_arena for point in points] == ["", "gpt-cosine", "", "gpt-linear"]
     assert parse_suite(found.to_json(), "config.json") == found
 
 
@@ -245,60 +248,78 @@ class PairsCase:
     changes: dict = field(default_factory=dict)
 
 
+ALL_WITH_THE_REFERENCE = PairsCase(
+    name="all with the reference",
+    pairs=[("Adam", "AdamW"), ("Lion", "AdamW"), ("PsiLogic", "AdamW")],
+)
+ONE_WITH_ALL = PairsCase(
+    name="one with all",
+    compared=["PsiLogic"],
+    baselines=["all"],
+    pairs=[("PsiLogic", "AdamW"), ("PsiLogic", "Adam"), ("PsiLogic", "Lion")],
+)
+ONE_WITH_ONE = PairsCase(
+    name="one with one",
+    compared=["PsiLogic"],
+    baselines=["Lion"],
+    pairs=[("PsiLogic", "Lion")],
+)
+NO_PAIR_TWICE = PairsCase(
+    name="no pair twice",
+    compared=["Lion", "AdamW"],
+    baselines=["AdamW", "Lion"],
+    pairs=[("Lion", "AdamW")],
+)
+EVERY_PAIR_OF_THOSE_THAT_ARE_LEFT = PairsCase(
+    name="every pair of those that are left",
+    baselines=["all"],
+    changes={"optimizers": ["Lion", "Adam", "AdamW"]},
+    pairs=[("Lion", "AdamW"), ("Adam", "AdamW"), ("Adam", "Lion")],
+)
+EVERY_PAIR_WITH_ANOTHER_REFERENCE = PairsCase(
+    name="every pair with another reference",
+    baselines=["all"],
+    changes={"optimizers": ["AdamW", "Lion"], "reference": "Lion"},
+    pairs=[("AdamW", "Lion")],
+)
+THE_COMPARED_ONE_IS_GONE = PairsCase(
+    name="the compared one is gone",
+    compared=["PsiLogic"],
+    baselines=["all"],
+    changes={"optimizers": ["AdamW", "Lion"]},
+    pairs=[("Lion", "AdamW")],
+)
+A_BASELINE_IS_GONE = PairsCase(
+    name="a baseline is gone",
+    baselines=["Lion", "Adam"],
+    changes={"optimizers": ["AdamW", "Lion"]},
+    pairs=[("AdamW", "Lion")],
+)
+ANOTHER_REFERENCE = PairsCase(
+    name="another reference",
+    compared=["PsiLogic"],
+    baselines=["all"],
+    changes={"reference": "Lion"},
+    pairs=[("Adam", "Lion"), ("AdamW", "Lion"), ("PsiLogic", "Lion")],
+)
+AN_ADDED_ONE_IS_COMPARED = PairsCase(
+    name="an added one is compared",
+    compared=["PsiLogic"],
+    baselines=["all"],
+    changes={"optimizers": ["AdamW", "Lion"], "added": ["Muon"]},
+    pairs=[("Muon", "AdamW"), ("Muon", "Lion")],
+)
 PAIRS_CASES = [
-    PairsCase(name="all with the reference", pairs=[("Adam", "AdamW"), ("Lion", "AdamW"), ("PsiLogic", "AdamW")]),
-    PairsCase(
-        name="one with all",
-        compared=["PsiLogic"],
-        baselines=["all"],
-        pairs=[("PsiLogic", "AdamW"), ("PsiLogic", "Adam"), ("PsiLogic", "Lion")],
-    ),
-    PairsCase(name="one with one", compared=["PsiLogic"], baselines=["Lion"], pairs=[("PsiLogic", "Lion")]),
-    PairsCase(
-        name="no pair twice",
-        compared=["Lion", "AdamW"],
-        baselines=["AdamW", "Lion"],
-        pairs=[("Lion", "AdamW")],
-    ),
-    PairsCase(
-        name="every pair of those that are left",
-        baselines=["all"],
-        changes={"optimizers": ["Lion", "Adam", "AdamW"]},
-        pairs=[("Lion", "AdamW"), ("Adam", "AdamW"), ("Adam", "Lion")],
-    ),
-    PairsCase(
-        name="every pair with another reference",
-        baselines=["all"],
-        changes={"optimizers": ["AdamW", "Lion"], "reference": "Lion"},
-        pairs=[("AdamW", "Lion")],
-    ),
-    PairsCase(
-        name="the compared one is gone",
-        compared=["PsiLogic"],
-        baselines=["all"],
-        changes={"optimizers": ["AdamW", "Lion"]},
-        pairs=[("Lion", "AdamW")],
-    ),
-    PairsCase(
-        name="a baseline is gone",
-        baselines=["Lion", "Adam"],
-        changes={"optimizers": ["AdamW", "Lion"]},
-        pairs=[("AdamW", "Lion")],
-    ),
-    PairsCase(
-        name="another reference",
-        compared=["PsiLogic"],
-        baselines=["all"],
-        changes={"reference": "Lion"},
-        pairs=[("Adam", "Lion"), ("AdamW", "Lion"), ("PsiLogic", "Lion")],
-    ),
-    PairsCase(
-        name="an added one is compared",
-        compared=["PsiLogic"],
-        baselines=["all"],
-        changes={"optimizers": ["AdamW", "Lion"], "added": ["Muon"]},
-        pairs=[("Muon", "AdamW"), ("Muon", "Lion")],
-    ),
+    ALL_WITH_THE_REFERENCE,
+    ONE_WITH_ALL,
+    ONE_WITH_ONE,
+    NO_PAIR_TWICE,
+    EVERY_PAIR_OF_THOSE_THAT_ARE_LEFT,
+    EVERY_PAIR_WITH_ANOTHER_REFERENCE,
+    THE_COMPARED_ONE_IS_GONE,
+    A_BASELINE_IS_GONE,
+    ANOTHER_REFERENCE,
+    AN_ADDED_ONE_IS_COMPARED,
 ]
 
 
