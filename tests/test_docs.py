@@ -19,16 +19,20 @@ from fairbench.suites.loader import load_suite, suite_names
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What no text of the field says: metaphors, literal idioms, and words that a reader must translate.
-ODD = ("anew", "whoever", "mend(?:s|ed|ing)?", "beside", "so many", "moods?", "tells of", "of one's own", "somebody",
-       "of our own", "wanting", "heard", "hereby", "thereby", "in vain", "midst", "hasty", "given back", "all the same",
-       "comes? to (?:no|an|its) end", "go(?:es)? on", "anyone's own", "lacking", "is told")  # fmt: skip
-TEXTS = ("py", "md", "toml", "j2", "js", "txt", "cpp", "h")
+ODD = (
+    r"\b(?:"
+    r"anew|whoever|mend(?:s|ed|ing)?|beside|so many|moods?|tells of|of one's own|somebody"
+    r"|of our own|wanting|heard|hereby|thereby|in vain|midst|hasty|given back|all the same"
+    r"|comes? to (?:no|an|its) end|go(?:es)? on|anyone's own|lacking|is told"
+    r")\b"
+)
+TEXTS = (".py", ".md", ".toml", ".j2", ".js", ".txt", ".cpp", ".h")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text())
-    assert not [link for link in links if not (page.parent / link).exists()]
+    for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text()):
+        assert (page.parent / link).exists(), link
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -39,8 +43,8 @@ def test_the_tests_that_prove_it_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_files_that_it_names_exist(page):
-    names = re.findall(r"(?<![\w./])((?:src|tests|docs|benchmarks|examples)/[\w./-]*\w)", page.read_text())
-    assert not [name for name in names if not (ROOT / name).exists()]
+    for name in re.findall(r"(?<![\w./])((?:src|tests|docs|benchmarks|examples)/[\w./-]*\w)", page.read_text()):
+        assert (ROOT / name).exists(), name
 
 
 def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch):
@@ -80,29 +84,32 @@ def test_every_benchmark_can_be_imported_and_none_replaces_a_module_of_python(mo
 
 
 def test_the_sizes_of_an_installation_are_the_benchmarks():
-    table = re.findall(
-        r"^\| `?(\w*)`? \| (.+) \| .* \| (\d*) \| (\d+) \|$", (ROOT / "docs/install.md").read_text(), re.MULTILINE
-    )
-    with (ROOT / "docs/results/benchmarks/install_size.csv").open() as file:
-        assert [tuple(row.values()) for row in csv.DictReader(file)] == table
+    page = (ROOT / "docs/install.md").read_text()
+    table = re.findall(r"^\| `?(\w*)`? \| (.+) \| .* \| (\d*) \| (\d+) \|$", page, re.MULTILINE)
+    assert [tuple(row.values()) for row in benchmark("install_size")] == table
+
+
+def benchmark(name):
+    """The rows of a benchmark's published table."""
+    with (ROOT / f"docs/results/benchmarks/{name}.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
 def test_interim_analyses_hold_alpha():
-    with (ROOT / "docs/results/benchmarks/interim_error.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["design"] != "undeclared interim analyses"]
     bar = 0.05 + 3 * (0.05 * 0.95 / 10_000) ** 0.5
-    for row in rows:
+    for row in benchmark("interim_error"):
+        if row["design"] == "undeclared interim analyses":
+            continue
         for column in ("false_verdict_any_stopping", "false_equivalence_any_stopping"):
             if row[column]:
                 assert float(row[column]) <= bar
 
 
 def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as_forecast(monkeypatch):
-    with (ROOT / "docs/results/benchmarks/ladder_coverage.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {int(row["studies"]) for row in rows} == {2000}
+    rows = benchmark("ladder_coverage")
     error = 3 / 2000**0.5
     for row in rows:
+        assert int(row["studies"]) == 2000
         assert 0.93 <= float(row["covers_speed_up"]) <= 0.97, row
         assert 0.93 <= float(row["covers_trend"]) <= 0.97, row
         assert float(row["false_verdict"]) <= 0.05 + error * (0.05 * 0.95) ** 0.5, row
@@ -117,8 +124,8 @@ def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as
             continue
         law = coverage.law_of(float(row["speed_up"]), 0.0)
         spread = coverage.covariance(row["seeds_shared"])
-        now = detectable_trend(*coverage.DESIGN, coverage.SEEDS, law, spread)["tested"]
-        assert float(row["t"]) == pytest.approx(now, rel=0.01), "measured with another forecast"
+        trend = detectable_trend(*coverage.DESIGN, coverage.SEEDS, law, spread)
+        assert float(row["t"]) == pytest.approx(trend["tested"], rel=0.01), "measured with another forecast"
 
 
 def test_pages_that_the_source_names_exist():
@@ -142,7 +149,7 @@ def test_every_verdict_and_every_column_of_significance_is_explained():
 
 def minutes(text):
     """The minutes in a text."""
-    total = sum(int(number) for number in re.findall(r"(\d+) min", text))
+    total = sum(map(int, re.findall(r"(\d+) min", text)))
     if "half an hour" in text:
         total += 30
     elif "an hour" in text:
@@ -164,13 +171,13 @@ def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes():
 
 
 def test_texts_use_the_words_of_the_field():
-    odd = re.compile(rf"\b(?:{'|'.join(ODD)})\b", re.IGNORECASE)
+    odd = re.compile(ODD, re.IGNORECASE)
     files = [ROOT / "README.md", ROOT / "CHANGELOG.md"]
     for folder in ("src", "tests", "benchmarks", "examples", "docs"):
-        files += [path for path in (ROOT / folder).rglob("*.*") if path.suffix[1:] in TEXTS]
+        files += (ROOT / folder).rglob("*.*")
     found = []
     for path in files:
-        if path == Path(__file__) or "egg-info" in str(path):
+        if path.suffix not in TEXTS or path == Path(__file__) or "egg-info" in str(path):
             continue
         for line in path.read_text().splitlines():
             if odd.search(line):
