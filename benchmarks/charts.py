@@ -6,8 +6,9 @@ Reads step_time.csv and step_memory.csv of that folder, writes figures/step.png 
 """
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from csv_files import csv_parser, read_csv
 from matplotlib.axes import Axes
@@ -18,43 +19,67 @@ from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.colors import LIGHT
 
 FUSED = "AdamW(fused=True)"
-TIMES = {
-    "AdamW(foreach=True)": ("AdamW(foreach=True)", LIGHT["arm-blue"]),
-    "pytorch_optimizer.Lion": ("Lion (pytorch-optimizer)", LIGHT["arm-plum"]),
-    "PsiLogic": ("PsiLogic", LIGHT["arm-orange"]),
-    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", LIGHT["phase-step"]),
-    "(norms, then torch's fused kernel)": ("norms, then torch's kernel", LIGHT["phase-data"]),
-}
-MEMORY = {
-    "AdamW(foreach=True)": ("AdamW(foreach=True)", LIGHT["arm-blue"]),
-    "PsiLogic": ("PsiLogic", LIGHT["arm-orange"]),
-    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", LIGHT["phase-step"]),
-}
 
 
-def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kinds: dict[str, tuple[str, str]]) -> None:
+@dataclass(frozen=True)
+class Kind:
+    """A contender of the figure: its name in the tables, its label and its color."""
+
+    contender: str
+    label: str
+    color: str
+
+
+ADAMW = Kind("AdamW(foreach=True)", "AdamW(foreach=True)", LIGHT["arm-blue"])
+LION = Kind("pytorch_optimizer.Lion", "Lion (pytorch-optimizer)", LIGHT["arm-plum"])
+PSILOGIC = Kind("PsiLogic", "PsiLogic", LIGHT["arm-orange"])
+VIT = Kind("PsiLogicViT (GC + AGC)", "PsiLogicViT: + GC + AGC", LIGHT["phase-step"])
+NORMS = Kind("(norms, then torch's fused kernel)", "norms, then torch's kernel", LIGHT["phase-data"])
+TIMES = (ADAMW, LION, PSILOGIC, VIT, NORMS)
+MEMORY = (ADAMW, PSILOGIC, VIT)
+
+
+def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kinds: Sequence[Kind]) -> None:
     """Horizontal bars, one group for each set of tensors, each with its number."""
     height = 0.8 / len(kinds)
-    for k, (kind, (label, color)) in enumerate(kinds.items()):
+    for position, kind in enumerate(kinds):
         for row, name in enumerate(sets):
-            y, value = row + k * height, values[name, kind]
-            axes.barh(y, value, height * 0.9, color=color, label=label if row == 0 else None)
-            over_lines = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 0.3}
-            place: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-            axes.annotate(f"{value:.2f}", (value, y), fontsize=7, bbox=over_lines, **place)
-    axes.set_yticks([row + 0.4 - height / 2 for row in range(len(sets))], sets)
+            y = row + position * height
+            value = values[name, kind.contender]
+            bar = axes.barh(y, value, height * 0.9, color=kind.color)
+            if row == 0:
+                bar.set_label(kind.label)
+            _write_number(axes, value, y)
+    ticks = [row + 0.4 - height / 2 for row in range(len(sets))]
+    axes.set_yticks(ticks, sets)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
 
 
+def _write_number(axes: Axes, value: float, y: float) -> None:
+    """The number of a bar, to the right of its end."""
+    over_lines = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 0.3}
+    axes.annotate(
+        f"{value:.2f}",
+        (value, y),
+        xytext=(3, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=7,
+        bbox=over_lines,
+    )
+
+
 def draw(folder: Path) -> Figure:
     """Both tables, side by side."""
-    times, memory = read_csv(folder / "step_time.csv"), read_csv(folder / "step_memory.csv")
+    times = read_csv(folder / "step_time.csv")
+    memory = read_csv(folder / "step_memory.csv")
     sets = list(dict.fromkeys(row["set"] for row in memory))
     figure = Figure(figsize=(11.2, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    bars(left, sets, {(row["set"], row["contender"]): float(row["ratio"]) for row in times}, TIMES)
+    ratios = {(row["set"], row["contender"]): float(row["ratio"]) for row in times}
+    bars(left, sets, ratios, TIMES)
     left.axvline(1.0, color="#444444", linewidth=1)
     left.set_title("time of one step()")
     left.set_xlabel(f"multiple of {FUSED}, torch's fastest")

@@ -3,7 +3,6 @@
 .venv/bin/python benchmarks/checkpoint.py [--csv docs/results/benchmarks/checkpoint.csv]
 """
 
-import resource
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 from csv_files import csv_parser, write_csv
+from planning import cpu
 from transformers import GPT2Config, GPT2LMHeadModel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
@@ -31,8 +31,9 @@ State = dict[str, Any]
 
 def mini_gpt() -> State:
     """A trial of the embedded suite, in its middle."""
-    study = study_of(load_suite("mini", Overrides(arenas=["gpt"], optimizers=["AdamW"])))
-    trainer = Trainer(trial_spec(study, "gpt", "AdamW", "final", 1e-3, 1), DeviceSlot())
+    suite = load_suite("mini", Overrides(arenas=["gpt"], optimizers=["AdamW"]))
+    spec = trial_spec(study_of(suite), "gpt", "AdamW", "final", 1e-3, 1)
+    trainer = Trainer(spec, DeviceSlot())
     for _ in range(5):
         trainer.done += 1
         trainer.train_one_step(trainer.done)
@@ -43,23 +44,33 @@ def gpt2_small() -> State:
     """GPT-2 with 124M parameters and AdamW, after a step."""
     model = GPT2LMHeadModel(GPT2Config())
     optimizer = torch.optim.AdamW(model.parameters())
-    for p in model.parameters():
-        p.grad = torch.full_like(p, 1e-3)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 1e-3)
     optimizer.step()
     return {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
 
 
 def seconds(work: Callable[[], Any]) -> float:
     """Seconds of CPU, of this process and of the system for it."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = cpu()
     work()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu() - began
 
 
 def write(path: Path, state: State) -> None:
+    """Write a checkpoint as a trial does."""
     with replacing(path) as file:
         write_state(file, {}, state)
+
+
+def measure(name: str, state: State) -> dict[str, str]:
+    """The row of one state, with the fastest of three repetitions."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "it.pt"
+        writing = min(seconds(partial(write, path, state)) for _ in range(3))
+        reading = min(seconds(partial(read_state, path, {}, torch.device("cpu"))) for _ in range(3))
+        megabytes = path.stat().st_size / 1e6
+    return {"what": name, "write_s": f"{writing:.3g}", "read_s": f"{reading:.3g}", "mb": f"{megabytes:.4g}"}
 
 
 def main() -> None:
@@ -67,18 +78,11 @@ def main() -> None:
     parser = csv_parser(__doc__)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    lines: list[tuple[str, ...]] = [("what", "write_s", "read_s", "mb")]
-    for name, made in (("mini gpt", mini_gpt), ("gpt-2 124M", gpt2_small)):
-        state = made()
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "it.pt"
-            writing = min(seconds(partial(write, path, state)) for _ in range(3))
-            reading = min(seconds(partial(read_state, path, {}, torch.device("cpu"))) for _ in range(3))
-            lines.append((name, f"{writing:.3g}", f"{reading:.3g}", f"{path.stat().st_size / 1e6:.4g}"))
-    for line in lines:
-        print("  ".join(f"{word:>10}" for word in line))
+    rows = [measure("mini gpt", mini_gpt()), measure("gpt-2 124M", gpt2_small())]
+    for words in (rows[0].keys(), *(row.values() for row in rows)):
+        print("  ".join(f"{word:>10}" for word in words))
     if options.csv:
-        write_csv([dict(zip(lines[0], line, strict=True)) for line in lines[1:]], options.csv)
+        write_csv(rows, options.csv)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from csv_files import csv_parser, write_csv
@@ -34,35 +35,42 @@ STEPS = 120
 def specs() -> list[TrialSpec]:
     """One trial of AdamW for each arena of `mini`."""
     suite = load_suite("mini", Overrides(optimizers=["AdamW"]))
-    planned = arms(
-        run_preflight(suite, DeviceSlot(), lambda function, *given: function(*given)).study, lambda spec: None
-    )
-    return [replace(arm.sweep[2], training=replace(arm.sweep[2].training, steps=STEPS)) for arm in planned]
+    preflight = run_preflight(suite, DeviceSlot(), lambda function, *given: function(*given))
+    found = []
+    for arm in arms(preflight.study, lambda spec: None):
+        spec = arm.sweep[2]
+        found.append(replace(spec, training=replace(spec.training, steps=STEPS)))
+    return found
 
 
 def harness_seconds(spec: TrialSpec) -> float:
     """Seconds of the trial's training loop, by its record."""
     cost = trial(spec).cost
     assert cost
-    return sum(getattr(cost.seconds, phase) for phase in ("data", "forward", "backward", "step"))
+    seconds = cost.seconds
+    return seconds.data + seconds.forward + seconds.backward + seconds.step
 
 
 def bare_seconds(spec: TrialSpec) -> float:
     """Seconds of the loop that one would write by hand: no hashes, no stopwatch, no records."""
-    arena, training = load_arena(spec.arena.task), spec.training
+    arena = load_arena(spec.arena.task)
+    training = spec.training
     data = load_source(spec.arena.data, Path("data"))
     torch.manual_seed(spec.seed)
     model = arena.build_model(data, **spec.arena.model).train()
     params = list(model.parameters())
     optimizer = build_optimizer(spec.optimizer, model)
     schedule = LambdaLR(optimizer, lambda step: lr_factor(step, training))
-    noise, order = (torch.Generator().manual_seed(spec.seed) for _ in range(2))
+    noise = torch.Generator().manual_seed(spec.seed)
+    order = torch.Generator().manual_seed(spec.seed)
     epoch: list[torch.Tensor] = []
     began = time.perf_counter()
     for _ in range(training.steps):
         if not epoch:
-            epoch = list(torch.randperm(len(data.train), generator=order).split(spec.arena.batch_size))[:-1]
-        loss = arena.loss(model, *arena.examples(data.read(data.train[epoch.pop(0)], None), noise))
+            shuffled = torch.randperm(len(data.train), generator=order)
+            epoch = list(shuffled.split(spec.arena.batch_size))[:-1]
+        batch = data.read(data.train[epoch.pop(0)], None)
+        loss = arena.loss(model, *arena.examples(batch, noise))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(params, training.clip_norm)
         optimizer.step()
@@ -70,6 +78,26 @@ def bare_seconds(spec: TrialSpec) -> float:
         schedule.step()
         loss.item()
     return time.perf_counter() - began
+
+
+def measure(spec: TrialSpec, rounds: int) -> dict[str, Any]:
+    """The table's row for one arena: the medians of both loops, and of their ratio in the same round."""
+    harness = []
+    bare = []
+    ratios = []
+    harness_seconds(spec)  # warm up
+    bare_seconds(spec)
+    for _ in range(rounds):
+        harness.append(harness_seconds(spec))
+        bare.append(bare_seconds(spec))
+        ratios.append(harness[-1] / bare[-1])
+    return {
+        "arena": spec.arena.name,
+        "steps": STEPS,
+        "harness_s": statistics.median(harness),
+        "bare_s": statistics.median(bare),
+        "ratio": statistics.median(ratios),
+    }
 
 
 def main() -> None:
@@ -80,11 +108,11 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = []
     for spec in specs():
-        harness_seconds(spec), bare_seconds(spec)  # warm up
-        pairs = [(harness_seconds(spec), bare_seconds(spec)) for _ in range(chosen.rounds)]
-        harness, bare = (statistics.median(column) for column in zip(*pairs, strict=True))
-        ratio = statistics.median(mine / theirs for mine, theirs in pairs)
-        rows.append({"arena": spec.arena.name, "steps": STEPS, "harness_s": harness, "bare_s": bare, "ratio": ratio})
+        row = measure(spec, chosen.rounds)
+        rows.append(row)
+        harness = row["harness_s"]
+        bare = row["bare_s"]
+        ratio = row["ratio"]
         print(f"{spec.arena.name:8} harness {harness:.3f} s   bare {bare:.3f} s   ratio {ratio:.3f}", flush=True)
     if chosen.csv:
         write_csv(rows, chosen.csv)

@@ -19,17 +19,23 @@ from harness_overhead import STEPS, bare_seconds, specs
 
 from fairbench.study.trial_spec import TrialSpec
 
-DEFAULT, FUSED, PSILOGIC = "AdamW", "AdamW(fused=True)", "PsiLogic"
+DEFAULT = "AdamW"
+FUSED = "AdamW(fused=True)"
+PSILOGIC = "PsiLogic"
 
 
 def variants(spec: TrialSpec) -> dict[str, TrialSpec]:
     """The trial with each optimizer, at the same learning rate and weight decay."""
-    fused = replace(spec.optimizer, options={**spec.optimizer.options, "fused": True})
-    adamw = replace(spec.optimizer, options={**spec.optimizer.options, "fused": None})
-    shared = {name: adamw.options[name] for name in ("lr", "betas", "eps", "weight_decay")}
+    options = spec.optimizer.options
+    fused = replace(spec.optimizer, options=options | {"fused": True})
+    adamw = replace(spec.optimizer, options=options | {"fused": None})
+    shared = {name: options[name] for name in ("lr", "betas", "eps", "weight_decay")}
     psilogic = replace(adamw, name=PSILOGIC, factory="psilogic:PsiLogic", options=shared)
-    trained = {DEFAULT: adamw, FUSED: fused, PSILOGIC: psilogic}
-    return {name: replace(spec, optimizer=optimizer) for name, optimizer in trained.items()}
+    return {
+        DEFAULT: replace(spec, optimizer=adamw),
+        FUSED: replace(spec, optimizer=fused),
+        PSILOGIC: replace(spec, optimizer=psilogic),
+    }
 
 
 def measure(spec: TrialSpec, rounds: int) -> dict[str, Any]:
@@ -38,22 +44,21 @@ def measure(spec: TrialSpec, rounds: int) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {name: [] for name in trials}
     order = list(trials)
     for round_ in range(-1, rounds):
-        random.Random(round_).shuffle(order)
+        generator = random.Random(round_)
+        generator.shuffle(order)
         for name in order:
             took = bare_seconds(trials[name])
-            if round_ >= 0:
+            if round_ >= 0:  # the round before warms up
                 seconds[name].append(took)
 
-    def ratio(baseline: str) -> float:
-        return statistics.median(a / b for a, b in zip(seconds[PSILOGIC], seconds[baseline], strict=True))
-
-    return {
-        "arena": spec.arena.name,
-        "threads": torch.get_num_threads(),
-        **{f"{name} ms": round(1e3 * statistics.median(times) / STEPS, 3) for name, times in seconds.items()},
-        f"ratio to {DEFAULT}": round(ratio(DEFAULT), 3),
-        f"ratio to {FUSED}": round(ratio(FUSED), 3),
-    }
+    row: dict[str, Any] = {"arena": spec.arena.name, "threads": torch.get_num_threads()}
+    for name, times in seconds.items():
+        milliseconds = 1e3 * statistics.median(times) / STEPS
+        row[f"{name} ms"] = round(milliseconds, 3)
+    for baseline in (DEFAULT, FUSED):
+        ratios = [ours / theirs for ours, theirs in zip(seconds[PSILOGIC], seconds[baseline], strict=True)]
+        row[f"ratio to {baseline}"] = round(statistics.median(ratios), 3)
+    return row
 
 
 def main() -> None:
@@ -64,8 +69,10 @@ def main() -> None:
     torch.set_num_threads(1)  # as the trials of a study, of which as many run as there are cores
     rows = []
     for spec in specs():
-        rows.append(measure(spec, chosen.rounds))
-        print("   ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+        row = measure(spec, chosen.rounds)
+        rows.append(row)
+        words = [f"{name} {value}" for name, value in row.items()]
+        print("   ".join(words), flush=True)
     if chosen.csv:
         write_csv(rows, chosen.csv)
 

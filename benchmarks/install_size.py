@@ -20,9 +20,14 @@ EXTRAS = ("bench", "data", "zoo", "ray")
 
 def wanted(name: str, extras: frozenset[str]) -> list[Requirement]:
     """What a distribution requires here, with some of its extras."""
-    all_of_it = [Requirement(text) for text in requires(name) or []]
-    contexts = [{"extra": extra} for extra in (extras or {""})]
-    return [x for x in all_of_it if x.marker is None or any(x.marker.evaluate(context) for context in contexts)]
+    requirements = [Requirement(text) for text in requires(name) or []]
+    return [requirement for requirement in requirements if is_needed(requirement, extras or frozenset({""}))]
+
+
+def is_needed(requirement: Requirement, extras: frozenset[str]) -> bool:
+    """Whether a requirement holds here, for any of some extras."""
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
 
 
 def closure(requirements: list[Requirement]) -> dict[str, Distribution]:
@@ -40,34 +45,57 @@ def closure(requirements: list[Requirement]) -> dict[str, Distribution]:
 
 def megabytes(installed: Distribution) -> float:
     """The files of a distribution."""
-    paths = [Path(str(file.locate())) for file in installed.files or []]
-    return sum(path.stat().st_size for path in paths if path.exists()) / 1e6
+    size = 0
+    for file in installed.files or []:
+        path = Path(str(file.locate()))
+        if path.exists():
+            size += path.stat().st_size
+    return size / 1e6
 
 
 def rows(extra: str) -> list[dict[str, object]]:
     """A row for each dependency of the package itself, or of one of its extras, and one for all."""
-    base = wanted(PACKAGE, frozenset())
-    listed = wanted(PACKAGE, frozenset({extra})) if extra else base
-    listed = [x for x in listed if extra == "" or x.name not in {y.name for y in base}]
+    base: list[Requirement] = []
+    listed = wanted(PACKAGE, frozenset())
+    if extra:
+        base = listed
+        names_of_base = {requirement.name for requirement in base}
+        with_extra = wanted(PACKAGE, frozenset({extra}))
+        listed = [requirement for requirement in with_extra if requirement.name not in names_of_base]
     everything = closure(base + listed)
     found: list[dict[str, object]] = []
     for requirement in listed:
-        others = closure(base * bool(extra) + [x for x in listed if x is not requirement])
-        added = sum(megabytes(x) for name, x in everything.items() if name not in others)
+        others = closure(base + [other for other in listed if other is not requirement])
+        added = 0.0
+        for name, installed in everything.items():
+            if name not in others:
+                added += megabytes(installed)
         alone = megabytes(distribution(requirement.name))
-        found.append(
-            {"extra": extra, "distribution": requirement.name, "alone": f"{alone:.0f}", "adds": f"{added:.0f}"}
-        )
-    total = f"{sum(map(megabytes, everything.values())):.0f}"
-    return [*found, {"extra": extra, "distribution": "all, with torch", "alone": "", "adds": total}]
+        found.append(row(extra, requirement.name, f"{alone:.0f}", f"{added:.0f}"))
+    total = sum(map(megabytes, everything.values()))
+    found.append(row(extra, "all, with torch", "", f"{total:.0f}"))
+    return found
 
 
-if __name__ == "__main__":
+def row(extra: str, name: str, alone: str, adds: str) -> dict[str, object]:
+    """A line of the table."""
+    return {"extra": extra, "distribution": name, "alone": alone, "adds": adds}
+
+
+def main() -> None:
+    """Print the table, and write it as CSV if requested."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--csv", type=Path)
     arguments = parser.parse_args()
-    table = [row for extra in ("", *EXTRAS) for row in rows(extra)]
+    table = []
+    for extra in ("", *EXTRAS):
+        table += rows(extra)
     if arguments.csv:
         write_csv(table, arguments.csv)
-    for row in table:
-        sys.stdout.write("  ".join(f"{value:>24}" for value in row.values()) + "\n")
+    for line in table:
+        words = [f"{value:>24}" for value in line.values()]
+        sys.stdout.write("  ".join(words) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -13,16 +13,37 @@ study; it is empty where no seed is the same.
 """
 
 from pathlib import Path
+from typing import Any
 
 from csv_files import csv_parser, read_csv, write_csv
 
 COLUMNS = ("arena", "metric", "baseline", "verdict", "gain", "ci_low", "ci_high", "margin", "p_holm")
 
 
-def weights(study: Path) -> dict[tuple[str, str, str], str]:
-    """The hash of the final weights of each arm and seed."""
-    rows = read_csv(study / "summary.csv")
-    return {(row["arena"], row["optimizer"], row["seed"]): row["hash_final_weights"] for row in rows}
+Weights = dict[tuple[str, str, str], str]
+"""The hash of the final weights for each arena, optimizer and seed."""
+
+
+def weights(study: Path) -> Weights:
+    """The final weights of a study."""
+    hashes = {}
+    for row in read_csv(study / "summary.csv"):
+        trial = (row["arena"], row["optimizer"], row["seed"])
+        hashes[trial] = row["hash_final_weights"]
+    return hashes
+
+
+def same_weights(first: Weights, other: Weights, arena: str, optimizer: str) -> float | str:
+    """The share of an arm's seeds in both studies that ended with the same weights; empty if they share no seed."""
+    common = 0
+    same = 0
+    for trial, digest in first.items():
+        if trial[:2] == (arena, optimizer) and trial in other:
+            common += 1
+            same += other[trial] == digest
+    if not common:
+        return ""
+    return same / common
 
 
 def main() -> None:
@@ -30,16 +51,20 @@ def main() -> None:
     parser = csv_parser(__doc__)
     parser.add_argument("studies", nargs="+", metavar="NAME=DIR")
     options = parser.parse_args()
-    studies = {name: Path(folder) for name, folder in (x.split("=", 1) for x in options.studies)}
+    studies = {}
+    for text in options.studies:
+        name, folder = text.split("=", 1)
+        studies[name] = Path(folder)
     first = weights(next(iter(studies.values())))
     table = []
     for name, folder in studies.items():
         found = weights(folder)
         for row in read_csv(folder / "significance.csv"):
-            arm = [key for key in first if key[:2] == (row["arena"], row["baseline"]) and key in found]
-            same = sum(found[key] == first[key] for key in arm) / len(arm) if arm else ""
-            table.append({"run": name, **{x: row[x] for x in COLUMNS}, "same_weights": same})
-            print(*table[-1].values(), sep="\t")
+            line: dict[str, Any] = {"run": name}
+            line |= {column: row[column] for column in COLUMNS}
+            line["same_weights"] = same_weights(first, found, row["arena"], row["baseline"])
+            table.append(line)
+            print(*line.values(), sep="\t")
     if options.csv:
         write_csv(table, options.csv)
 

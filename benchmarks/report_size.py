@@ -24,7 +24,8 @@ from fairbench.study.record import Series
 
 EVALUATIONS = 10
 LOST = 10
-"""One final trial in this number diverged, the next one failed."""
+ENDS = {1: "diverged", 2: "failed"}
+"""How one final trial of ten ended, and the next one."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,33 @@ class Shape:
 
     @property
     def seeds(self) -> int:
+        """The final seeds of each arm."""
         return self.trials // (2 * self.optimizers) - 3
+
+    @property
+    def names(self) -> list[str]:
+        """The optimizers."""
+        numbered = [f"O{i}" for i in range(1, self.optimizers - 1)]
+        return [*numbered, "AdamW", "PsiLogic"]
+
+    def scores(self) -> dict[str, list[float | str]]:
+        """The final scores of each optimizer; some of its trials have diverged or failed, if any are lost."""
+        found = {}
+        for position, name in enumerate(self.names):
+            scores: list[float | str] = [0.5 + i % 7 / 100 for i in range(self.seeds)]
+            if self.lost:
+                for i in range(self.seeds):
+                    scores[i] = ENDS.get((i + position) % LOST, scores[i])
+            found[name] = scores
+        return found
 
 
 SHAPES = (
-    Shape(100, 5, False, 10, 1),
-    Shape(10_000, 40, False, 60, 8),
-    Shape(10_000, 40, True, 60, 8),
-    Shape(10_000, 5, False, 60, 8),
-    Shape(10_000, 250, False, 60, 8),
+    Shape(trials=100, optimizers=5, lost=False, seconds=10, megabytes=1),
+    Shape(trials=10_000, optimizers=40, lost=False, seconds=60, megabytes=8),
+    Shape(trials=10_000, optimizers=40, lost=True, seconds=60, megabytes=8),
+    Shape(trials=10_000, optimizers=5, lost=False, seconds=60, megabytes=8),
+    Shape(trials=10_000, optimizers=250, lost=False, seconds=60, megabytes=8),
 )
 
 
@@ -55,13 +74,17 @@ class Curves(Records):
     """Records with evaluations on the way, no two of which are the same."""
 
     def details(self, spec, outcome, finished):
-        found, steps = super().details(spec, outcome, finished), range(1, EVALUATIONS + 1)
+        found = super().details(spec, outcome, finished)
         if not finished:
             return found
         noise = math.sin(1e3 * spec.seed + len(spec.optimizer.name) + spec.lr)
-        values = {name: [x] * EVALUATIONS for name, x in self.metrics(spec, outcome).items()}
-        values[METRICS[spec.arena.name][0]] = [0.5 + 0.3 * (i / EVALUATIONS) ** 0.5 + 0.02 * noise for i in steps]
-        return edited(found, "evaluations", Series([*steps], values))
+        steps = list(range(1, EVALUATIONS + 1))
+        values = {}
+        for name, value in self.metrics(spec, outcome).items():
+            values[name] = [value] * EVALUATIONS
+        metric = METRICS[spec.arena.name][0]
+        values[metric] = [0.5 + 0.3 * (step / EVALUATIONS) ** 0.5 + 0.02 * noise for step in steps]
+        return edited(found, "evaluations", Series(steps, values))
 
 
 OPENED = """
@@ -84,20 +107,16 @@ def opened(page: Path) -> dict[str, float]:
     try:
         driver.set_script_timeout(60)
         driver.get(f"file://{page}")
-        return {name: round(value, 2) for name, value in driver.execute_async_script(OPENED).items()}
+        measured = driver.execute_async_script(OPENED)
     finally:
         driver.quit()
+    return {name: round(value, 2) for name, value in measured.items()}
 
 
 def measure(shape: Shape) -> dict[str, float | str]:
     """Make the report of a study and weigh it."""
-    names = [f"O{i}" for i in range(1, shape.optimizers - 1)] + ["AdamW", "PsiLogic"]
-    the_study = study(("gpt", "vit"), names, range(1, shape.seeds + 1))
-    ends = {1: "diverged", 2: "failed"} if shape.lost else {}
-    scores = {
-        name: [ends.get((i + k) % LOST, 0.5 + i % 7 / 100) for i in range(shape.seeds)] for k, name in enumerate(names)
-    }
-    made = Curves(the_study, **scores)
+    the_study = study(("gpt", "vit"), shape.names, range(1, shape.seeds + 1))
+    made = Curves(the_study, **shape.scores())
     records = {}
 
     def lookup(spec):
@@ -113,7 +132,7 @@ def measure(shape: Shape) -> dict[str, float | str]:
     return {
         "trials": trials,
         "arms": 2 * shape.optimizers,
-        "lost": bool(shape.lost),
+        "lost": shape.lost,
         "cpu_s": round(spent, 1),
         "target_s": shape.seconds,
         "page_mb": round(size, 2),
@@ -128,8 +147,10 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for shape in SHAPES:
-        rows.append(measure(shape))
-        print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+        row = measure(shape)
+        rows.append(row)
+        words = [f"{key} {value}" for key, value in row.items()]
+        print("  ".join(words), flush=True)
     if options.csv:
         write_csv(rows, options.csv)
 

@@ -26,14 +26,15 @@ from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.history import read_history, write_history
 from fairbench.study.plan import ResolvedSuite
-from fairbench.study.record import Details, Record, Series
+from fairbench.study.record import Details, MechanismReport, Record, Series
 from fairbench.study.records import Store
 from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_queue import TrialQueue
 
 STEPS = {"gpt": (75, 300), "vit": (240, 720)}
 """Steps of a sweep trial and of a final one, as in mini."""
-LOG_EVERY, EVALUATIONS = 10, 10
+LOG_EVERY = 10
+EVALUATIONS = 10
 TENSORS = 40
 CODE = {"arena": 17, "optimizer": 3, "PsiLogic": 28}
 """Modules that take part because of an arena and of an optimizer."""
@@ -52,26 +53,29 @@ class Shape:
     @property
     def study(self) -> ResolvedSuite:
         """The study, with as much code and as many options as those of mini."""
-        names = [f"O{i}" for i in range(1, self.optimizers - 1)] + ["AdamW", "PsiLogic"]
+        names = [f"O{i}" for i in range(1, self.optimizers - 1)]
+        names += ["AdamW", "PsiLogic"]
         made = study(tuple(STEPS), names, range(1, self.seeds + 1))
         plan = OptimizerPlan(factory="torch.optim:AdamW", options={"weight_decay": 0.01})
-        arenas = {
-            name: replace(arena, sweep_steps=STEPS[name][0], steps=STEPS[name][1])
-            for name, arena in made.suite.arenas.items()
-        }
-        final = replace(made.suite.final, evaluations=EVALUATIONS)
-        training = replace(made.suite.training, log_every=LOG_EVERY)
+        arena_plans = {}
+        for name, arena_plan in made.suite.arenas.items():
+            sweep_steps, steps = STEPS[name]
+            arena_plans[name] = replace(arena_plan, sweep_steps=sweep_steps, steps=steps)
         suite = replace(
-            made.suite, arenas=arenas, final=final, training=training, optimizers=dict.fromkeys(names, plan)
+            made.suite,
+            arenas=arena_plans,
+            final=replace(made.suite.final, evaluations=EVALUATIONS),
+            training=replace(made.suite.training, log_every=LOG_EVERY),
+            optimizers=dict.fromkeys(names, plan),
         )
-        optimizers = {
-            name: replace(
-                resolve_optimizer(name, plan), code=code(name, CODE["PsiLogic" if name == "PsiLogic" else "optimizer"])
-            )
-            for name in names
-        }
-        met = {name: replace(arena, code=code(name, CODE["arena"])) for name, arena in made.arenas.items()}
-        return replace(made, suite=suite, optimizers=optimizers, arenas=met, environment=ENVIRONMENT)
+        optimizers = {}
+        for name in names:
+            modules = CODE.get(name, CODE["optimizer"])
+            optimizers[name] = replace(resolve_optimizer(name, plan), code=code(name, modules))
+        arenas = {}
+        for name, arena in made.arenas.items():
+            arenas[name] = replace(arena, code=code(name, CODE["arena"]))
+        return replace(made, suite=suite, optimizers=optimizers, arenas=arenas, environment=ENVIRONMENT)
 
 
 def code(of: str, modules: int) -> dict[str, str]:
@@ -87,28 +91,41 @@ class Realistic(Records):
 
     def record(self, spec, outcome):
         found = edited(super().record(spec, outcome), "environment", ENVIRONMENT)
-        return edited(edited(found, "cost.steps", spec.training.steps), "result.steps", spec.training.steps)
+        found = edited(found, "cost.steps", spec.training.steps)
+        return edited(found, "result.steps", spec.training.steps)
 
     def details(self, spec, outcome, finished):
-        training, metrics = spec.training, self.metrics(spec, outcome)
         noise = math.sin(1e3 * spec.seed + len(spec.optimizer.name) + spec.lr) / 50
-        steps = [*range(LOG_EVERY, training.steps + 1, LOG_EVERY)]
-        every = training.steps // training.evaluations
-        metric = METRICS[spec.arena.name][0]
+        steps = list(range(LOG_EVERY, spec.training.steps + 1, LOG_EVERY))
         losses = [5.4 / math.sqrt(step) + noise for step in steps]
-        numbers = range(1, training.evaluations + 1)
-        values = {name: [value] * len(numbers) for name, value in metrics.items()}
-        values[metric] = [0.5 + 0.3 * math.sqrt(i) / 3 + noise for i in numbers]
-        found = Details(Series(steps, {"loss": losses}), Series([i * every for i in numbers], values), None)
+        loss = Series(steps, {"loss": losses})
+        found = Details(loss, self.evaluations(spec, outcome, noise), None)
         if spec.optimizer.name == "PsiLogic":
-            names = [f"vit.layers.{i}.attention.projection.weight" for i in range(TENSORS)]
-            of_all = {
-                name: (unit, {x: noise + i for i, x in enumerate(names)}) for name, (unit, _) in QUANTITIES.items()
-            }
-            told = mechanism(of_all)
-            course = Series(steps, {name: [x[0]] * len(steps) for name, x in told.course.values.items()})
-            found = edited(edited(found, "mechanism", told), "mechanism.course", course)
+            found = edited(found, "mechanism", mechanism_of(steps, noise))
         return found
+
+    def evaluations(self, spec, outcome, noise):
+        """The metrics on the way: the arena's own improves, the others stay the same."""
+        training = spec.training
+        numbers = range(1, training.evaluations + 1)
+        every = training.steps // training.evaluations
+        values = {}
+        for name, value in self.metrics(spec, outcome).items():
+            values[name] = [value] * len(numbers)
+        metric = METRICS[spec.arena.name][0]
+        values[metric] = [0.5 + 0.3 * math.sqrt(number) / 3 + noise for number in numbers]
+        return Series([number * every for number in numbers], values)
+
+
+def mechanism_of(steps: list[int], noise: float) -> MechanismReport:
+    """What PsiLogic reports of itself: each quantity by tensors, and its course over the steps."""
+    by_tensor = {f"vit.layers.{i}.attention.projection.weight": noise + i for i in range(TENSORS)}
+    quantities = {name: (unit, by_tensor) for name, (unit, _) in QUANTITIES.items()}
+    found = mechanism(quantities)
+    course = {}
+    for name, values in found.course.values.items():
+        course[name] = [values[0]] * len(steps)
+    return edited(found, "course", Series(steps, course))
 
 
 def fabricate(shape: Shape, directory: Path) -> None:
@@ -116,10 +133,12 @@ def fabricate(shape: Shape, directory: Path) -> None:
     the_study = shape.study
     scores = [0.5 + i % 97 / 1000 for i in range(shape.seeds)]
     made = Realistic(the_study, **dict.fromkeys(the_study.suite.optimizers, scores))
-    records, store = {}, Store(directory)
+    records = {}
+    store = Store(directory)
     store.trials.mkdir(parents=True)
     queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
-    sync, os.fsync = os.fsync, lambda handle: None  # which would take most of the time, and tells nothing here
+    sync = os.fsync
+    os.fsync = lambda handle: None  # it would take most of the time, and tells nothing here
     while spec := queue.next():
         record = made(spec)
         store.write(spec, record)
@@ -153,22 +172,25 @@ def measured(*command: str) -> dict[str, Any]:
 def start(directory: Path) -> None:
     """The work of a driver with the records before its first trial: plan, find the missing ones."""
     the_study = read_history(directory).study
-    print(TrialQueue(the_study, Snapshot(directory, the_study.suite.metrics, Record)).progress().trials)
+    snapshot = Snapshot(directory, the_study.suite.metrics, Record)
+    queue = TrialQueue(the_study, snapshot)
+    print(queue.progress().trials)
 
 
 def planning(directory: Path) -> None:
     """Print the milliseconds of CPU that a driver plans for each trial, from the first one to the last that ends."""
     the_study = read_history(directory).study
-    held = Snapshot(directory, the_study.suite.metrics, Record)
-    TrialQueue(the_study, held)  # reads all records
+    snapshot = Snapshot(directory, the_study.suite.metrics, Record)
+    TrialQueue(the_study, snapshot)  # reads all records
     records: dict[str, Any] = {}
     began = time.process_time()
     queue = TrialQueue(the_study, lambda spec: records.get(spec.id))
     while spec := queue.next():
-        records[spec.id] = held(spec)
+        records[spec.id] = snapshot(spec)
         queue.ended(spec)
         queue.progress()
-    print(1000 * (time.process_time() - began) / len(records))
+    seconds = time.process_time() - began
+    print(1000 * seconds / len(records))
 
 
 PARTS = {"start": start, "planning": planning}
@@ -182,9 +204,12 @@ def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
     rows = []
 
     def row(what: str, value: float, unit: str, target: float | str = "") -> None:
-        shown = f"{value:.4g}" if isinstance(value, float) else value
-        rows.append({"study": shape.name, "what": what, "value": shown, "unit": unit, "target": target})
-        print("  ".join(str(x) for x in rows[-1].values()), flush=True)
+        shown: Any = value
+        if isinstance(value, float):
+            shown = f"{value:.4g}"
+        line = {"study": shape.name, "what": what, "value": shown, "unit": unit, "target": target}
+        rows.append(line)
+        print("  ".join(map(str, line.values())), flush=True)
 
     def command(what: str, *words: str, seconds: float | str = "", megabytes: float | str = "") -> str:
         used = measured(*words)
@@ -192,10 +217,12 @@ def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
         row(f"{what}, peak memory", used["peak_mb"], "MB", megabytes)
         return used["said"]
 
-    records = list(os.scandir(directory / "trials"))
-    row("records", len(records), "files")
-    row("records", sum(x.stat().st_size for x in records) / 1e6, "MB")
-    row("records, blocks on disk", sum(512 * x.stat().st_blocks for x in records) / 1e6, "MB")
+    files = [entry.stat() for entry in os.scandir(directory / "trials")]
+    size = sum(file.st_size for file in files)
+    size_on_disk = sum(512 * file.st_blocks for file in files)
+    row("records", len(files), "files")
+    row("records", size / 1e6, "MB")
+    row("records, blocks on disk", size_on_disk / 1e6, "MB")
     fairbench = ("-m", "fairbench")
     command("status", *fairbench, "status", str(directory), seconds=6)
     command("start of a driver", __file__, str(directory), "--part", "start")
@@ -203,8 +230,10 @@ def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
     row("planning after a finished trial, CPU", float(said), "ms", 1)
     with tempfile.TemporaryDirectory() as output:
         command("report", *fairbench, "report", str(directory), "--output-dir", output, seconds=60, megabytes=2000)
-        row("report.html", (Path(output) / "report.html").stat().st_size / 1e6, "MB", 8)
-        row("steps.csv", (Path(output) / "steps.csv").stat().st_size / 1e6, "MB")
+        page = Path(output) / "report.html"
+        steps = Path(output) / "steps.csv"
+        row("report.html", page.stat().st_size / 1e6, "MB", 8)
+        row("steps.csv", steps.stat().st_size / 1e6, "MB")
     return rows
 
 
@@ -217,7 +246,9 @@ def main() -> None:
     if options.part:
         PARTS[options.part](options.folder)
         return
-    rows = [row for shape in SHAPES for row in measure(shape, options.folder / shape.name)]
+    rows = []
+    for shape in SHAPES:
+        rows += measure(shape, options.folder / shape.name)
     if options.csv:
         write_csv(rows, options.csv)
 

@@ -40,28 +40,37 @@ def trainings(arenas: list[str], seeds: int) -> Iterator[tuple[int, TrialSpec, s
     """The copy, the trial and the arena's metric of every training."""
     suite = load_suite("mini")
     suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
-    study = run_preflight(suite, DeviceSlot(), lambda function, *given: function(*given)).study
+    preflight = run_preflight(suite, DeviceSlot(), lambda function, *given: function(*given))
     for arena in arenas:
-        for seed, lr, copy, stage in product(range(100, 100 + seeds), RATES[arena], range(len(EPS)), STAGES):
-            spec = trial_spec(study, arena, "AdamW", stage, lr, seed)
-            optimizer = replace(spec.optimizer, options={**spec.optimizer.options, "eps": EPS[copy]})
-            yield copy, replace(spec, optimizer=optimizer), suite.arenas[arena].metric
+        metric = suite.arenas[arena].metric
+        copies = range(len(EPS))
+        for seed, lr, copy, stage in product(range(100, 100 + seeds), RATES[arena], copies, STAGES):
+            spec = trial_spec(preflight.study, arena, "AdamW", stage, lr, seed)
+            options = spec.optimizer.options | {"eps": EPS[copy]}
+            optimizer = replace(spec.optimizer, options=options)
+            yield copy, replace(spec, optimizer=optimizer), metric
 
 
 def row(training: tuple[int, TrialSpec, str]) -> dict[str, Any]:
     """Train, and return the line of the table."""
     copy, spec, metric = training
     result = trial(spec).result
-    final = result.final if result and result.final else {}
-    values = {split: final[split][metric] if split in final else "" for split in ("val", "test")}
-    return {
+    final = {}
+    if result and result.final:
+        final = result.final
+    line = {
         "arena": spec.arena.name,
         "steps": spec.training.steps,
         "copy": copy,
         "lr": spec.lr,
         "seed": spec.seed,
-        **values,
+        "val": "",
+        "test": "",
     }
+    for split in ("val", "test"):
+        if split in final:
+            line[split] = final[split][metric]
+    return line
 
 
 def main() -> None:
@@ -71,9 +80,10 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=20)
     options.add_argument("--workers", type=int, default=2)
     chosen = options.parse_args()
+    planned = list(trainings(chosen.arenas.split(","), chosen.seeds))
     rows = []
     with ProcessPoolExecutor(chosen.workers, get_context("spawn")) as processes:
-        for trained in processes.map(row, [*trainings(chosen.arenas.split(","), chosen.seeds)]):
+        for trained in processes.map(row, planned):
             rows.append(trained)
             print(*trained.values(), sep="\t", flush=True)
     if chosen.csv:
