@@ -1,4 +1,4 @@
-"""The base class of every arena, those of fairbench and user-defined ones."""
+"""The base class of every arena, of those of fairbench and of user-defined ones."""
 
 from __future__ import annotations
 
@@ -107,6 +107,7 @@ class Arena:
 
     @cached_property
     def _loss_takes_step(self) -> bool:
+        """Whether `loss` has a keyword-only argument `step`."""
         argument = inspect.signature(self.loss).parameters.get("step")
         return argument is not None and argument.kind is argument.KEYWORD_ONLY
 
@@ -121,9 +122,9 @@ class Arena:
         """Further metrics of a split, computed from the means of its scores; none by default.
 
         Args:
-            means: of its scores.
+            means: the mean of each score over the split.
             data: all splits, on the CPU or on the device of the training.
-            split: its name, "val" or "test".
+            split: the name of the split, "val" or "test".
         """
         return {}
 

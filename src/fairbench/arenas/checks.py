@@ -1,4 +1,4 @@
-"""Checks of an arena before any trial runs: its data, and loss and scores of a first batch, on an untrained model."""
+"""Checks of an arena before any trial runs: of its data, and of its loss and scores for an untrained model."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,7 +15,19 @@ from fairbench.data.splits import Data, Split
 
 
 def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelled: bool) -> Data:
-    """The data of an arena; an arena's own data are loaded twice and compared, since every trial loads them again."""
+    """Load and check the data of an arena.
+
+    An arena's own data are loaded twice and compared, since every trial loads them again.
+
+    Args:
+        arena: the arena.
+        options: the suite's table `data`.
+        data_root: the folder of prepared data.
+        labelled: whether the data must have labels.
+
+    Raises:
+        UsageError: the data are missing, wrong, not finite, or different each time.
+    """
     where = _name(arena, "load_data")
     try:
         data = arena.open_data(options, data_root)
@@ -23,6 +35,7 @@ def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labe
         if "source" in options:
             raise
         raise UsageError(f"{where}: {error}") from error
+    # The data of a source are checked when they are prepared.
     if "source" in options:
         if labelled and not data.train.targets.numel():
             reason = "has no labels; put the images of each class into a separate folder"
@@ -45,29 +58,31 @@ def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labe
 
 
 def _refuse_not_finite(where: str, values: Tensor) -> None:
-    """Raise UsageError, with the place of the first one, if some values are not finite."""
-    wrong = (~values.isfinite()).nonzero()
-    if not len(wrong):
+    """Raise UsageError if some values are not finite. The message has the position of the first one."""
+    positions = (~values.isfinite()).nonzero()
+    if not len(positions):
         return
-    first = wrong[0].tolist()
+    first = positions[0].tolist()
     place = f"{first} is {values[tuple(first)].item()}: row {first[0] + 1}"
     if len(first) > 1:
         place += f", column {first[1] + 1}"
-    rows = wrong[:, 0].unique()
+    rows = positions[:, 0].unique()
     raise UsageError(
-        f"{where}{place}, counted from 1. Not finite: {plural(len(wrong), 'value')} in "
+        f"{where}{place}, counted from 1. Not finite: {plural(len(positions), 'value')} in "
         f"{plural(len(rows), 'row')}; fill them, or leave out the rows"
     )
 
 
 def check_outputs(arena: Arena, model: nn.Module, data: Data, metrics: Iterable[str], most: int) -> None:
-    """Check loss and scores for one or two examples of each split: those with its lowest and highest label.
+    """Check the loss and the scores for one or two examples of each split.
+
+    The examples are those with the lowest and the highest label, since a wrong number of classes shows there.
 
     Args:
         arena: the arena.
         model: an untrained model.
-        data: of the arena.
-        metrics: of the arena's facts.
+        data: the data of the arena.
+        metrics: the metrics of the arena's facts.
         most: the largest number of examples of a batch.
     """
     for name, split in data.splits.items():
@@ -84,7 +99,7 @@ def check_outputs(arena: Arena, model: nn.Module, data: Data, metrics: Iterable[
 
 
 def described(arena: Arena, data: Data) -> str:
-    """What an arena's own data are, for the message on a loss that fails with them."""
+    """A description of an arena's own data, for the message on a loss that fails with them."""
     inputs = data.train.inputs
     targets = torch.cat([split.targets.flatten() for split in data.splits.values()])
     text = f"{_name(arena, 'load_data')} gives inputs {inputs.dtype} {tuple(inputs.shape)}, targets {targets.dtype}"
@@ -111,7 +126,7 @@ def check_loss(arena: Arena, model: nn.Module, batch: Split) -> None:
 
 
 def check_scores(arena: Arena, model: nn.Module, batch: Split, data: Data, metrics: Iterable[str]) -> None:
-    """Raise UsageError unless each score has one number per example, and every metric of the arena's facts is there."""
+    """Raise UsageError unless each score has a number for each example, and no metric of the facts is missing."""
     where = _name(arena, "scores")
     with torch.no_grad():
         scores = arena.scores(model, *_examples(arena, batch))
@@ -142,12 +157,14 @@ def _shape_or_value(value: object) -> str:
 
 
 def _examples(arena: Arena, batch: Split) -> tuple[Tensor, ...]:
+    """The arguments of `loss` and `scores` for a batch. Raises `UsageError` if they are not tensors of its length."""
     examples = arena.examples(batch, torch.Generator())
-    is_right = isinstance(examples, tuple) and all(isinstance(x, Tensor) and len(x) == len(batch) for x in examples)
-    if not is_right:
+    are_tensors = isinstance(examples, tuple) and all(isinstance(part, Tensor) for part in examples)
+    if not are_tensors or any(len(part) != len(batch) for part in examples):
         raise UsageError(f"{_name(arena, 'examples')} must return a tuple of tensors with {len(batch)} rows each")
     return examples
 
 
 def _name(arena: Arena, method: str) -> str:
+    """The name of a method of an arena, for errors."""
     return f"{type(arena).__name__}.{method}"

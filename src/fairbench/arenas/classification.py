@@ -13,7 +13,7 @@ class Classification(Arena):
         return F.cross_entropy(model(images), labels)
 
     def scores(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Top-1 accuracy and cross-entropy of each image."""
+        """The top-1 accuracy and the cross-entropy of each image."""
         logits = model(images)
         return {
             "accuracy": logits.argmax(dim=1) == labels,

@@ -32,7 +32,7 @@ The layout of an input, like its values, decides how a convolution rounds, and r
 
 
 class TimeEmbedding(nn.Module):
-    """Sines and cosines of the time step, then two linear layers."""
+    """An embedding of time steps: sines and cosines, then two linear layers."""
 
     def __init__(self, size: int, outputs: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class TimeEmbedding(nn.Module):
 
 
 class Shortcut(nn.Conv2d):
-    """A convolution whose input is contiguous in training, for the reason that `LARGE_BATCH` has."""
+    """A convolution that makes its input contiguous in training; see `LARGE_BATCH` for the reason."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training:
@@ -59,7 +59,7 @@ class Shortcut(nn.Conv2d):
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions on normalized inputs, with the time between them, added to their input."""
+    """Two convolutions on normalized inputs, added to the block's input. The time is added between them."""
 
     def __init__(self, inputs: int, outputs: int, time: int, groups: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class ResidualBlock(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention among the pixels, added to its input; each head has as many channels as a group of the norm."""
+    """Self-attention among the pixels, added to its input. Each head has `groups` channels."""
 
     def __init__(self, channels: int, groups: int) -> None:
         super().__init__()
@@ -113,7 +113,15 @@ class Upsample(nn.Module):
 
 
 class Stage(nn.Module):
-    """Residual blocks with the given numbers of inputs, each followed by attention or not."""
+    """Residual blocks, some of them followed by attention.
+
+    Args:
+        inputs: the number of input channels of each block.
+        outputs: the number of output channels of every block.
+        attends: whether attention follows each block.
+        time: the size of the time embedding.
+        groups: the number of groups of every norm.
+    """
 
     def __init__(self, inputs: list[int], outputs: int, attends: list[bool], time: int, groups: int) -> None:
         super().__init__()
@@ -126,7 +134,10 @@ class Stage(nn.Module):
         self.resnets = nn.ModuleList(resnets)
 
     def through(self, x: Tensor, time: Tensor, skipped: Iterable[Tensor] = ()) -> Tensor:
-        """The output of the last block, each of which reads the one before it and its own of `skipped`, if any."""
+        """The output of the last block.
+
+        Each block reads the output of the block before it, joined with a tensor of `skipped` if there is one for it.
+        """
         for resnet, attention, skip in zip_longest(self.resnets, self.attentions, skipped):
             if skip is not None:
                 x = torch.cat([x, skip], dim=1)
@@ -135,7 +146,10 @@ class Stage(nn.Module):
 
 
 class Down(Stage):
-    """A level of the way down: one residual block, then half the resolution, except in the last level."""
+    """A level of the way down: one residual block, then a convolution that halves the resolution.
+
+    The last level does not halve it.
+    """
 
     def __init__(self, inputs: int, outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
         super().__init__([inputs], outputs, [attends], time, groups)
@@ -145,7 +159,7 @@ class Down(Stage):
             self.downsamplers.append(named(conv=halve))
 
     def forward(self, x: Tensor, time: Tensor) -> list[Tensor]:
-        """The output of the block, and in all but the last level the same at half the resolution."""
+        """The output of the block. In all but the last level, also this output at half the resolution."""
         outputs = [self.through(x, time)]
         for downsampler in self.downsamplers:
             outputs.append(downsampler(outputs[0]))
@@ -159,7 +173,7 @@ class Middle(Stage):
 
 
 class Up(Stage):
-    """A level of the way up: two residual blocks, then twice the resolution, except in the last level."""
+    """A level of the way up: two residual blocks, then twice the resolution. The last level keeps the resolution."""
 
     def __init__(self, inputs: list[int], outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
         super().__init__(inputs, outputs, [attends, attends], time, groups)
@@ -177,10 +191,10 @@ class UNet(nn.Module):
     Each residual block of the way up also reads the output of a block of the way down with the same resolution.
 
     Args:
-        image_channels: of an image.
-        channels: of each level, from the highest resolution to the lowest.
-        groups: of every norm.
-        attends: whether each level has attention; the middle always has.
+        image_channels: the number of channels of an image.
+        channels: the number of channels of each level, from the highest resolution to the lowest.
+        groups: the number of groups of every norm.
+        attends: whether each level has attention; the middle always has it.
     """
 
     def __init__(self, image_channels: int, channels: list[int], groups: int, attends: list[bool]) -> None:
@@ -193,8 +207,8 @@ class UNet(nn.Module):
         self.down_blocks = nn.ModuleList()
         self.up_blocks = nn.ModuleList()
 
-        width = first
-        skipped = [first]  # the channels of each output of the way down that the way up reads
+        width = first  # the channels of the last output
+        skipped = [first]  # the channels of each output of the way down, which the way up reads in reverse order
         for level, outputs in enumerate(channels):
             is_last = level == last
             self.down_blocks.append(Down(width, outputs, attends[level], is_last, time, groups))
@@ -256,6 +270,9 @@ class DDPM(Arena):
 
 @cache
 def remaining(device: torch.device) -> Tensor:
-    """The share of the image's variance that is left after each step; computed on the CPU, so that it is the same."""
+    """The share of the image's variance that is left after each step.
+
+    It is computed on the CPU, so that it is the same for every device.
+    """
     betas = torch.linspace(FIRST_BETA, LAST_BETA, STEPS)
     return (1 - betas).cumprod(dim=0).to(device)

@@ -48,7 +48,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two linear layers, four times as wide between them."""
+    """Two linear layers with GELU between them; the hidden layer is four times as wide."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def gelu(x: Tensor) -> Tensor:
 
 
 class Block(nn.Module):
-    """Attention and MLP, each on normalized inputs, each added to the residual stream."""
+    """Attention and an MLP, each on normalized inputs, each added to the residual stream."""
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Transformer(nn.Module):
 
 
 def draw_weights(module: nn.Module, layers: int) -> None:
-    """Draw the weights of one module; those that write to the residual stream are smaller in a deeper model."""
+    """Draw the weights of one module. A deeper model has smaller ones in layers that write to the residual stream."""
     if isinstance(module, nn.Embedding | nn.Linear | Conv1D):
         nn.init.normal_(module.weight, std=STD)
     if isinstance(module, Attention | MLP):
@@ -128,18 +128,18 @@ class GPT(Arena):
         return GPT2(data.classes, data.shape[0], hidden_size, layers, heads)
 
     def examples(self, batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Windows of tokens; the targets are among them."""
+        """The windows of tokens, which contain the targets."""
         return (batch.inputs,)
 
     def loss(self, model: nn.Module, tokens: Tensor) -> Tensor:
-        """Mean cross-entropy in nats per token."""
+        """The mean cross-entropy in nats per token."""
         inputs = tokens[:, :-1]
         targets = tokens[:, 1:]
         logits = model(inputs)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     def scores(self, model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
-        """Mean cross-entropy in nats per token of each window."""
+        """The mean cross-entropy of each window, in nats per token."""
         inputs = tokens[:, :-1]
         targets = tokens[:, 1:]
         logits = model(inputs)
@@ -147,8 +147,8 @@ class GPT(Arena):
         return {"loss": losses.mean(dim=1)}
 
     def derived(self, means: dict[str, float], data: Data, split: str) -> dict[str, float]:
-        """Perplexity, exp(loss), and bits per byte, which does not depend on the tokenizer."""
+        """Perplexity, which is exp(loss), and bits per byte, which do not depend on the tokenizer."""
         loss = means["loss"]
-        perplexity = math.exp(loss) if loss < 700 else math.inf
+        perplexity = math.exp(loss) if loss < 700 else math.inf  # math.exp raises OverflowError from 710 on
         bits_per_byte = loss / math.log(2) * data.tokens_per_byte.get(split, 1.0)
         return {"perplexity": perplexity, "bits_per_byte": bits_per_byte}

@@ -1,4 +1,4 @@
-"""Parts that several of the models use."""
+"""Parts that several models use."""
 
 from collections import OrderedDict
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def named(**modules: nn.Module) -> nn.Sequential:
-    """Modules that are applied one after the other."""
+    """A sequence of modules with the given names."""
     return nn.Sequential(OrderedDict(modules))
 
 
@@ -22,6 +22,6 @@ def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, heads: int, is_causal:
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
-    """From shape (N, T, size) to (N, heads, T, size / heads)."""
+    """Split the heads: from shape (N, T, size) to (N, heads, T, size / heads)."""
     split: Tensor = x.unflatten(2, (heads, -1))
     return split.transpose(1, 2)

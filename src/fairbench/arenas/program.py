@@ -17,11 +17,11 @@ from fairbench.common.errors import UsageError, nearest
 TASK = "fairbench.arenas.program:Program"
 """The task of every arena with a program."""
 FOLDER = "FAIRBENCH_TRIAL"
-"""The variable that names the trial's folder for the program and all that it starts."""
+"""The environment variable that names the trial's folder, for the program and all processes that it starts."""
 ABOUT = "trial.json"
-"""The file of that folder that describes the trial."""
+"""The file in the trial's folder that describes the trial."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-"""What a value of the trial replaces in a word of the command."""
+"""A placeholder in a word of the command, as `{lr}`, which a value of the trial replaces."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ProgramOptions:
 
     @property
     def names(self) -> dict[str, str]:
-        """The name in the files of everything that can be reported."""
+        """The name of each reported value in the files of results, by its key, as "val/loss"."""
         reported = ["step", "train/loss"]
         for split in ("val", "test"):
             reported += [f"{split}/{metric}" for metric in self.metrics]
@@ -65,7 +65,7 @@ class Program(Arena):
     """A training program of a user; `fairbench.training.program` runs it."""
 
     def sized(self, model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
-        """The program at a size of a ladder, which it gets as `{size}`, and the parameters that the suite names."""
+        """The options for a size of a ladder, which the program gets as `{size}`, and the parameters by the suite."""
         parameters = model["parameters"].get(str(size))
         if parameters is None:
             raise UsageError(f"has {size}, whose parameters are missing, as in parameters = {{ {size} = 1000000 }}")
@@ -73,27 +73,30 @@ class Program(Arena):
 
 
 def cores_and_gpus(task: str, model: Mapping[str, Any]) -> tuple[int, int]:
-    """The CPU cores and the GPUs that a trial asks for: without a program one core, and what the study has."""
+    """The CPU cores and the GPUs that a trial asks for.
+
+    A trial without a program asks for one core and no certain GPUs: it takes the device of the study.
+    """
     if task != TASK:
         return 1, 0
     return model["cores"], model["gpus"]
 
 
 def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena with a program, completed to that of any other arena.
+    """Complete the table of an arena with a program, so that it has the keys of any other arena.
 
     Args:
-        path: the keys of the table in the suite, for errors.
-        table: as the suite has it.
+        path: the path of the table in the suite, for errors.
+        table: the table in the suite.
 
     Raises:
         Wrong: a value is not allowed.
     """
-    own = {option.name for option in fields(ProgramOptions)}
-    given = dict(table.get("model", {}))
+    program_keys = {option.name for option in fields(ProgramOptions)}
+    given = dict(table.get("model", {}))  # a suite that is completed already has the options there
     others = {}
     for key, value in table.items():
-        if key in own:
+        if key in program_keys:
             given[key] = value
         else:
             others[key] = value
@@ -107,7 +110,7 @@ def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_options(path: KeyPath, options: ProgramOptions) -> None:
-    """Raise Wrong, with the path of the key, for a value that is not allowed."""
+    """Raise Wrong with the path of the key if a value is not allowed."""
     try:
         words = shlex.split(options.program)
     except ValueError as error:
@@ -128,27 +131,27 @@ def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
     """The words of the command, with values in place of the placeholders.
 
     Args:
-        options: of the program.
-        values: of a trial, by their names; None for those that it does not set.
+        options: the options of the program.
+        values: the values of a trial by name; None for a value that the trial does not set.
 
     Raises:
         UsageError: the command has a placeholder that the trial does not set.
     """
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        given = values.get(name)
-        if given is None:
+    def value_of(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
+        value = values.get(name)
+        if value is None:
             known = ", ".join(f"{{{other}}}" for other, each in values.items() if each is not None)
-            reason = f"the command has {found[0]}, which this trial does not set{nearest(name, values)}"
+            reason = f"the command has {placeholder[0]}, which this trial does not set{nearest(name, values)}"
             raise UsageError(f"{reason} (known: {known}); correct it, or give optimizers.NAME.options a value")
-        return str(given)
+        return str(value)
 
-    return [PLACEHOLDER.sub(value, word) for word in shlex.split(options.program)]
+    return [PLACEHOLDER.sub(value_of, word) for word in shlex.split(options.program)]
 
 
 def code_of(options: ProgramOptions) -> dict[str, str]:
-    """sha256 of each file of a program's code, by its path."""
+    """The beginning of the sha256 of each file of a program's code, by the path of the file."""
     first, *others = shlex.split(options.program)
     sources = [word for word in others if "{" not in word and Path(word).is_file()]
     files = set(sources)
@@ -165,13 +168,13 @@ def code_of(options: ProgramOptions) -> dict[str, str]:
 
 
 def _is_script(word: str) -> bool:
-    """Whether the first word of a command is a script below the working directory, not an interpreter."""
+    """Whether the first word of a command is a script in a relative path, and not an interpreter."""
     file = Path(word)
     return not file.is_absolute() and file.is_file() and file.read_bytes().startswith(b"#!")
 
 
 def _known_files(sources: list[str]) -> list[str]:
-    """The files of the program's folder that git knows; without git its Python files."""
+    """The files of the program's folder that git tracks. Without git, the Python files of the folder."""
     folder = Path(sources[0]).parent if sources else Path()
     git = ["git", "-C", str(folder), "ls-files", "-z"]
     try:
@@ -186,18 +189,26 @@ def _known_files(sources: list[str]) -> list[str]:
 
 
 def matched(patterns: Iterable[str], key: str) -> list[str]:
-    """The files that match patterns, sorted; each pattern must match one. `key` names the patterns in errors."""
-    found: list[str] = []
+    """The files that match patterns, sorted.
+
+    Args:
+        patterns: shell patterns.
+        key: the key of the patterns in the suite, for errors.
+
+    Raises:
+        UsageError: a pattern matches no file.
+    """
+    all_files: list[str] = []
     for pattern in patterns:
         files = [file for file in glob.glob(pattern, recursive=True) if Path(file).is_file()]  # noqa: PTH207
         if not files:
             raise UsageError(f"{key}: {pattern!r} matches no file in {Path.cwd()}; correct the pattern")
-        found += files
-    return sorted(set(found))
+        all_files += files
+    return sorted(set(all_files))
 
 
 def content_hash(files: Iterable[str]) -> str:
-    """sha256 of the names and contents of files; empty without files."""
+    """The sha256 of the names and contents of files; empty without files."""
     listed = list(files)
     if not listed:
         return ""

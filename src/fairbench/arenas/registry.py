@@ -1,4 +1,4 @@
-"""The registered arenas, fairbench's and those of installed packages, and fairbench's models at other sizes.
+"""The registered arenas of fairbench and of installed packages, and the sizes of fairbench's models on a ladder.
 
 A user-defined arena is named `module:Class` or `path/to/file.py:Class`, or by its entry point `fairbench.arenas`.
 """
@@ -49,7 +49,7 @@ ARENAS = {"gpt": GPT, "vit": VIT, "resnet": RESNET, "ddpm": DDPM}
 
 
 Sized = Callable[[Mapping[str, Any], int], tuple[dict[str, Any], int]]
-"""Takes the options of a model and another size; returns the options at that size, and the number of parameters."""
+"""A function of the options of a model and another size: the options at that size, and the number of parameters."""
 
 
 def transformer(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
@@ -61,7 +61,7 @@ def transformer(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], in
         The options, and the parameters without embeddings, norms and biases.
 
     Raises:
-        ValueError: the width is no multiple of the number of heads.
+        ValueError: the size is not a multiple of the number of heads.
 
     Source of the count: Kaplan et al., "Scaling Laws for Neural Language Models", 2020, section 2.1.
     """
@@ -76,7 +76,7 @@ def transformer(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], in
 
 
 def resnet(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
-    """A ResNet-18 with `size` as its `width`; its depth stays.
+    """A ResNet-18 with `size` as its `width` and the same depth.
 
         parameters = 2724 width^2
 
@@ -88,11 +88,11 @@ def resnet(model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
 
 
 SIZED: Mapping[str, Sized] = {"gpt": transformer, "vit": transformer, "resnet": resnet}
-"""The rule of each included arena that has one; a user's has the method `fairbench.arenas.base.Arena.sized`."""
+"""The rules for other sizes of fairbench's arenas. A user's arena has the method `sized` instead."""
 
 
 def known_arenas() -> dict[str, str]:
-    """`module:Class` of every registered arena; a package cannot replace one of fairbench."""
+    """The reference `module:Class` of every registered arena. A package cannot replace an arena of fairbench."""
     known = {}
     for entry in entry_points().select(group="fairbench.arenas"):
         known[entry.name] = f"{entry.module}:{entry.attr}"
@@ -102,7 +102,10 @@ def known_arenas() -> dict[str, str]:
 
 
 def load_arena(task: str) -> Arena:
-    """The arena of a task: a name in `ARENAS`, `module:Class`, or `path/to/file.py:Class`; loads heavy libraries."""
+    """Make the arena of a task: a name in `ARENAS`, `module:Class`, or `path/to/file.py:Class`.
+
+    This imports torch and other large libraries.
+    """
     reference = ARENAS[task].factory if task in ARENAS else task
     loaded = load(reference, "arena")
     if not (inspect.isclass(loaded) and issubclass(loaded, Arena)):

@@ -1,4 +1,4 @@
-"""ResNet-18: image classification (He et al. 2016).
+"""ResNet-18, for image classification (He et al. 2016).
 
 The names of its parameters and their initial values are those of `ResNetForImageClassification` in transformers.
 """
@@ -21,7 +21,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Seque
 
 
 class Block(nn.Module):
-    """Two convolutions of size 3, added to their input; the input is projected if their outputs have another shape."""
+    """Two convolutions of size 3, added to their input. The input is projected if the outputs have another shape."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -38,7 +38,8 @@ class Block(nn.Module):
 
 
 def draw_weights(module: nn.Module) -> None:
-    """Draw the weights of one module; they replace a draw that the random numbers of older studies contain."""
+    """Draw the weights of one module."""
+    # The first draw of each layer is replaced by the second. It keeps the random numbers those of older studies.
     if isinstance(module, nn.Conv2d):
         nn.init.normal_(module.weight)
         nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -48,7 +49,7 @@ def draw_weights(module: nn.Module) -> None:
 
 
 class ResNet18(nn.Module):
-    """A classifier from images to logits; `width` channels in the first stage, doubled in each later one."""
+    """A classifier from images to logits. The first stage has `width` channels, and each later one twice as many."""
 
     def __init__(self, channels: int, width: int, classes: int) -> None:
         super().__init__()
@@ -75,5 +76,5 @@ class ResNet(Classification):
     """ResNet-18: image classification."""
 
     def build_model(self, data: Data, *, width: int) -> nn.Module:
-        """Basic blocks 2-2-2-2; `width` channels in the first stage (usually 64), doubled in each later one."""
+        """Two basic blocks in each of four stages. The first stage has `width` channels (usually 64)."""
         return ResNet18(data.shape[0], width, data.classes)

@@ -1,4 +1,4 @@
-"""ViT: image classification by a vision transformer without dropout (Dosovitskiy et al. 2021).
+"""ViT, a vision transformer without dropout, for image classification (Dosovitskiy et al. 2021).
 
 The names of its parameters and their initial values are those of `ViTForImageClassification` in transformers.
 """
@@ -17,7 +17,7 @@ EPSILON = 1e-12
 
 
 class Embeddings(nn.Module):
-    """The class token and the patches, with their positions."""
+    """The class token and the embedded patches of an image, each with the embedding of its position."""
 
     def __init__(self, channels: int, patches: int, patch: int, size: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and MLP, each on normalized inputs, each added to the residual stream."""
+    """Attention and an MLP, each on normalized inputs, each added to the residual stream."""
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def draw_weights(module: nn.Module) -> None:
 
 
 class VisionTransformer(nn.Module):
-    """A classifier from square images to logits, which reads the class token."""
+    """A classifier from square images to logits, which are computed from the class token."""
 
     def __init__(self, channels: int, image: int, classes: int, patch: int, size: int, layers: int, heads: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Hypergradient descent: the learning rate is trained with the weights; no maintained library implements it."""
+"""Hypergradient descent, which trains the learning rate with the weights. No maintained library implements it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +17,11 @@ class AdamHD(torch.optim.Optimizer):
     The sum of the corrections is separate from `lr`, so that a schedule of `lr` keeps its effect.
 
     Args:
-        params: parameters or groups; each group has its own rate.
-        lr: learning rate before any correction, >= 0.
-        betas: decay of the averages of the gradient and of its square, in [0, 1).
-        eps: added to the root of the second average, > 0.
-        hyper_lr: learning rate of the learning rate, >= 0.
+        params: the parameters, or parameter groups; each group has its own rate.
+        lr: the learning rate before any correction, >= 0.
+        betas: the decay rates of the averages of the gradient and of its square, in [0, 1).
+        eps: a number that is added to the root of the second average, > 0.
+        hyper_lr: the learning rate of the learning rate, >= 0.
 
     Source: Baydin et al. 2018, arXiv:1703.04782, Adam-HD, with the hyper_lr of its experiments.
     """
@@ -39,13 +39,14 @@ class AdamHD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Perform one step."""
+        """Take one step. Returns the loss of the closure, if there is one."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
+            # A slope is minus the derivative of the loss by the rate. Before its first step, a parameter has none.
             slopes = []
             for p in params:
                 state = self.state[p]
@@ -59,7 +60,7 @@ class AdamHD(torch.optim.Optimizer):
         return loss
 
     def _update(self, p: torch.Tensor, group: dict[str, Any]) -> None:
-        """Take a step of Adam with one parameter, at the corrected rate."""
+        """Take a step of Adam for one parameter, at the corrected rate."""
         grad = p.grad
         assert grad is not None
         beta1, beta2 = group["betas"]

@@ -1,4 +1,4 @@
-"""From the optimizer in a trial's spec to the optimizer of its model."""
+"""The construction of the optimizer of a model, from the optimizer in a trial's spec."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.Optimizer:
-    """The optimizer of a trial."""
+    """Build the optimizer of a trial for its model. Raises `TypeError` if the factory returns anything else."""
     options = {}
     for name, value in spec.options.items():
+        # JSON has no tuples, but some optimizers require them.
         options[name] = tuple(value) if isinstance(value, list) else value
     factory = load(spec.factory, "optimizer factory")
     built = factory(_first_argument(spec, model), **options)
@@ -24,7 +25,7 @@ def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.
 
 
 def _first_argument(spec: OptimizerSpec, model: torch.nn.Module) -> Any:
-    """What the factory gets first: the model, named parameters, groups or a list of parameters."""
+    """The first argument of the factory: the model, named parameters, parameter groups or a list of parameters."""
     if "model" in spec.needs:
         return model
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]

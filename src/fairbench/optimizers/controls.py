@@ -1,4 +1,4 @@
-"""Control arms, against which a gain can be attributed to PsiLogic's mechanism.
+"""Control arms: a gain over them can be attributed to PsiLogic's mechanism.
 
 A suite names them like user-defined optimizers: `factory = "fairbench.optimizers.controls:Mirror"`,
 `groups = "fairbench.optimizers.controls:field_groups"`.
@@ -18,13 +18,13 @@ from psilogic.step import Decision
 
 
 def field_groups(model: nn.Module) -> list[dict[str, Any]]:
-    """The groups of PsiLogic's preset for a model: norms, biases, tokens and positions do not decay.
+    """The parameter groups of PsiLogic's preset for a model: norms, biases, tokens and positions do not decay.
 
     The preset's chaos gains are left out, so that the arm's options alone determine the mechanism.
 
     Source: PsiLogic paper, section 3.1.
     """
-    preset = suitable(model)[0]
+    preset, _ = suitable(model)
     groups = preset.groups_of(model)
     for group in groups:
         group.pop("gamma", None)
@@ -42,14 +42,15 @@ class Mirror(PsiLogic):
 
     def __init__(self, params: ParamsT, lr: float = 1e-3, **options: Any) -> None:
         super().__init__(params, lr, **options)
-        self._decided: list[tuple[list[Tensor], Tensor]] = []
-        self._observers.append(self._note)
+        self._decided: list[tuple[list[Tensor], Tensor]] = []  # parameters and the cancellation of each of them
+        self._observers.append(self._record)
 
-    def _note(self, params: list[Tensor], decision: Decision) -> None:
+    def _record(self, params: list[Tensor], decision: Decision) -> None:
+        """Keep the cancellations of some parameters in the present step."""
         self._decided.append((params, decision.cancellation))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Perform one step of PsiLogic, then replace each tensor's cancellation by the mean."""
+        """Take one step of PsiLogic, then replace the cancellation of each tensor by the mean."""
         self._decided.clear()
         before = {}
         for group in self.param_groups:
@@ -62,7 +63,7 @@ class Mirror(PsiLogic):
 
     @torch.no_grad()
     def _spread_evenly(self, before: Mapping[int, Tensor]) -> None:
-        """Give back what each tensor lost to its own cancellation, and take the mean from it instead.
+        """Undo the cancellation of each tensor, and subtract the mean cancellation instead.
 
         Args:
             before: the weights before the step, by the id of their parameter.
@@ -83,8 +84,8 @@ class SlowNormClip(torch.optim.AdamW):
     gradient down instead of causing decay.
 
     Args:
-        params: parameters or parameter groups.
-        lr: learning rate, >= 0.
+        params: the parameters, or parameter groups.
+        lr: the learning rate, >= 0.
         ratio: the largest allowed norm, as a multiple of the slow norm; > 0.
         options: other arguments of `torch.optim.AdamW`.
 
@@ -100,7 +101,7 @@ class SlowNormClip(torch.optim.AdamW):
         self._steps = 0
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Clip, then perform one step of AdamW."""
+        """Clip the gradients, then take one step of AdamW."""
         self._steps += 1
         params = []
         for group in self.param_groups:
@@ -112,7 +113,11 @@ class SlowNormClip(torch.optim.AdamW):
         return loss
 
     def _clip(self, p: Tensor) -> dict[str, Tensor]:
-        """Clip a gradient; returns its new slow norm, and the number of steps in which it was clipped."""
+        """Clip a gradient in place.
+
+        Returns:
+            The new slow norm, and the number of steps in which the gradient was clipped, by the keys of the state.
+        """
         assert p.grad is not None
         state = self.state.get(p, {})
         norm = p.grad.norm()
@@ -126,7 +131,7 @@ class SlowNormClip(torch.optim.AdamW):
         return {"slow": next_slow, "clipped": clipped}
 
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]]) -> SimpleNamespace:
-        """Count the steps in which each tensor's gradient is clipped, see `fairbench.training.mechanism`."""
+        """A watch of the steps in which each tensor's gradient is clipped; see `fairbench.training.mechanism`."""
         named = dict(named_parameters)
 
         def quantities() -> dict[str, tuple[str, dict[str, float]]]:
@@ -138,6 +143,6 @@ class SlowNormClip(torch.optim.AdamW):
             return {"tensor_steps": ("tensor steps", steps), "acted": ("tensor steps", clipped)}
 
         def load_nothing(state: Any) -> None:
-            """The optimizer's own state has the counts."""
+            """Do nothing: the counts are in the state of the optimizer."""
 
         return SimpleNamespace(quantities=quantities, state_dict=dict, load_state_dict=load_nothing)

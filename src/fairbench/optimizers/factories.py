@@ -1,4 +1,4 @@
-"""The factories of optimizers: import, the class or function behind one, and its arguments."""
+"""The factories of optimizers: how they are imported, what class or function is behind them, and their arguments."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def unwrap_factory(factory: Any) -> Any:
 
 
 def constructors(factory: Any) -> list[Any]:
-    """The factory itself, then the constructors of its class and of all parent classes that have one of their own."""
-    found = [factory]
-    made = unwrap_factory(factory)
-    if inspect.isclass(made):
-        for cls in inspect.getmro(made):
+    """The factory itself, then the constructor of its class and those of all parent classes that define one."""
+    callables = [factory]
+    unwrapped = unwrap_factory(factory)
+    if inspect.isclass(unwrapped):
+        for cls in inspect.getmro(unwrapped):
             if "__init__" in vars(cls):
-                found.append(vars(cls)["__init__"])
-    return found
+                callables.append(vars(cls)["__init__"])
+    return callables
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,20 @@ class Arguments:
     """The arguments of a factory after the first one, the parameters.
 
     Attributes:
-        by_name: every argument, one for further keywords included.
-        takes_any: whether there is one for further keywords.
+        by_name: every argument by its name, including `**options`.
+        takes_any: whether the factory takes any keyword, by `**options`.
     """
 
     by_name: Mapping[str, inspect.Parameter]
     takes_any: bool
 
     def take(self, name: str) -> bool:
+        """Whether the factory takes an argument with a name."""
         return name in self.by_name or self.takes_any
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The defaults that JSON can hold; any other is left to the code, which is part of a trial's identity, too."""
+        """The defaults that JSON can hold. A trial's identity has the others through the hash of the code."""
         return {name: argument.default for name, argument in self.by_name.items() if is_json(argument.default)}
 
     @property

@@ -14,7 +14,9 @@ from torch.optim.optimizer import ParamsT
 from psilogic import gpt_groups
 
 HIDDEN = "blocks"
+"""The group of `psilogic.gpt_groups` with the hidden matrices."""
 ENDS = ("embeddings", "head")
+"""The groups of `psilogic.gpt_groups` at both ends of a model."""
 LAST_RADIUS = 60.0
 """The scale of SCION's steps for embeddings and head; 1 for hidden matrices."""
 
@@ -35,7 +37,7 @@ def _parts(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 def hidden_and_rest(model: nn.Module) -> list[dict[str, Any]]:
-    """Two groups, hidden matrices and the rest, marked by `use_muon`.
+    """Two parameter groups, hidden matrices and the rest, marked by `use_muon`.
 
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon; convolutions are flattened to matrices.
     """
@@ -43,7 +45,7 @@ def hidden_and_rest(model: nn.Module) -> list[dict[str, Any]]:
 
 
 def norms(model: nn.Module) -> list[dict[str, Any]]:
-    """Groups with SCION's norms: spectral for hidden matrices, signs for embeddings and head, RMS for the rest.
+    """Groups with SCION's norms: spectral for hidden matrices, sign for embeddings and head, RMS for the rest.
 
     Source: Pethick et al. 2025, arXiv:2502.07529, with the radii of its language models.
     """
@@ -61,11 +63,11 @@ class Muon(pytorch_optimizer.Muon):
     Updates of Muon are scaled to the root mean square of AdamW's, so that one rate suits both.
 
     Args:
-        params: groups with `use_muon`, as `hidden_and_rest` makes them.
-        lr: learning rate of both.
-        weight_decay: of both.
-        momentum: of Muon.
-        betas: of AdamW.
+        params: parameter groups with `use_muon`, as `hidden_and_rest` makes them.
+        lr: the learning rate of both.
+        weight_decay: the weight decay of both.
+        momentum: the momentum of Muon.
+        betas: the betas of AdamW.
 
     Source: Liu et al. 2025, arXiv:2502.16982.
     """

@@ -1,4 +1,4 @@
-"""What optimizers need of the training loop: the words of `needs`, and those that a class shows by itself."""
+"""What optimizers need of the training loop: the words of `needs`, and how a class shows its needs."""
 
 import inspect
 import re
@@ -30,12 +30,12 @@ FIRST_ARGUMENT = {
     "model": ("model", "module", "net", "network"),
     "named_parameters": ("named_parameters", "named_params"),
 }
-"""The names of a constructor's first argument that show a need; anything else is parameters."""
+"""The names of a constructor's first argument that show a need. Any other name stands for parameters."""
 NEED_OF_ERROR = {
     "closure": "closure",
     "grad_fn|does not require grad|(create|retain)_graph": "create_graph",
 }
-"""The need that an error of a step shows, by a pattern in the error's message."""
+"""Patterns in the message of an error in a step, and the need that each of them shows."""
 
 
 def names_methods(need: str) -> bool:
@@ -44,11 +44,11 @@ def names_methods(need: str) -> bool:
 
 
 def needs_of(factory: str, groups: str) -> list[str]:
-    """The needs of a factory: the registry's, or without an entry those that its class and its first argument show.
+    """The needs of a factory, from the registry. Without an entry, from its class and its first argument.
 
     Args:
         factory: `module:Class`.
-        groups: what makes the parameter groups, which are then the first argument; empty for nothing.
+        groups: `module:function` that makes parameter groups, which are then the first argument; empty for none.
     """
     facts = facts_of(factory)
     if facts is not None:
@@ -69,6 +69,7 @@ def needs_of(factory: str, groups: str) -> list[str]:
 
 
 def _step_requires_closure(optimizer: Any) -> bool:
+    """Whether the method `step` of a class has an argument `closure` without a default."""
     step = getattr(optimizer, "step", None)
     if step is None:
         return False
@@ -77,16 +78,17 @@ def _step_requires_closure(optimizer: Any) -> bool:
 
 
 def _has_methods(optimizer: Any, *names: str) -> bool:
+    """Whether a class has all these methods."""
     return all(callable(getattr(optimizer, name, None)) for name in names)
 
 
 def remedy(name: str, error: BaseException, is_built: bool) -> str:
-    """How to use an optimizer that raised an error in another way, in lines to be pasted.
+    """Settings that may help after an optimizer raised an error, ready to be pasted.
 
     Args:
-        name: of the optimizer.
-        error: what it raised.
-        is_built: whether its constructor had returned before.
+        name: the name of the optimizer.
+        error: the error.
+        is_built: whether the constructor had returned before the error.
 
     Returns:
         The settings that may help; empty if none is known.
@@ -99,5 +101,5 @@ def remedy(name: str, error: BaseException, is_built: bool) -> str:
             f'groups="file.py:function"\' what a function makes of the model; --set {name}.OPTION=VALUE sets an option'
         )
     message = str(error)
-    found = [need for pattern, need in NEED_OF_ERROR.items() if re.search(pattern, message)]
-    return "; ".join(f'{option}=["{need}"]\': {NEEDS[need]}' for need in found)
+    needs = [need for pattern, need in NEED_OF_ERROR.items() if re.search(pattern, message)]
+    return "; ".join(f'{option}=["{need}"]\': {NEEDS[need]}' for need in needs)

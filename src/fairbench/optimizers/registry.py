@@ -1,6 +1,7 @@
-"""The optimizers that a suite can name, with what fairbench knows of each without loading it.
+"""The optimizers that a suite can name, with facts that need no import of the optimizer.
 
-The facts on fairbench's own are those of `facts.toml`, each measured by a test; installed packages add further ones.
+The facts of fairbench's optimizers are in `facts.toml`, and a test measures each of them. Installed packages add
+further optimizers.
 """
 
 import warnings
@@ -67,7 +68,7 @@ def known_optimizers() -> Mapping[str, OptimizerFacts]:
 
 
 def known_modules(optimizers: Mapping[str, OptimizerPlan]) -> set[str]:
-    """The modules of those of some optimizers that are registered; each process loads those of users itself."""
+    """The modules of the registered ones among some optimizers. Each process loads the modules of users itself."""
     known = known_optimizers()
     modules = set()
     for name, plan in optimizers.items():
@@ -78,7 +79,7 @@ def known_modules(optimizers: Mapping[str, OptimizerPlan]) -> set[str]:
 
 
 def facts_of(factory: str) -> OptimizerFacts | None:
-    """The facts on the factory of one of fairbench's optimizers, under any name; None for any other factory."""
+    """The facts of fairbench's optimizer with a factory; None if no optimizer of fairbench has this factory."""
     for facts in OPTIMIZERS.values():
         if facts.factory == factory:
             return facts

@@ -1,4 +1,4 @@
-"""From a suite's plan of an optimizer to every hyperparameter, which becomes part of the trial's spec."""
+"""The resolution of a suite's plan of an optimizer: every hyperparameter becomes part of the trial's spec."""
 
 import inspect
 import json
@@ -16,15 +16,15 @@ from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, WARMUP, OptimizerPlan
 HORIZONS = re.compile(
     r"((num|total|max)_)?train(ing)?_steps|max_steps|t_max|total_iter(ation)?s|horizon", re.IGNORECASE
 )
-"""Other names of the argument that gets the number of training steps."""
+"""Further names of the argument that gets the number of training steps."""
 HORIZONS_IF_REQUIRED = re.compile(r"((num|max|n)_)?(steps|iterations|iters)")
-"""Names that an argument for the number of training steps may have if it has no default."""
+"""Further names of this argument, but only if it has no default."""
 
 
 def rates_of(name: str, plan: OptimizerPlan) -> tuple[float, float | None]:
-    """Scale of the sweep's rates for an optimizer, and its fixed rate, None if the rate is swept.
+    """The scale of the sweep's rates for an optimizer, and its fixed rate, which is None if the rate is swept.
 
-    A plan with either replaces both of the registry: a plan with a scale has its rate swept.
+    If the plan sets one of the two, the registry's values of both are ignored: a plan with a scale has its rate swept.
     """
     if plan.lr is None and plan.lr_scale is None:
         facts = _facts_on(name, plan)
@@ -34,7 +34,7 @@ def rates_of(name: str, plan: OptimizerPlan) -> tuple[float, float | None]:
 
 
 def _facts_on(name: str, plan: OptimizerPlan) -> OptimizerFacts:
-    """The registry's facts on a plan's optimizer; none for a plan with a factory."""
+    """The registry's facts of a plan's optimizer. A plan with a factory has facts without values."""
     if plan.factory:
         return OptimizerFacts(plan.factory, title="", decay="unknown")
     if name in OPTIMIZERS:
@@ -46,8 +46,8 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
     """Import the optimizer, check the names of its hyperparameters and fill in its defaults.
 
     Args:
-        name: of the optimizer; also its registered name if the plan has no factory.
-        plan: the suite's.
+        name: the name of the optimizer; it must be registered if the plan has no factory.
+        plan: the plan in the suite.
         extra: the hyperparameters that the sweep selects in addition to the learning rate; the optimizer may lack some.
 
     Returns:
@@ -98,13 +98,17 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
 
 
 def _check_needs(plan: OptimizerPlan) -> None:
+    """Raise UsageError if the plan has an unknown need."""
     for need in plan.needs or ():
         if need not in NEEDS and not names_methods(need):
             raise unknown("need of the training loop", need, [*NEEDS, *METHODS])
 
 
 def _horizon(factory: str, plan: OptimizerPlan) -> str:
-    """The argument that gets the number of training steps, also one of a parent class; empty without one."""
+    """The name of the argument that gets the number of training steps; empty if there is none.
+
+    It may be an argument of a parent class, if all constructors before it pass further keywords on.
+    """
     loaded = load_factory(factory)
     given = {*plan.options, *getattr(loaded, "keywords", ())}
     is_registered = facts_of(factory) is not None
@@ -124,7 +128,7 @@ def _horizon(factory: str, plan: OptimizerPlan) -> str:
 
 
 def _is_horizon_by_name(argument: inspect.Parameter) -> bool:
-    """Whether an argument is one of a number of training steps, by its usual names."""
+    """Whether the name of an argument is usual for the number of training steps."""
     if HORIZONS.fullmatch(argument.name):
         return True
     is_required = argument.default is argument.empty
@@ -132,7 +136,7 @@ def _is_horizon_by_name(argument: inspect.Parameter) -> bool:
 
 
 def _given_options(plan: OptimizerPlan) -> Iterator[tuple[str, Any]]:
-    """Name and value of each option of a plan, those of single arenas included."""
+    """The name and the value of each option of a plan, including options of single arenas."""
     yield from plan.options.items()
     for options in plan.arenas.values():
         yield from options.items()
@@ -153,7 +157,7 @@ def _check_options(name: str, factory: str, plan: OptimizerPlan, arguments: Argu
 def _check_required(
     name: str, factory: str, plan: OptimizerPlan, arguments: Arguments, selected: Collection[str]
 ) -> None:
-    """Raise UsageError if an argument without a default gets no value; `selected` are those that get one anyway."""
+    """Raise UsageError if an argument without a default gets no value. The sweep gives values to `selected` ones."""
     given = {option for option, _ in _given_options(plan)}
     for argument in arguments.required:
         if argument not in given and argument not in selected:

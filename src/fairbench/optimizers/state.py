@@ -1,7 +1,8 @@
 """The whole state of an optimizer, from which a training resumes bit for bit.
 
-In addition to its `state_dict` it has the plain values that many optimizers keep as attributes. torch's
-`load_state_dict` casts floating-point state to the dtype of its parameter and moves it there; here it stays unchanged.
+In addition to the `state_dict`, it has the plain values that many optimizers keep as attributes. torch's
+`load_state_dict` casts floating-point state to the dtype and the device of its parameter. Here the state stays as it
+was saved.
 """
 
 from collections import Counter, OrderedDict
@@ -19,12 +20,13 @@ TABLES = (dict, Counter, OrderedDict)
 
 @cache
 def _base_attributes() -> frozenset[str]:
+    """The names of the attributes that every optimizer of torch has."""
     optimizer = torch.optim.Optimizer([torch.zeros(1)], {})
     return frozenset(vars(optimizer))
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value has only numbers, strings and flags, in dicts, lists and tuples; numpy's types are not plain."""
+    """Whether a value consists of numbers, strings and flags, in dicts, lists and tuples, without types of numpy."""
     if type(value) in TABLES:
         return all(is_plain(key) and is_plain(each) for key, each in value.items())
     if type(value) in (list, tuple):
@@ -38,13 +40,13 @@ def own_attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """The `state_dict` and the plain ones of the optimizer's own attributes, for `load_optimizer_state`."""
+    """The `state_dict` of an optimizer and its own plain attributes, for `load_optimizer_state`."""
     attributes = {name: value for name, value in own_attributes(optimizer).items() if is_plain(value)}
     return {"state_dict": optimizer.state_dict(), "attributes": attributes}
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
-    """Set an optimizer of the same class and parameters, which has taken no step, to a result of `optimizer_state`."""
+    """Load a result of `optimizer_state` into an optimizer of the same class and parameters that has taken no step."""
     state_dict = saved["state_dict"]
     optimizer.load_state_dict(state_dict)
     state = state_dict["state"]
@@ -57,7 +59,7 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, A
 
 
 def _as_saved(loaded: Any, saved: Any) -> Any:
-    """The loaded state with the dtypes and devices of the saved tensors."""
+    """The loaded state, with each tensor as it was saved where its dtype or device was changed."""
     if isinstance(loaded, Tensor) and isinstance(saved, Tensor):
         if loaded.dtype == saved.dtype and loaded.device == saved.device:
             return loaded

@@ -1,4 +1,4 @@
-"""What affects an optimizer's results apart from its method: schedule, kind of weight decay, general techniques."""
+"""Influences on an optimizer's results apart from its method: the schedule, the weight decay, general techniques."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,20 +13,20 @@ SCHEDULES = {
 }
 """The learning-rate schedules in words; `fairbench.training.schedules` has their formulas."""
 DECOUPLING = ("decoupled_weight_decay", "weight_decouple")
-"""Options that decouple the weight decay, of optimizers that offer both kinds."""
+"""The options by which optimizers with both kinds of weight decay choose the decoupled one."""
 TREATMENTS = {
     "grad_centralize": "gradient centralization",
     "use_gc": "gradient centralization",
     "agc_clip": "adaptive gradient clipping",
     "max_grad_norm": "gradient clipping of its own",
 }
-"""Options for techniques that any optimizer could use, with the names of the techniques."""
+"""The options for techniques that any optimizer could use, with the names of the techniques."""
 PRESETS = ("psilogic:PsiLogicNLP", "psilogic:PsiLogicGPT", "psilogic:PsiLogicViT")
 """Factories that set such options themselves."""
 
 
 def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
-    """Whether the weight decay of a factory with these options is "coupled", "decoupled", "none" or "unknown"."""
+    """The kind of weight decay of a factory with some options: "coupled", "decoupled", "none" or "unknown"."""
     for option in DECOUPLING:
         if option in options:
             return "decoupled" if options[option] else "coupled"
@@ -39,7 +39,7 @@ def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
 
 
 def schedule(needs: Sequence[str], name: str, min_lr: float) -> str:
-    """The learning-rate schedule of an optimizer in words; the need "constant_lr" replaces any schedule."""
+    """The learning-rate schedule of an optimizer, in words. The need "constant_lr" replaces any schedule."""
     if "constant_lr" in needs or name == "constant":
         return SCHEDULES["constant"]
     words = SCHEDULES[name]

@@ -13,7 +13,12 @@ Examples = tuple[Tensor, ...]
 
 
 class Shock:
-    """A shock without effect, whose random numbers are made on the training's device; subclasses override a method."""
+    """A shock without effect. Each subclass overrides one of the three methods.
+
+    Args:
+        generator: the source of the shock's random numbers, on the device of the training.
+        options: the options of the kind of shock.
+    """
 
     spoils_loss = False
     """Whether the loss in a disturbed step is unrelated to the quality of the model."""
@@ -56,8 +61,8 @@ class InputFactor(Shock):
     spoils_loss = True
 
     def examples(self, examples: Examples) -> Examples:
-        inputs, *rest = examples
-        return (self.options["factor"] * inputs, *rest)
+        inputs, *targets = examples
+        return (self.options["factor"] * inputs, *targets)
 
 
 class ShuffledLabels(Shock):
@@ -70,14 +75,14 @@ class ShuffledLabels(Shock):
 
     def examples(self, examples: Examples) -> Examples:
         *inputs, labels = examples
-        if not inputs:
+        if not inputs:  # the only tensor holds tokens
             order = self._random_order(labels.shape, labels.device)
             return (labels.gather(0, order),)
         order = self._random_order((len(labels),), labels.device)
         return (*inputs, labels[order])
 
     def _random_order(self, size: tuple[int, ...], device: torch.device) -> Tensor:
-        """A random permutation along the first axis, for each position of the others."""
+        """A random permutation along the first axis, drawn for each position of the other axes."""
         return torch.rand(size, generator=self.generator, device=device).argsort(dim=0)
 
 
@@ -105,12 +110,12 @@ KINDS: Mapping[str, Callable[..., Shock]] = {
 
 
 class Shocks:
-    """The shocks of a training, as its spec has them; none if that is empty.
+    """The shocks of a training.
 
     Args:
-        spec: the shock of the trial.
-        steps: of the training.
-        seed: of the shocks' random numbers.
+        spec: the shock in the trial's spec; empty for a training without shocks.
+        steps: the number of steps of the training.
+        seed: the seed of the shocks' random numbers.
         device: where the model is trained.
     """
 
@@ -132,7 +137,7 @@ class Shocks:
         self._shock.generator.set_state(state["generator"].cpu())
 
     def of(self, step: int) -> Shock:
-        """The shock of a step, counted from 1; one without effect in a step that is not disturbed."""
+        """The shock of a step, counted from 1. A step that is not disturbed has a shock without effect."""
         if step in self.steps:
             return self._shock
         return self._calm

@@ -15,12 +15,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ShockFacts:
-    """What is known of a kind of shock without loading it.
+    """The facts of a kind of shock, which need no torch.
 
     Attributes:
-        title: its effect, in a few words.
-        kinds: the kinds of data that it can disturb.
-        options: its options with their defaults.
+        title: the effect, in a few words.
+        kinds: the kinds of data that the shock can disturb.
+        options: the options with their defaults.
     """
 
     title: str
@@ -53,13 +53,23 @@ SHOCKS = {
 
 
 def shock_starts(spec: Mapping[str, Any], steps: int) -> list[int]:
-    """The numbers of steps done when each shock of a training begins, in ascending order."""
+    """The number of steps before the begin of each shock, in ascending order.
+
+    Args:
+        spec: the shock of a trial.
+        steps: the number of steps of the training.
+    """
     starts = {round(share * steps) for share in spec.get("at", [])}
     return sorted(start for start in starts if start < steps)
 
 
 def disturbed_steps(spec: Mapping[str, Any], steps: int) -> frozenset[int]:
-    """The disturbed steps, counted from 1, of a training with a number of steps."""
+    """The numbers of the disturbed steps, counted from 1.
+
+    Args:
+        spec: the shock of a trial.
+        steps: the number of steps of the training.
+    """
     duration = spec.get("steps", 1)
     disturbed: set[int] = set()
     for start in shock_starts(spec, steps):
