@@ -1,4 +1,4 @@
-"""What fairbench has by name: suites, optimizers and arenas."""
+"""The suites, arenas, data sets and optimizers that fairbench knows by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairbench.report.table import Table
 
 OWN = "path/to/file.py:Class or module:Class, in {option} or as `{key}` in a suite file"
-"""How a user gives an arena or an optimizer that fairbench does not know."""
+"""The ways in which a user names an arena or an optimizer of their own."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Catalog:
 
 
 def _paragraph(name: str, text: str) -> str:
-    """A name and a text about it, in lines that fit the terminal."""
+    """A name with a text about it. The lines fit the terminal."""
     return textwrap.fill(
         text,
         width=max(width(), 40),
@@ -158,12 +158,14 @@ def list_arenas() -> Table[ArenaEntry]:
 
 
 def _table(kind: type, entries: Sequence[Any]) -> Table[Any]:
+    """Entries of one kind as a table."""
     from fairbench.report.table import table_of  # slow to import, and not needed by `fairbench list`
 
     return table_of(kind, entries)
 
 
 def _suites() -> list[SuiteEntry]:
+    """The suites that fairbench includes."""
     entries = []
     for name in suite_names():
         suite = load_suite(name)
@@ -181,10 +183,12 @@ def _suites() -> list[SuiteEntry]:
 
 
 def _optimizers() -> list[OptimizerEntry]:
+    """The optimizers that fairbench and installed packages know by name."""
     return [OptimizerEntry(name, facts.title, facts.factory) for name, facts in known_optimizers().items()]
 
 
 def _arenas() -> list[ArenaEntry]:
+    """The arenas of fairbench, then those of installed packages."""
     entries = [ArenaEntry(name, facts.title, tuple(facts.metrics)) for name, facts in ARENAS.items()]
     known = known_arenas()
     for name in sorted(known):

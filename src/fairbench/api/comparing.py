@@ -101,6 +101,7 @@ def compare(a: Study | str | Path, b: Study | str | Path) -> Compared:
 
 
 def _opened(study: Study | str | Path) -> Study:
+    """A study that is given itself, or by its directory."""
     if isinstance(study, Study):
         return study
     return Study(study)

@@ -32,18 +32,18 @@ class UserOptimizer:
     source: str = ""
 
     def placed(self, folder: Path) -> OptimizerPlan:
-        """The optimizer as processes of trials can load it; its source is written below a folder.
+        """The plan of the optimizer, so that processes of trials can load it. Its source is written below a folder.
 
         The file is named by its content: an edited class is another optimizer, and running trials keep their file.
         """
         if not self.source:
-            return self.plan
-        _, _, defined = self.plan.factory.rpartition(":")
+            return self.plan  # trials import it from where it is
+        _, _, class_name = self.plan.factory.rpartition(":")
         content_hash = sha256(self.source.encode()).hexdigest()
-        file = folder / FOLDER / f"{defined}-{content_hash[:12]}.py"
+        file = folder / FOLDER / f"{class_name}-{content_hash[:12]}.py"
         if not file.exists():
             write_atomically(file, self.source)
-        return replace(self.plan, factory=f"{os.path.relpath(file)}:{defined}")
+        return replace(self.plan, factory=f"{os.path.relpath(file)}:{class_name}")
 
 
 def user_optimizer(

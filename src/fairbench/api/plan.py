@@ -110,7 +110,10 @@ def planned(
     freeze: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Estimate:
-    """The plan of a study whose data are prepared; the arguments are those of `plan_study`."""
+    """The plan of a study whose data are prepared. It runs the preflight, but no trial.
+
+    The arguments are those of `plan_study`. The preflight runs at the first slot.
+    """
     slots = slots_of_trials(target.suite, slots)
     preflight, history = plan_study(target, slots[0], freeze, say)
     workers = len(slots)

@@ -93,8 +93,8 @@ class Previewed(Table[PreviewRow]):
         return Group(heading, table, *failures, advice)
 
     def _lines(self) -> list[list[str | Text]]:
-        """Each learning rate with the value of each optimizer, the best of an optimizer in bold."""
-        texts = {}
+        """A line for each learning rate, with the value of each optimizer. The best value of an optimizer is bold."""
+        texts = {}  # by learning rate and optimizer
         for row in self.rows:
             if row.value is None:
                 texts[row.lr, row.optimizer] = Text(row.status, "red")
@@ -110,7 +110,7 @@ class Previewed(Table[PreviewRow]):
         return lines
 
     def _best(self, optimizer: str) -> float:
-        """The best value of an optimizer that has one."""
+        """The best value of an optimizer, at least one of whose trials has finished."""
         (arena,) = self.suite.arenas
         values = [row.value for row in self.rows if row.optimizer == optimizer and row.value is not None]
         if self.suite.direction(arena) == "max":
@@ -118,18 +118,20 @@ class Previewed(Table[PreviewRow]):
         return min(values)
 
     def _step_times(self) -> list[str | Text]:
-        """The time of a step of each optimizer, as a multiple of the first one's."""
+        """The last line: the time of a step of each optimizer, as a multiple of that of the first optimizer."""
         first = next(iter(self.suite.optimizers))
-        unit = self.seconds[first]
+        first_seconds = self.seconds[first]
         line: list[str | Text] = [Text("step time", "dim")]
         for seconds in self.seconds.values():
-            text = f"about {number(seconds / unit, 2)}x" if seconds and unit else ""
+            text = ""
+            if seconds and first_seconds:
+                text = f"about {number(seconds / first_seconds, 2)}x"
             line.append(Text(text, "dim"))
         return line
 
 
 def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -> list[float]:
-    """The learning rates of an optimizer in a preview: its fixed one, the chosen ones, or three of its grid."""
+    """The learning rates of an optimizer in a preview: its fixed rate, the chosen rates, or three of its grid."""
     if chosen and optimizer.lr is None:
         return list(chosen)
     search = search_for(sweep, optimizer.lr_scale, optimizer.lr)
@@ -144,11 +146,14 @@ def run_preview(
     slots: Sequence[DeviceSlot],
     say: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[TrialSpec, Record]]:
-    """Train every optimizer of a suite with one arena at the chosen rates, or three of its own, with one seed."""
+    """Train every optimizer of a suite with one arena and one seed, at the chosen rates or at three of its grid.
+
+    Returns the spec and the record of each trial.
+    """
     check_prepared(configs_of(suite.data_tables), Path(slots[0].data_root))
     seed = suite.sweep.seeds[0]
     sweep = replace(suite.sweep, seeds=[seed])
-    final = replace(suite.final, seeds=[seed + 1])
+    final = replace(suite.final, seeds=[seed + 1])  # a suite needs one; no final trial runs
     with ProcessExecutor(slots, preload=preload(suite)) as executor:
         preflight = run_preflight(replace(suite, sweep=sweep, final=final), slots[0], executor.call, say)
         specs = _specs(preflight.study, chosen, seed)
@@ -164,12 +169,12 @@ def _specs(study: ResolvedSuite, chosen: Sequence[float], seed: int) -> list[Tri
     specs = []
     for name, optimizer in study.optimizers.items():
         for lr in rates(optimizer, study.suite.sweep, chosen):
-            specs.append(trial_spec(study, arena, name, "sweep", lr, seed))
+            specs.append(trial_spec(study, arena, name, stage="sweep", lr=lr, seed=seed))
     return specs
 
 
 def _records(executor: ProcessExecutor, specs: Sequence[TrialSpec], limit: float) -> dict[str, Record]:
-    """Run trials, each for a limited time; returns the record of each by its id."""
+    """Run trials, each for at most `limit` seconds. Returns the record of each trial by its id."""
     by_id = {spec.id: spec for spec in specs}
     waiting = list(reversed(specs))
     records: dict[str, Record] = {}
@@ -242,10 +247,11 @@ def preview(
 
 
 def _say_nothing(text: str) -> None:
-    pass
+    """Ignore a message."""
 
 
 def _row(spec: TrialSpec, record: Record, metric: str) -> PreviewRow:
+    """The row of a trial, with the value of the primary metric."""
     value = None
     if record.status == "finished":
         value = record.final("val")[metric]

@@ -88,7 +88,7 @@ def verdicts(
     """
     if isinstance(baselines, str):
         baselines = [baselines]
-    asked = Question(
+    question = Question(
         optimizer=optimizer,
         better=better,
         baselines=baselines,
@@ -101,9 +101,9 @@ def verdicts(
     )
     names = names_of(Comparison)
     if not _is_name(source):
-        comparisons, notes = table_comparisons(source, asked)
+        comparisons, notes = table_comparisons(source, question)
         return Verdicts(comparisons, names, alpha=alpha, notes=notes)
-    if asked != Question(baselines=baselines, alpha=alpha):
+    if question != Question(baselines=baselines, alpha=alpha):
         raise UsageError(f"{source} is a publication, which takes only --baselines and --alpha; leave the others out")
     published = published_comparisons(load_publication(source), alpha, baselines)
     comparisons = [pair.comparison for pair in published]
@@ -111,8 +111,8 @@ def verdicts(
 
 
 def _is_name(source: Any) -> bool:
-    """Whether a source of verdicts is the name of a publication, and no table."""
+    """Whether a source of verdicts is the name of a publication, rather than a table."""
     if not isinstance(source, str) or source == "-":
-        return False
+        return False  # it holds rows, or stands for standard input
     path = Path(source)
     return not path.suffix and not path.exists()

@@ -90,7 +90,9 @@ def check(
     >>> fb.check("AdamW").ok
     True
     """
-    known = as_suite(suite).content.optimizers if suite else None
+    known = None
+    if suite:
+        known = as_suite(suite).content.optimizers
     own = user_optimizer(optimizer, known=known)
     with TemporaryDirectory() as folder:
         plan = own.placed(Path(folder))

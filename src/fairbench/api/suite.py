@@ -124,7 +124,7 @@ class Suite:
         return Suite(changed(content, Overrides()), {**self.added, added.name: added})
 
     def placed(self, folder: Path) -> schema.Suite:
-        """The suite as trials can load it; classes of a notebook are written below a folder.
+        """The suite with optimizers that trials can load. Classes of a notebook are written below a folder.
 
         >>> fb.Suite.load("mini").placed(Path("results/mine")) == fb.Suite.load("mini").content
         True
@@ -216,14 +216,14 @@ class Suite:
 
 
 def as_suite(suite: Suite | str) -> Suite:
-    """A suite that is given itself, or by its name or file."""
+    """The suite itself, or the suite with a name or in a file."""
     if isinstance(suite, Suite):
         return suite
     return Suite.load(suite)
 
 
 def _without_none(value: Any) -> Any:
-    """Tables without None, which TOML does not have."""
+    """Tables, without the keys whose value is None: TOML has no None."""
     if not isinstance(value, dict):
         return value
     return {key: _without_none(part) for key, part in value.items() if part is not None}

@@ -20,22 +20,26 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def error(self, message: str) -> NoReturn:
-        """Raise the message as a `UsageError` that names the help."""
+        """Raise a `UsageError` with the message, and with the command that shows the help."""
         see = " See" if message.endswith("?") else "; see"
         raise UsageError(f"{message.removeprefix('argument ')}{see} {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The namespace; what is left over is an error of this parser, not of the one that called it."""
+        """Parse arguments. An unknown argument is an error of this parser, so that its own options are suggested."""
         namespace, others = super().parse_known_args(args, namespace)
         if others:
             self._refuse(others)
         return namespace, others
 
     def _refuse(self, words: Sequence[str]) -> NoReturn:
-        """Raise a `UsageError` on the first unknown option, or if there is none on the first unknown argument."""
+        """Raise a `UsageError` for the first unknown option; without one, for the first unknown argument."""
         options = [word for word in words if word.startswith("-")]
-        kind = "option" if options else "argument"
-        word = options[0] if options else words[0]
+        if options:
+            kind = "option"
+            word = options[0]
+        else:
+            kind = "argument"
+            word = words[0]
         known = [option for action in self._actions for option in action.option_strings]
         name, _, _ = word.partition("=")
         self.error(f"unknown {kind} {word!r}{nearest(name, known)}")
@@ -50,7 +54,7 @@ class Version(argparse.Action):
 
 
 def refuse_empty(words: Sequence[str]) -> None:
-    """Raise UsageError for an empty argument, as an unset variable of a shell gives one."""
+    """Raise UsageError for an empty argument: an unset variable of a shell leaves one."""
     for before, word in pairwise(["", *words]):
         option, equals, value = word.partition("=")
         has_empty_value = option.startswith("--") and equals and not value.strip()
@@ -65,7 +69,7 @@ def refuse_empty(words: Sequence[str]) -> None:
 
 
 def _number(kind: type, noun: str) -> Callable[[str], Any]:
-    """The type of an argument that is a number, whose range is checked elsewhere."""
+    """The function that reads a number from an argument. The range of the number is checked elsewhere."""
 
     def read(text: str) -> Any:
         try:
@@ -82,7 +86,7 @@ number = _number(float, "number")
 
 
 def names(option: str, text: str | None) -> list[str] | None:
-    """The names of an option that takes several, separated by commas; None without the option."""
+    """The names in the value of an option, separated by commas; None if the option is not given."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
@@ -93,7 +97,10 @@ def names(option: str, text: str | None) -> list[str] | None:
 
 
 def columns(text: str) -> dict[str, str]:
-    """The columns of a table by what they are, as a=b,c="d, e"; raises `UsageError` for another text."""
+    """The name of each column of a table by its role, from a text such as a=b,c="d, e".
+
+    Raises `UsageError` for a text of another form.
+    """
     pairs = re.findall(r'(\w+)=("[^"]*"|[^,"]+)', text)
     understood = ",".join(f"{role}={name}" for role, name in pairs)
     if understood != text:
@@ -102,7 +109,7 @@ def columns(text: str) -> dict[str, str]:
 
 
 def learning_rates(text: str) -> list[float]:
-    """The learning rates of a text such as 3e-4,1e-3, each positive and there once."""
+    """The learning rates in a text such as 3e-4,1e-3. Raises `UsageError` unless they are positive and distinct."""
     try:
         rates = [float(word) for word in text.split(",") if word.strip()]
     except ValueError:

@@ -7,6 +7,7 @@ import sys
 from fairbench.suites.loader import load_suite
 
 OF_GPU = ("device", "cuda", "cudnn", "tf32")
+"""The facts of an environment that are shown for each GPU."""
 WITHOUT_EFFECT = ("rich", "msgspec", "scipy", "matplotlib", "jinja2", "pyarrow", "schedulefree", "ray")
 """Distributions on which no result of a trial depends."""
 
@@ -21,7 +22,7 @@ def check_suite(options: argparse.Namespace) -> str:
 
 
 def env(options: argparse.Namespace) -> str:
-    """Versions and machine, for a report of a bug: a line for each fact."""
+    """The versions and the machine, with a line for each fact, for a report of a bug."""
     import torch
 
     from fairbench.common.formatting import format_bytes
@@ -34,8 +35,8 @@ def env(options: argparse.Namespace) -> str:
     facts["memory"] = format_bytes(memory)
     for number in range(torch.cuda.device_count()):
         device = f"cuda:{number}"
-        of_device = environment(device)
-        facts[device] = "; ".join(f"{key} {of_device[key]}" for key in OF_GPU)
+        gpu_facts = environment(device)
+        facts[device] = "; ".join(f"{key} {gpu_facts[key]}" for key in OF_GPU)
     for name in WITHOUT_EFFECT:
         facts[name] = version(name)
     facts["executable"] = sys.executable

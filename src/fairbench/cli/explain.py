@@ -26,12 +26,16 @@ class ShownRecord(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Explained:
-    """The records of one trial or two, and lines on its place in the plan, or on their differences."""
+    """The records of one trial or two, and lines of text about them.
+
+    The lines say whether the plan has the one trial, or how the two trials differ.
+    """
 
     records: list[ShownRecord]
     lines: list[str]
 
     def to_json(self) -> dict[str, Any]:
+        """The trials and the lines as plain JSON values."""
         trials = []
         for record in self.records:
             values = plain_values(record)
@@ -43,7 +47,7 @@ class Explained:
 
 
 def explain(options: argparse.Namespace) -> Explained:
-    """What identifies a trial, or how two trials differ."""
+    """`fairbench explain`: what identifies a trial, or how two trials differ."""
     if len(options.trials) > 2:
         raise UsageError(f"one trial is explained, or the difference between two; got {len(options.trials)}")
     files = [_record_file(name, options.output_dir) for name in options.trials]
@@ -64,7 +68,11 @@ def explain(options: argparse.Namespace) -> Explained:
 
 
 def _record_file(name: str, directory: Path | None) -> Path:
-    """The file of the one record whose id begins with a name, in a directory or in all studies; or the file itself."""
+    """The file of a record.
+
+    `name` is the file itself, or the beginning of an id: then one record in the directory, or in all studies without a
+    directory, must have it.
+    """
     if Path(name).is_file():
         return Path(name)
     results = Path("results")
@@ -78,15 +86,16 @@ def _record_file(name: str, directory: Path | None) -> Path:
         raise UsageError(f"no trial in {where} begins with {name!r}; give its study as --output-dir, or its file")
     if len(matching) == 1:
         return matching[0]
-    found = list(dict.fromkeys(file.stem for file in matching))
+    choices = list(dict.fromkeys(file.stem for file in matching))
     remedy = "more of the id"
-    if len(found) == 1:  # the same trial is in several studies
-        found = [str(file) for file in matching]
+    if len(choices) == 1:  # the same trial is in several studies
+        choices = [str(file) for file in matching]
         remedy = "one of these files"
-    raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {some(found)}; give {remedy}")
+    raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {some(choices)}; give {remedy}")
 
 
 def _read(file: Path) -> ShownRecord:
+    """The record in a file. Raises `UsageError` if there is no such file, or if it is damaged."""
     record = read_file(file, _checked)
     if record is None:
         raise UsageError(f"there is no file {file}")
@@ -96,7 +105,7 @@ def _read(file: Path) -> ShownRecord:
 
 
 def _checked(content: bytes) -> ShownRecord:
-    """The record in a file; raises ValueError if it lacks something that is shown."""
+    """The record in the content of a file. Raises ValueError if a part is missing that is shown."""
     record = decode(content, ShownRecord, None)
     spec = build(TrialSpec, record.spec, ())
     build(float, spec.optimizer.options.get("lr"), ("spec", "optimizer", "options", "lr"))
@@ -104,7 +113,10 @@ def _checked(content: bytes) -> ShownRecord:
 
 
 def _compare_with_plan(directory: Path, record: ShownRecord) -> list[str]:
-    """Whether the plan of a directory has the trial, otherwise its differences from the nearest planned one."""
+    """Lines on whether the plan of a directory has a trial.
+
+    If not, how it differs from the most similar planned trial.
+    """
     history, lookup = open_study(directory)
     spec = TrialSpec.from_json(record.spec)
     seeds = seeds_needed(history.study, lookup)
@@ -123,6 +135,7 @@ def _compare_with_plan(directory: Path, record: ShownRecord) -> list[str]:
 
 
 def _differences(first: Any, second: Any) -> list[str]:
+    """Lines on the differences between the specs of two trials."""
     entries = changes(first, second)
     if not entries:
         return ["they are the same trial"]

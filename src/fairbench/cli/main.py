@@ -24,7 +24,10 @@ from fairbench.common.terminal import say
 READERS = ("list", "status", "audit", "report", "compare")
 """Commands that read files once, and end."""
 SCHEMA = 1
-"""Of what `--json` prints; rises when a key is removed or changes its meaning, and keys may be added at any time."""
+"""The version of what `--json` prints.
+
+It rises when a key is removed or changes its meaning. Keys may be added at any time.
+"""
 SIGNALS = [signal.SIGTERM]
 if hasattr(signal, "SIGUSR1"):  # not on Windows
     SIGNALS.append(signal.SIGUSR1)
@@ -36,7 +39,7 @@ ECHO = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit codes are 0, 1, 2, 75 and 130, which the help of each command explains."""
+    """Run the command. The exit code is 0, 1, 2, 75 or 130; the help of each command explains it."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
@@ -64,13 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _kept(words: Sequence[str]) -> str:
-    """What a command keeps that is stopped."""
+    """A message on what a stopped command keeps."""
     kept = "files" if words[0] == "data" else "trials"
     return f"finished {kept} are kept, the same command resumes"
 
 
 def _run(words: Sequence[str]) -> int:
-    """Run the command that the arguments name; without one it is `run`, without arguments the help is an error."""
+    """Run the command that the arguments name, and return its exit code.
+
+    Options without a command are those of `run`. Without any argument the help is printed as an error.
+    """
     check_installation()
     top = parser()
     if not words:
@@ -81,7 +87,7 @@ def _run(words: Sequence[str]) -> int:
     if words[0] not in (*known, "-h", "-V"):
         if not words[0].startswith("-"):
             raise unknown("command", words[0], known)
-        words = ["run", *words]
+        words = ["run", *words]  # options without a command
     options = top.parse_args(words)
     if options.command in READERS:
         gc.disable()  # everything that is read is needed until the end
@@ -89,14 +95,17 @@ def _run(words: Sequence[str]) -> int:
     with stopping:
         shown = options.do(options)
         if isinstance(shown, int):
-            return shown
+            return shown  # the command has shown everything itself, and gives its exit code
         _show(shown, options)
         return _exit_code(shown, options)
 
 
 @contextmanager
 def preemptible() -> Iterator[None]:
-    """The signals raise Preempted in the block; a second one also interrupts the handling of the first."""
+    """Raise Preempted in a `with` block when a signal arrives.
+
+    A later signal also interrupts the handling of the first.
+    """
     last = float("-inf")
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -110,7 +119,7 @@ def preemptible() -> Iterator[None]:
 
 
 def _show(shown: Any, options: argparse.Namespace) -> None:
-    """Show what a command returns: a text, something that rich prints, or JSON of it."""
+    """Print what a command returns: as JSON if that is asked for, otherwise by rich or as a text."""
     if vars(options).get("json"):
         sys.stdout.write(_as_json(shown, options) + "\n")
     elif hasattr(shown, "__rich__"):
@@ -122,6 +131,7 @@ def _show(shown: Any, options: argparse.Namespace) -> None:
 
 
 def _as_json(shown: Any, options: argparse.Namespace) -> str:
+    """What a command shows as JSON, with the name of the command and the version of the keys."""
     import msgspec
 
     command = options.command
@@ -133,7 +143,10 @@ def _as_json(shown: Any, options: argparse.Namespace) -> str:
 
 
 def _exit_code(shown: Any, options: argparse.Namespace) -> int:
-    """The exit code of a command, by what it shows: 1 if something failed or, if that is asked, is not complete."""
+    """The exit code of a command by what it shows: 1 if something failed, otherwise 0.
+
+    With `status --exit-code`, it is also 1 if the study is not complete.
+    """
     if options.command == "status" and options.exit_code and not shown.complete:
         return 1
     if not getattr(shown, "ok", True):

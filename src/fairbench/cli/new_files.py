@@ -21,7 +21,7 @@ NEXT = {
 
 
 def new(options: argparse.Namespace) -> str:
-    """`fairbench new-optimizer` and `fairbench new-arena`."""
+    """`fairbench new-optimizer` and `fairbench new-arena`: write a template, and return the commands for it."""
     kind = options.command.removeprefix("new-")
     name = options.name
     class_name = "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # my_rule contains MyRule

@@ -23,7 +23,7 @@ OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOM
 
 
 def add_suite_options(command: argparse.ArgumentParser) -> None:
-    """The options that select and change a suite, and say where its study is."""
+    """Add the options that select and change a suite, and the options that say where its study is and runs."""
     group = command.add_argument_group("what is compared")
     add = group.add_argument
     add("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
@@ -63,12 +63,12 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_setting(command: argparse._ActionsContainer, text: str = OPTION) -> None:
-    """The option that sets single values."""
+    """Add the option that sets single values. `text` is its help."""
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
 
 
 def add_run_options(command: argparse.ArgumentParser) -> None:
-    """The options of `fairbench run`."""
+    """Add the options of `fairbench run`."""
     add_suite_options(command)
     add = command.add_argument_group("how").add_argument
     limit = "limit of seconds per trial (default: 50 times its estimate, and 300 more)"
@@ -89,7 +89,7 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_sbatch_options(command: argparse.ArgumentParser) -> None:
-    """The options of `fairbench slurm` that are those of sbatch."""
+    """Add the options of `fairbench slurm` that are passed on to sbatch."""
     add = command.add_argument_group("sbatch").add_argument
     add("--array", type=whole, default=1, metavar="N", help="number of drivers (default: 1)")
     add("--gres", metavar="G", help="resources of each, as in gpu:2, which implies --device cuda")
@@ -101,14 +101,14 @@ def add_sbatch_options(command: argparse.ArgumentParser) -> None:
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The values of --set by their dotted keys."""
+    """The values of all --set options by their dotted keys."""
     from fairbench.suites.settings import parse_setting  # slow to import
 
     return dict(parse_setting(text) for text in options.set)
 
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
-    """The suite of a command that runs or plans a study, with the changes by its options."""
+    """The suite of a command that runs or plans a study. The options of the command have changed it."""
     from fairbench.suites.loader import load_suite
     from fairbench.suites.overrides import Overrides
 
@@ -133,11 +133,12 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
 
 
 def _suite_name(options: argparse.Namespace) -> str:
+    """The name or file of the suite. Raises `UsageError` if the options mean two suites."""
     given = _given_suites(options)
     if len(set(given.values())) > 1:
         both = " and ".join(f"{option} means {name}" for option, name in given.items())
         raise UsageError(f"two suites were given: {both}; give one of them")
-    for name in given.values():
+    for name in given.values():  # all of them are the same
         return name
     if options.data_root:
         return PAPER_SUITE
@@ -159,7 +160,7 @@ def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
 
 
 def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings of the suite `program` by the options of a training program."""
+    """The settings that the options of a training program make in the suite `program`; empty without a program."""
     values = {"--metric": options.metric, "--margin": options.margin}
     if not options.program:
         for option, value in values.items():
@@ -182,7 +183,7 @@ def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _folders(options: argparse.Namespace) -> dict[str, str]:
-    """A user's folder by the kind of its data."""
+    """The folders of the user, by the kind of their data."""
     folders = {}
     if options.images:
         folders["images"] = options.images
@@ -192,7 +193,10 @@ def _folders(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _seeds(text: str | None) -> int | list[int] | None:
-    """The number of seeds, or the seeds themselves, as 1,2,3 or 7, with a comma."""
+    """The number of seeds, or the seeds themselves.
+
+    A text with a comma lists seeds, also a single one as "7,". A text without a comma is a number of seeds.
+    """
     words = names("--seeds", text)
     if text is None or words is None:
         return None

@@ -25,7 +25,7 @@ DONE = "0 done; 2 the user must change something"
 
 
 def parser() -> Parser:
-    """The command line. The names of the commands are the choices of its action `command`."""
+    """The parser of the command line, with all commands."""
     top = Parser(
         prog="fairbench",
         description="Compare optimizers on equal terms. Options without a command are those of `run`.",
@@ -56,7 +56,7 @@ def parser() -> Parser:
 
 
 def command_names(top: Parser) -> list[str]:
-    """The names of the commands."""
+    """The names of all commands of the command line."""
     names: list[str] = []
     for action in top._actions:
         if isinstance(action, Commands):
@@ -65,7 +65,7 @@ def command_names(top: Parser) -> list[str]:
 
 
 def _function(reference: str) -> Callable[[argparse.Namespace], Any]:
-    """A function of `fairbench.cli`, which gets all options; its module is imported when it is called."""
+    """A function that calls a function of `fairbench.cli`, `module:function`. It imports the module only then."""
     module, _, name = reference.partition(":")
 
     def run(options: argparse.Namespace) -> Any:
@@ -88,13 +88,13 @@ def _add(
     """Add a command.
 
     Args:
-        commands: those to which it is added.
-        name: of the command.
-        text: what it does.
+        commands: the commands to which the new one is added.
+        name: the name of the command.
+        text: what the command does.
         function: `module:function` of `fairbench.cli`, which returns what the command shows, see `main`.
-        example: its arguments in an example.
-        codes: its exit codes.
-        json: whether it takes --json; what it shows then has `to_json`.
+        example: the arguments of the example in its help.
+        codes: the meaning of its exit codes.
+        json: whether it takes --json. The value that it returns then has the method `to_json`.
     """
     call = f"{commands._prog_prefix} {name} {example}".rstrip()
     epilog = f"example: {call}\nexit codes: {codes}"
@@ -115,7 +115,7 @@ def _add_with_study(
     codes: str = DONE,
     json: bool = False,
 ) -> Parser:
-    """Add a command for the directory of a study."""
+    """Add a command whose first argument is the directory of a study. The arguments are those of `_add`."""
     command = _add(commands, name, text, function, example=example, codes=codes, json=json)
     command.add_argument("directory", type=Path, metavar="DIR", help="directory of a study, as results/mini")
     return command
@@ -287,7 +287,7 @@ def _add_data(commands: Commands[Parser]) -> None:
 
 
 def _add_dataset_options(command: Parser) -> None:
-    """The options that choose datasets, and the folder where they are."""
+    """Add the options that choose datasets, and the folder in which the datasets are."""
     command.add_argument("--suite", metavar="S", help="the datasets of this suite (default: every dataset)")
     command.add_argument("--dataset", nargs="+", metavar="D", help="only these")
     add_setting(command, "an option of the one --dataset, as vocabulary=4096; may be repeated")
@@ -296,6 +296,7 @@ def _add_dataset_options(command: Parser) -> None:
 
 
 def _add_preparation_options(command: Parser) -> None:
+    """Add the options that say how datasets are downloaded and prepared."""
     hub = "a local copy of the hub's files, DIR/owner/name/path"
     command.add_argument("--hub", type=Path, metavar="DIR", help=hub)
     unverified = "accept files whose hash differs from the known one, or of which none is known"

@@ -46,12 +46,13 @@ ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 
 def slurm(options: argparse.Namespace) -> str:
-    """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not."""
+    """`fairbench slurm`: the script for sbatch. It makes the folder of the drivers' logs, since Slurm does not."""
     requests_gpus = _requests_gpus(options.gres or "")
     if requests_gpus and options.device == "cpu":
         raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")
     if not options.device:
         options.device = "cuda" if requests_gpus else "cpu"
+    # wrong options are errors here, rather than later in the job
     chosen_run_options(options)
     target = chosen_target(options)
     chosen_slots(options, target)
@@ -67,12 +68,13 @@ def slurm(options: argparse.Namespace) -> str:
 
 
 def _requests_gpus(resources: str) -> bool:
-    """Whether there are GPUs among the resources of --gres, as in gpu:2."""
+    """Whether the resources of --gres include GPUs, as in gpu:2."""
     kinds = [resource.partition(":")[0] for resource in resources.split(",")]
     return "gpu" in kinds
 
 
 def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
+    """The script for sbatch, for the suite with a name and the directory of its study."""
     if options.array < 1:
         raise UsageError(f"--array must be at least 1, the number of drivers; got {options.array}")
     for line in options.sbatch:
@@ -89,7 +91,7 @@ def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
 
 
 def _directives(options: argparse.Namespace, name: str, directory: Path) -> list[str]:
-    """The options of sbatch, each with its value."""
+    """The lines of #SBATCH: options of sbatch with their values."""
     directives = {"job-name": f"fairbench-{name}", "array": f"0-{options.array - 1}"}
     for resource in RESOURCES:
         value = getattr(options, resource)
@@ -98,7 +100,7 @@ def _directives(options: argparse.Namespace, name: str, directory: Path) -> list
         if "\n" in value:
             raise UsageError(f"options of sbatch are single lines; got {value!r}")
         directives[resource.replace("_", "-")] = value
-    folder = str(directory / LOGS).replace("%", "%%")
+    folder = str(directory / LOGS).replace("%", "%%")  # a single % is a pattern of Slurm
     directives["output"] = f"{folder}/%A_%a.log"
     directives["open-mode"] = "append"
     directives["signal"] = f"B:USR1@{WARNING}"
@@ -106,7 +108,7 @@ def _directives(options: argparse.Namespace, name: str, directory: Path) -> list
 
 
 def _command(options: argparse.Namespace) -> str:
-    """The command of a driver; it uses the GPUs that Slurm shows to the job, or its cores, unless options say more."""
+    """The command of a driver. It uses the GPUs that Slurm shows to the job, or the cores of the job."""
     run = shlex.join([sys.executable, "-m", "fairbench", "run"])
     arguments = shlex.join(_run_arguments(options))
     if options.ray:
@@ -117,7 +119,7 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _run_arguments(options: argparse.Namespace) -> list[str]:
-    """The arguments for `fairbench run` with these options, where they differ from its defaults."""
+    """The arguments of `fairbench run` for these options. Options with their default value are left out."""
     defaults = vars(parser().parse_args(["run"]))
     arguments = []
     for name, default in defaults.items():

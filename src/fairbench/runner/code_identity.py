@@ -52,9 +52,13 @@ TRIAL = (
 
 
 def arena_code(arena: Arena, before: Iterable[str]) -> Code:
-    """The code that takes part in every trial of an arena; `before` names the modules that were loaded before it."""
+    """The code that takes part in every trial of an arena.
+
+    `before` names the modules that were loaded before the arena. Modules of the user that came later take part too.
+    """
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
+        """The code of a module and of the libraries that it refers to, and the modules to visit next."""
         code = _content(module)
         further = []
         for other in _referred(module):
@@ -64,7 +68,8 @@ def arena_code(arena: Arena, before: Iterable[str]) -> Code:
                 code |= _installed(other)
         return code, further
 
-    modules = [_modules_of(type(arena))[0]]
+    arena_module = _modules_of(type(arena))[0]
+    modules = [arena_module]
     modules += _modules_of_user(before)
     modules += [importlib.import_module(name) for name in TRIAL]
     return _walk(modules, visit)
@@ -77,18 +82,21 @@ def arena_libraries(arena: Arena) -> set[str]:
 
 
 def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
-    """The code that takes part in a trial because of its optimizer, or of what makes its groups, each as `module:Name`.
+    """The code that takes part in a trial because of its optimizer.
 
-    `before` names the modules that were loaded before the optimizer.
+    Each reference is `module:Name`. It names what makes the optimizer, or what makes its groups of parameters. `before`
+    names the modules that were loaded before the optimizer.
     """
     modules = []
     for reference in references:
         factory = load_factory(reference)
         modules += _modules_of(unwrap_factory(factory))
-        if not (inspect.isclass(factory) or inspect.isfunction(factory)):  # as a partial, whose arguments are there
+        if not (inspect.isclass(factory) or inspect.isfunction(factory)):
+            # it is an object such as a partial: the module that defines it has its arguments
             modules.append(module_of(reference, "factory"))
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
+        """The code of a module, and the modules to visit next."""
         of_psilogic = [other for other in _referred(module) if top_package(other) == "psilogic"]
         if top_package(module) == "fairbench":
             # only a control arm takes part, without the modules of fairbench that it uses
@@ -96,7 +104,8 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
                 return _content(module), of_psilogic
             return {}, []
         code = _installed(module)
-        if not origin_of(module) and module_file(module):
+        is_not_installed = not origin_of(module) and module_file(module)
+        if is_not_installed:
             return code | _content(module), _referred(module)
         if top_package(module) == "psilogic":  # installed, with extensions that were compiled during the installation
             is_extension = str(module_file(module)).endswith(tuple(EXTENSION_SUFFIXES))
@@ -109,17 +118,18 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
 
 
 def _modules_of_user(before: Iterable[str]) -> list[ModuleType]:
-    """The user's modules that were loaded later than those named."""
+    """The modules of the user that were loaded after the modules with the names in `before`."""
     late = sys.modules.keys() - set(before)
     return [module for name, module in list(sys.modules.items()) if name in late and is_of_user(module)]
 
 
 def _modules_of(factory: Any) -> list[ModuleType]:
-    """The modules of a class and of those that it inherits from, or of a function; each must have a source file."""
+    """The modules that define a class and its base classes, or a function. Each must have a source file."""
     modules = []
     definitions = inspect.getmro(factory) if inspect.isclass(factory) else [factory]
     for each in definitions:
         module = inspect.getmodule(each)
+        # the standard library has modules without a file, such as builtins
         is_python = module and top_package(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
         if module is None or not (is_python or module_file(module)):
             named = f"{each.__module__}.{each.__qualname__} has no source file, so that an edit of it would not be seen"
@@ -129,7 +139,10 @@ def _modules_of(factory: Any) -> list[ModuleType]:
 
 
 def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, list[ModuleType]]]) -> Code:
-    """The code of modules and of all that they lead to; `visit` gives the code of one module and the next modules."""
+    """The code of some modules and of every module that they lead to, sorted by name.
+
+    `visit` gives the code of one module, and the modules to visit next.
+    """
     code: Code = {}
     seen: set[str] = set()
     waiting = list(modules)
@@ -137,14 +150,14 @@ def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, l
         module = waiting.pop()
         if module_name(module) not in seen:
             seen.add(module_name(module))
-            of_module, further = visit(module)
-            code |= of_module
+            module_code, further = visit(module)
+            code |= module_code
             waiting += further
-    return dict(sorted(code.items()))  # whatever was loaded before
+    return dict(sorted(code.items()))  # the order does not depend on what was loaded first
 
 
 def _referred(module: ModuleType) -> list[ModuleType]:
-    """The modules that a module's global names come from, by name."""
+    """The modules that define the values of a module's global names, sorted by name."""
     own = module_name(module)
     names = set()
     for bound, value in list(vars(module).items()):
@@ -160,7 +173,7 @@ def _referred(module: ModuleType) -> list[ModuleType]:
 
 @cache
 def _imported(module: ModuleType) -> set[str]:
-    """The names that a module's import statements bind, except those in functions."""
+    """The names that the import statements at the top level of a module bind."""
     try:
         body = ast.parse(inspect.getsource(module)).body
     except (OSError, TypeError):  # it has no source
@@ -174,12 +187,15 @@ def _imported(module: ModuleType) -> set[str]:
 
 @cache
 def distributions_of() -> dict[str, list[str]]:
-    """The names of the installed distributions by top-level module; slow, since it reads all of their metadata."""
+    """The names of the distributions that install each top-level module. It is slow: it reads all of their metadata."""
     return {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
 
 
 def _installed(module: ModuleType) -> Code:
-    """Versions of the distributions of an installed module; its content if no distribution has it."""
+    """The versions of the distributions of an installed module.
+
+    If no distribution has the module, the hash of its content is returned instead.
+    """
     if origin_of(module) != "installed":
         return {}
     names = distributions_of().get(top_package(module), [])
@@ -189,6 +205,7 @@ def _installed(module: ModuleType) -> Code:
 
 
 def _content(module: ModuleType) -> Code:
+    """The hash of a module's content by its name; empty if the module has no content to hash."""
     digest = content_hash(module)
     if digest is None:
         return {}

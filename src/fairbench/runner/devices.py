@@ -45,7 +45,7 @@ class RunOptions:
 
 
 def gpus_here() -> int:
-    """The number of GPUs that torch finds; the process that counts them can still be forked."""
+    """The number of GPUs that torch finds. Counting them does not initialize CUDA: this process can still be forked."""
     if not any(Path(driver).exists() for driver in DRIVERS):
         return 0
     import torch
@@ -54,9 +54,9 @@ def gpus_here() -> int:
 
 
 def device_kind(device: str, history: History) -> str:
-    """The kind of device for "auto": that of the study so far, otherwise "cuda" if there is a GPU."""
+    """The device, or what "auto" stands for: the device of the study so far, otherwise "cuda" if there is a GPU."""
     if device != "auto":
-        return device
+        return device  # the user has chosen
     if history.plans and history.study.device:
         return history.study.device
     return "cuda" if gpus_here() else "cpu"
@@ -65,7 +65,8 @@ def device_kind(device: str, history: History) -> str:
 def device_slots(device: str, workers: int | None, data_root: str, gpus: Sequence[int] = ()) -> list[DeviceSlot]:
     """The slots of concurrent trials on a device, which is "cpu", "cuda", or a GPU as "cuda:1".
 
-    Without `workers` there is one on each core of the CPU, or one on a GPU. `gpus` are numbers if the device has none.
+    Without `workers` there is one slot on each core of the CPU, or one slot on a GPU. `gpus` are the numbers of the
+    GPUs if `device` is "cuda" without a number.
     """
     kind, _, number = device.partition(":")
     is_known = kind in ("cpu", "cuda")
@@ -87,7 +88,8 @@ def device_slots(device: str, workers: int | None, data_root: str, gpus: Sequenc
 def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool = False) -> list[DeviceSlot]:
     """The slots of the trials of a suite, each with the cores and GPUs that its largest arena asks for.
 
-    One is given for each core, or for each trial at a time on each GPU. If `elsewhere`, a cluster has the GPUs.
+    The given slots have one core each; on GPUs, there is one given slot for each trial at a time on each GPU. If
+    `elsewhere` is True, a cluster has the GPUs, and the numbers of the given GPUs do not matter.
     """
     cores_asked = {}
     gpus_asked = {}
@@ -110,6 +112,7 @@ def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool =
         found = f"arenas.{largest}.gpus is {gpus_each}, and the study has {len(numbers)}"
         raise UsageError(f"{found}: name more, as --gpus all, or lower the number")
     slots = []
+    # GPUs that are left over after the last full group are not used
     for start in range(0, len(numbers) - gpus_each + 1, gpus_each):
         group = numbers[start : start + gpus_each]
         slots.append(replace(first, device=f"cuda:{group[0]}", gpus=",".join(group), cores=cores_each))
@@ -118,6 +121,6 @@ def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool =
 
 
 def _numbers_of_gpus(slots: Sequence[DeviceSlot]) -> list[str]:
-    """The numbers of the GPUs of slots, each once."""
+    """The numbers of the GPUs on which some slots are, each number once."""
     numbers = [slot.device.partition(":")[2] for slot in slots]
     return list(dict.fromkeys(numbers))

@@ -9,7 +9,7 @@ from fairbench.study.trial_spec import TrialSpec
 
 
 class Observer:
-    """Gets the events of a study; subclasses override the methods that they need."""
+    """Receives the events of a study. Subclasses override the methods that they need."""
 
     def __enter__(self) -> "Observer":
         """The study starts."""
@@ -19,7 +19,7 @@ class Observer:
         """The study ends, or is stopped."""
 
     def say(self, text: str) -> None:
-        """A message for the user; it may be empty."""
+        """Show a message to the user. The text may be empty."""
 
     def planned(self, progress: Progress) -> None:
         """The progress of the study has changed."""
@@ -41,7 +41,7 @@ class Observer:
 
 
 class Observers(Observer):
-    """Several observers, called one after the other; each is entered by itself."""
+    """Passes each event to several observers, one after the other. Their `with` blocks are entered elsewhere."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
@@ -77,7 +77,10 @@ class Observers(Observer):
 
 @dataclass
 class RunningTrial:
-    """A trial that runs; times in seconds, by the clock of its follower. Its driver is named unless it is this one."""
+    """A trial that runs.
+
+    Times are seconds by the clock of its follower. `driver` is empty for a trial of this driver.
+    """
 
     label: str
     steps: int
@@ -88,7 +91,7 @@ class RunningTrial:
     driver: str = ""
 
     def left(self, now: float) -> float | None:
-        """Seconds that remain at the pace so far; None while that is unknown."""
+        """The seconds that remain at the pace so far; None before the first step."""
         if not self.step:
             return None
         seconds_of_step = (self.updated - self.started) / self.step

@@ -29,13 +29,14 @@ QUIET_SECONDS = 5.0
 def run_preflight(
     suite: Suite, slot: DeviceSlot, call: Call, say: Callable[[str], None] = lambda text: None
 ) -> Preflight:
-    """Load the data, build every model, and take two steps with every optimizer in every arena; `call` runs each part.
+    """Load the data, build every model, and take two steps with every optimizer in every arena.
 
-    Arenas that differ only in the number of their steps and in their schedule are measured once, unless the optimizer
-    has other options there or gets that number.
+    `call` runs each part in a separate process. Arenas that differ only in the number of their steps and in their
+    schedule are measured once. They are measured separately if the optimizer has options for one of them, or gets the
+    number of steps as an argument.
     """
     say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
-    said = time.monotonic()
+    last_message = time.monotonic()
     found = call(arenas_and_environment, suite, slot)
     arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in found["arenas"].items()}
     probed = {name: measured["probed"] for name, measured in found["arenas"].items()}
@@ -45,9 +46,9 @@ def run_preflight(
     optimizers: dict[str, ResolvedOptimizer] = {}
     costs: dict[str, dict[str, Any]] = {}
     for number, (name, plan) in enumerate(suite.optimizers.items(), 1):
-        if time.monotonic() - said > QUIET_SECONDS:
+        if time.monotonic() - last_message > QUIET_SECONDS:
             say(f"measuring {name}, optimizer {number} of {len(suite.optimizers)}")
-            said = time.monotonic()
+            last_message = time.monotonic()
         measured = call(optimizer_and_seconds, study, name, plan, slot, probed)
         optimizers[name] = ResolvedOptimizer(**measured["optimizer"])
         costs[name] = measured["arenas"]
@@ -61,7 +62,7 @@ def run_preflight(
         restart_reasons[name] = {}
         for arena, cost in cost_of_arena.items():
             restart_reasons[name][arena] = cost["restart_reason"]
-            if cost["gpu_free_bytes"]:  # 0 of a program
+            if cost["gpu_free_bytes"]:  # 0 for a program, whose memory is not measured
                 gpu_free_bytes.append(cost["gpu_free_bytes"])
     return Preflight(
         replace(study, optimizers=optimizers),
@@ -74,11 +75,11 @@ def run_preflight(
 
 
 def _say_about_arenas(study: ResolvedSuite, probed: Mapping[str, int], say: Callable[[str], None]) -> None:
-    """Say which examples are in two splits, and which arenas are measured with a part of a batch."""
+    """Tell the user which examples are in two splits, and which arenas are measured with only a part of a batch."""
     shared = merged((name, arena.shared) for name, arena in study.arenas.items() if arena.shared)
     if shared:
         say(shared)
-    parts = []
+    parts = []  # arenas that are measured with a part of a batch
     for name, plan in study.suite.arenas.items():
         if probed[name] < plan.batch_size:
             parts.append(f"{name} {probed[name]} of {plan.batch_size}")
@@ -96,18 +97,18 @@ def _check_extra(suite: Suite, optimizers: Iterable[ResolvedOptimizer]) -> None:
             )
 
 
-def _largest(costs: Mapping[str, Mapping[str, Any]], what: str, suite: Suite) -> dict[str, Any]:
-    """The largest cost of that kind in each arena, over the optimizers that are trained there."""
+def _largest(costs: Mapping[str, Mapping[str, Any]], kind: str, suite: Suite) -> dict[str, Any]:
+    """The largest cost of one kind in each arena, over the optimizers that are trained there."""
     largest = {}
     for arena in suite.arenas:
-        largest[arena] = max(of_optimizer[arena][what] for of_optimizer in costs.values() if arena in of_optimizer)
+        largest[arena] = max(cost_of_arena[arena][kind] for cost_of_arena in costs.values() if arena in cost_of_arena)
     return largest
 
 
 def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
-    """The measurements of each arena of a suite, see `trainings.builtin_loop`, and the environment.
+    """The measurements of each arena of a suite, and the environment. No optimizer is loaded.
 
-    It loads no optimizer.
+    The measurements are those of `measured_arena` in `trainings.builtin_loop`.
     """
     from fairbench.training.environment import check_device, environment
 
@@ -116,23 +117,24 @@ def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
     def measure(training: ModuleType, arena: str) -> dict[str, Any]:
         return dict(training.measured_arena(suite, arena, slot))
 
-    arenas = _measured(suite, dict.fromkeys(suite.arenas), measure)
+    options_by_arena = dict.fromkeys(suite.arenas)  # None: no optimizer takes part
+    arenas = _measured(suite, options_by_arena, measure)
     return {"arenas": arenas, "environment": environment(slot.device)}
 
 
 def _measured(
-    suite: Suite, arenas: Mapping[str, Any], measure: Callable[[ModuleType, str], dict[str, Any]]
+    suite: Suite, options_by_arena: Mapping[str, Any], measure: Callable[[ModuleType, str], dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The measurements of each arena with the module of its training; alike arenas are measured once.
+    """The measurements of each arena by the module of its training. Alike arenas are measured once.
 
-    Their steps are the same but for their number and their learning rates. The values of `arenas` are what an optimizer
-    gets for an arena alone.
+    Alike arenas differ only in the number of their steps and in their learning rates. The values of `options_by_arena`
+    are what an optimizer gets for one arena; alike arenas have equal values.
     """
     kinds: list[tuple[Any, dict[str, Any]]] = []  # what the steps of alike arenas share, and their measurements
     measurements = {}
-    for name, own in arenas.items():
+    for name, options in options_by_arena.items():
         plan = suite.arenas[name]
-        kind = (suite.task(name), plan.data, plan.model, plan.batch_size, plan.shock, own)
+        kind = (suite.task(name), plan.data, plan.model, plan.batch_size, plan.shock, options)
         known = [measured for other, measured in kinds if other == kind]
         if known:
             measurements[name] = known[0]
@@ -145,25 +147,28 @@ def _measured(
 def optimizer_and_seconds(
     study: ResolvedSuite, name: str, plan: OptimizerPlan, slot: DeviceSlot, probed: Mapping[str, int]
 ) -> dict[str, Any]:
-    """An optimizer, resolved, with the code and the cost of its first steps, scaled from the `probed` examples."""
+    """Resolve an optimizer, and measure the cost of its first steps in each of its arenas.
+
+    `probed` is the number of examples of a measured step in each arena. The cost is scaled from it to the whole batch.
+    """
     from fairbench.runner.code_identity import optimizer_code
 
-    before = {*sys.modules}
+    before = {*sys.modules}  # modules that do not take part because of the optimizer
     for arena in study.arenas.values():  # the first training loads its modules, which are not the optimizer's
         before |= arena.code.keys()
     with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
-    own = {}
+    options_by_arena = {}
     for arena_name, optimizer in study.suite.arms:
         if optimizer == name:
             horizon = study.suite.arenas[arena_name].steps if resolved.horizon else 0
-            own[arena_name] = (resolved.arenas.get(arena_name), horizon)
+            options_by_arena[arena_name] = (resolved.arenas.get(arena_name), horizon)
     alone = replace(study, optimizers={name: resolved})
 
     def measure(training: ModuleType, arena: str) -> dict[str, Any]:
         return dict(training.first_steps(alone, arena, slot, probed[arena]))
 
-    arenas = _measured(study.suite, own, measure)
+    arenas = _measured(study.suite, options_by_arena, measure)
     references = [reference for reference in (resolved.factory, resolved.groups) if reference not in ("", BY_PROGRAM)]
     code = optimizer_code(references, before)
     return {"arenas": arenas, "optimizer": asdict(replace(resolved, code=code))}

@@ -60,7 +60,7 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         executor = running.enter_context(_executor(suite, options, store, observer))
 
         def call(*function_and_arguments: Any) -> Any:
-            observer.beat()
+            observer.beat()  # a preflight may take longer than a heartbeat
             return executor.call(*function_and_arguments)
 
         preflight = run_preflight(suite, slots[0], call, observer.say)
@@ -79,12 +79,12 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
 
 
 def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
-    """The executor that the options name, with slots that have checkpoints in the store."""
-    every = options.checkpoint_every
-    if every is None:
-        every = suite.checkpoint_every
+    """The executor that the options name. Its slots write checkpoints into the store."""
+    checkpoint_every = options.checkpoint_every
+    if checkpoint_every is None:
+        checkpoint_every = suite.checkpoint_every
     folder = str(store.checkpoints)
-    slots = [replace(slot, checkpoints=folder, checkpoint_every=every) for slot in options.slots]
+    slots = [replace(slot, checkpoints=folder, checkpoint_every=checkpoint_every) for slot in options.slots]
     call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
     return make_executor(options.executor, replace(options, slots=slots), observer, preload(suite), call_limit)
 
@@ -92,7 +92,9 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
 def plan_study(
     target: Target, slot: DeviceSlot, freeze: bool, say: Callable[[str], None] = lambda text: None
 ) -> tuple[Preflight, History]:
-    """Run the preflight of a suite and declare its plan, without any trial; `freeze` writes and locks the plan.
+    """Run the preflight of a suite and declare its plan, without any trial.
+
+    If `freeze` is True, the plan is written to the directory and locked; otherwise nothing is written.
 
     The caller has checked that the data of the suite are prepared, see `check_prepared`.
     """
@@ -112,7 +114,7 @@ def plan_study(
 
 
 def preload(suite: Suite) -> list[str]:
-    """The modules that the trials of a suite need, except user-defined ones, which each process loads itself."""
+    """The modules that the trials of a suite need. Each process loads the modules of the user itself."""
     modules = known_modules(suite.optimizers)
     for name in suite.arenas:
         modules |= _modules_of(suite.task(name))
@@ -120,16 +122,23 @@ def preload(suite: Suite) -> list[str]:
 
 
 def _modules_of(task: str) -> set[str]:
+    """The modules that the trials of a task need."""
     if task not in ARENAS:
-        return arena_libraries(load_arena(task))
+        return arena_libraries(load_arena(task))  # of a user's arena only the libraries
     module, _, _ = ARENAS[task].factory.partition(":")
     return {module}
 
 
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
-    """Declare the study in its directory and announce this driver: same plan, same environment, no conflict.
+    """Declare the plan of the study in its directory, and announce this driver to the other drivers.
 
-    Returns what is different from the plan before, and from the environment of other trials; otherwise an empty text.
+    Returns:
+        Warnings: how the plan differs from the one before, and the environment from that of other trials. Empty without
+        a difference.
+
+    Raises:
+        UsageError: other drivers run a different plan, the plan is frozen, or the environment differs without
+            `allow_mixed`.
     """
     with claims.holding("plan", heartbeat.beat):
         others = heartbeat.other_drivers()
@@ -145,7 +154,7 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
 
 
 def _plan_warning(before: History, loop: TrialLoop) -> str:
-    """What the study changes of the plan before; empty if nothing, or if there was none."""
+    """A warning about the changes of the plan before; empty without changes, or without a plan before."""
     if not before.plans:
         return ""
     differing = changes(locked_settings(before.study), locked_settings(loop.study))
@@ -156,7 +165,10 @@ def _plan_warning(before: History, loop: TrialLoop) -> str:
 
 
 def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_mixed: bool) -> str:
-    """How the environment here differs from that of finished trials and of other drivers; empty if it does not."""
+    """A warning if the environment here differs from that of finished trials or of other drivers; otherwise empty.
+
+    Raises `UsageError` if it differs and `allow_mixed` is False.
+    """
     differing = environment_differences(_environments(loop, others), loop.study.environment)
     if not differing:
         return ""

@@ -27,9 +27,9 @@ COLLECT_SECONDS = 2.0
 
 
 class KnownRecords:
-    """The records of a study as planning needs them; a failure of an earlier run counts as no record.
+    """The records of a study as planning needs them. The failure of a trial in an earlier run counts as no record.
 
-    A damaged record is kept as it is, and its trial does not run again: its user may want to repair it.
+    A damaged record is kept as it is, and its trial does not run again, since the user may want to repair the record.
     """
 
     def __init__(self, study: ResolvedSuite, store: Store, observer: Observer) -> None:
@@ -46,6 +46,7 @@ class KnownRecords:
         return self._known[spec.id]
 
     def _first_read(self, spec: TrialSpec) -> Record | None:
+        """The record on disk when this run first asks for it; None also for the failure of an earlier run."""
         stamp = self._store.stamp(spec.id)
         record = self.new(spec)
         if record and record.status == "failed" and not record.is_damaged:
@@ -54,13 +55,16 @@ class KnownRecords:
         return record
 
     def new(self, spec: TrialSpec) -> Record | None:
-        """The record on disk, unless it is the failure of an earlier run; says so if it is damaged."""
+        """The record on disk now, unless it is the failure of an earlier run.
+
+        The user is told if the record is damaged.
+        """
         stamp = self._store.stamp(spec.id)
         record = self._store.read(spec, Record, self._metrics[spec.arena.name])
         if record and record.error and record.is_damaged:
             self._observer.say(record.error.message)
         if self._earlier_failures.get(spec.id) == stamp:
-            return None
+            return None  # the file has not changed since that failure
         return record
 
     def whole(self, spec: TrialSpec) -> WholeRecord | None:
@@ -68,7 +72,7 @@ class KnownRecords:
         return self._store.read(spec, WholeRecord, self._metrics[spec.arena.name])
 
     def add(self, record: Record) -> None:
-        """Keep a record without its long parts, which planning does not read."""
+        """Remember a record, without its long parts, which planning does not read."""
         if isinstance(record, WholeRecord):
             record = replace(record, details=None)
         self._known[record.id] = record
@@ -79,9 +83,10 @@ class KnownRecords:
 
 
 class TrialLoop:
-    """Runs the trials of a study until none is missing; drivers communicate only through the records.
+    """Runs the trials of a study until no record is missing. Drivers communicate only through the records.
 
-    If `timing`, the optimizers' steps are timed after all other trials.
+    If `timing` is True, the steps of the optimizers are timed after all other trials. If `fail_fast` is True, the first
+    failed trial ends the run.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class TrialLoop:
         self.records = KnownRecords(study, store, observer)
         self._running: dict[str, TrialSpec] = {}
         self._elsewhere: dict[str, TrialSpec] = {}  # trials that this driver could not claim
-        self._due: list[TrialSpec] = []  # of these, those to try again now
+        self._due: list[TrialSpec] = []  # the trials in _elsewhere that this driver tries to claim again now
         self._last_look = float("-inf")
         self._collected: list[Ended] = []
         self._is_waiting = False
@@ -110,13 +115,16 @@ class TrialLoop:
     def run(
         self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
     ) -> None:
-        """Run trials; each record is on disk before the next trial is planned, also if a user or a signal stops it."""
+        """Run trials until none is missing. Each record is on disk before the next trial is planned.
+
+        If the user or a signal stops the run, running trials are paused and the records of ended trials are written.
+        """
         try:
             while True:
                 self._observer.planned(self._queue.progress())
                 self._start(claims, executor, limits, resumes)
                 if not self._running and not self._elsewhere:
-                    return
+                    return  # every trial has a record
                 self._wait(executor)
                 self._keep(claims)
                 if self._failed and self._fail_fast:
@@ -143,7 +151,7 @@ class TrialLoop:
         return spec.label(self.study.suite.sweep.extra)
 
     def _claim(self, claims: Claims) -> TrialSpec | None:
-        """A trial to run, which this driver has claimed and which still has no record; None if there is none now."""
+        """Claim a trial that has no record yet, and return it; None if there is no such trial now."""
         while spec := self._next():
             # One driver runs all timing trials, so that they never overlap.
             claim = "timing" if spec.stage == "timing" else spec.id
@@ -154,17 +162,19 @@ class TrialLoop:
             record = self.records.new(spec)
             if record is None:
                 return spec
+            # another driver has completed the trial meanwhile
             self._end(claims, spec, record)
         return None
 
     def _next(self) -> TrialSpec | None:
+        """The next trial of the queue, otherwise a trial that another driver had claimed; None without either."""
         spec = self._queue.next()
         if spec is None:
             spec = self._next_elsewhere()
         return spec
 
     def _next_elsewhere(self) -> TrialSpec | None:
-        """A trial to claim again, since its driver may have died; None until the next check is due."""
+        """A trial that another driver has claimed: that driver may have died. None until the next check is due."""
         if not self._due:
             pause = max(CHECK_SECONDS, CHECK_SECONDS_EACH * len(self._elsewhere))
             if time.monotonic() - self._last_look < pause:
@@ -174,7 +184,7 @@ class TrialLoop:
         return self._due.pop() if self._due else None
 
     def _wait(self, executor: Executor) -> None:
-        """Wait until trials end, at most COLLECT_SECONDS; observers run before the records are written."""
+        """Wait until trials end, at most COLLECT_SECONDS, and collect them. Their records are not written yet."""
         if self._running:
             self._is_waiting = False
             self._collected += executor.collect(COLLECT_SECONDS)
@@ -191,7 +201,7 @@ class TrialLoop:
             ended = self._collected[0]
             spec = self._running[ended.id]
             if isinstance(ended, PausedTrial):
-                self._elsewhere[spec.id] = spec
+                self._elsewhere[spec.id] = spec  # it is claimed again later, by this driver or another one
                 if spec.stage != "timing":
                     claims.release(spec.id)
                 self._observer.paused(spec)
@@ -201,8 +211,9 @@ class TrialLoop:
             del self._running[spec.id]
 
     def _keep_record(self, claims: Claims, spec: TrialSpec, record: WholeRecord) -> None:
+        """Write the record of an ended trial, and tell the queue and the observers."""
         is_first = self._write(spec, record)
-        if not is_first:
+        if not is_first:  # another driver has completed the same trial: its record counts
             record = self.records.whole(spec) or record
         self._end(claims, spec, record)
         self._observer.ended(spec, record)
@@ -210,19 +221,25 @@ class TrialLoop:
             self._failed = self._label(spec)
 
     def _write(self, spec: TrialSpec, record: WholeRecord) -> bool:
-        """Write a record with the plan in force and the time, which show later whether the history is the true one."""
+        """Write a record with the digest of its plan and the time. Returns False if the trial has a record already.
+
+        Both show later whether the history in the directory is the true one.
+        """
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         return self._store.write(spec, replace(record, plan=self._plan, written=now))
 
     def _end(self, claims: Claims, spec: TrialSpec, record: Record) -> None:
-        """Note that a claimed trial has a record; the claim on timing is kept for the next timing trial."""
+        """Note that a claimed trial has a record. The claim on timing is kept for the next timing trial."""
         if spec.stage != "timing":
             claims.complete(spec.id)
         self.records.add(record)
         self._queue.ended(spec)
 
     def _pause(self, executor: Executor) -> None:
-        """Pause running trials and write the records of ended ones; claims are released by their `with` block."""
+        """Pause the running trials, and write the records of trials that have ended.
+
+        Claims end with their `with` block.
+        """
         self._collected += executor.pause()
         for ended in self._collected:
             spec = self._running[ended.id]
@@ -230,11 +247,11 @@ class TrialLoop:
                 self._write(spec, ended)
             elif ended.unsaved:
                 self._observer.say(f"{self._label(spec)} could not be saved: {ended.unsaved}")
-        saved = sum(self._store.checkpoint(trial).exists() for trial in self._running)
-        if saved:
-            self._observer.say(f"{plural(saved, 'running trial')} stopped with a checkpoint")
-        begun = sum(self._store.program_folder(trial).exists() for trial in self._running)
-        if begun:
+        number_saved = sum(self._store.checkpoint(trial).exists() for trial in self._running)
+        if number_saved:
+            self._observer.say(f"{plural(number_saved, 'running trial')} stopped with a checkpoint")
+        number_begun = sum(self._store.program_folder(trial).exists() for trial in self._running)
+        if number_begun:
             self._observer.say(
-                f"{plural(begun, 'program')} stopped; one with a checkpoint of its own continues from it"
+                f"{plural(number_begun, 'program')} stopped; one with a checkpoint of its own continues from it"
             )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 
 def environment_differences(environments: Iterable[Mapping[str, str]], here: Mapping[str, str]) -> str:
-    """The facts of other environments that differ from this one, one per line; empty if none does."""
+    """The differences of other environments from this one, `here`, a line for each fact; empty without a difference."""
     lines = []
     for fact, values in environment_values(environments).items():
         if fact in here and values != (here[fact],):
@@ -13,7 +13,7 @@ def environment_differences(environments: Iterable[Mapping[str, str]], here: Map
 
 
 def environment_values(environments: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Each fact of the environments with all its values, sorted."""
+    """All values of each fact of some environments, sorted."""
     distinct = {id(environment): environment for environment in environments}  # many records share one
     values_of: dict[str, set[str]] = {}
     for environment in distinct.values():

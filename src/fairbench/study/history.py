@@ -26,7 +26,10 @@ ABSENT = "nothing"
 
 @dataclass(frozen=True, repr=False)
 class DeclaredPlan:
-    """A study as it was declared at a time (UTC, ISO 8601), and the final trials of any plan with a record then."""
+    """A study as it was declared at a time (UTC, ISO 8601).
+
+    `final_trials` is the number of final trials, of any plan, that had a record at that time.
+    """
 
     study: ResolvedSuite
     declared: str
@@ -49,7 +52,7 @@ class _StoredHistory(TypedDict):
 
 @dataclass(frozen=True)
 class Change:
-    """An entry that differs between two plans; its path is as "suite.alpha"."""
+    """An entry that differs between two plans. Its path has the form "suite.alpha"."""
 
     path: str
     before: Any
@@ -61,18 +64,19 @@ class Change:
 
 @dataclass(frozen=True)
 class History:
-    """The plans of an output directory, the last of which is in force, and the digest of a plan that must stay."""
+    """The plans of an output directory. The last one is in force. `frozen` is the digest of a plan that must stay."""
 
     plans: tuple[DeclaredPlan, ...] = ()
     frozen: str = ""
 
     @property
     def study(self) -> ResolvedSuite:
+        """The study of the plan in force."""
         return self.plans[-1].study
 
     @property
     def declared(self) -> DeclaredPlan | None:
-        """The last plan declared before any final trial had a record; None if there is none."""
+        """The last plan that was declared before any final trial had a record; None without one."""
         for plan in reversed(self.plans):
             if plan.final_trials == 0:
                 return plan
@@ -80,7 +84,7 @@ class History:
 
     @property
     def late(self) -> list[tuple[DeclaredPlan, list[Change]]]:
-        """The plans declared after the first final trial, each with its changes."""
+        """The plans that were declared after the first final trial, each with its changes from the plan before."""
         late = []
         for old, new in pairwise(self.plans):
             if new.final_trials:
@@ -88,9 +92,10 @@ class History:
         return late
 
     def declare(self, study: ResolvedSuite, now: str, final_trials: int) -> "History":
-        """The history with this study in force: a new plan, or the old one if no verdict depends on the changes.
+        """The history with a study in force: as a new plan, or as the old plan if no verdict depends on the changes.
 
-        The old plan keeps its environment when a different machine declares it again; each record has its environment.
+        The old plan keeps its environment when a different machine declares it again, since each record has the
+        environment of its trial. Raises `UsageError` if the plan is frozen, and the study changes it.
         """
         differing = _changes_of_study(self.study, study) if self.plans else []
         if self.plans and not differing:
@@ -106,18 +111,19 @@ class History:
         return replace(self, plans=(*self.plans, new))
 
     def freeze(self, final_trials: int) -> "History":
-        """The history with the current plan frozen, which must not be frozen after the first final trial."""
+        """The history with the current plan frozen. Raises `UsageError` if a final trial has a record already."""
         if final_trials and not self.frozen:
             raise UsageError(f"{final_trials} final trials have a record already; freeze a plan before the first one")
         return replace(self, frozen=plan_digest(self.study))
 
     def to_json(self) -> dict[str, Any]:
+        """The history as plain JSON values, which `from_json` reads."""
         plans = [{**vars(plan), "study": plan.study.to_json()} for plan in self.plans]
         return {"frozen": self.frozen, "plans": plans}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "History":
-        """The history that `to_json` wrote; error messages name it `where`. Raises ValueError for anything else."""
+        """Read the history that `to_json` wrote. Error messages name it `where`. Raises ValueError for other values."""
         stored = build(_StoredHistory, value, ())
         plans = []
         for plan in stored["plans"]:
@@ -146,44 +152,47 @@ def plan_digest(study: ResolvedSuite) -> str:
 
 
 def _locked(plain: Mapping[str, Any]) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(json.dumps(plain))
-    suite = {key: item for key, item in value["suite"].items() if key not in TOUCHES_NO_VERDICT}
-    arenas = value["arenas"]
+    """The locked settings in the plain values of a study, which are copied."""
+    study: dict[str, Any] = json.loads(json.dumps(plain))
+    suite = {key: item for key, item in study["suite"].items() if key not in TOUCHES_NO_VERDICT}
+    arenas = study["arenas"]
     for arena in arenas.values():
-        arena["starts"] = None  # this and the next follow from the rest
+        # both follow from the other settings of the arena
+        arena["starts"] = None
         arena.pop("shared", None)
-    return {"suite": suite, "device": value["device"], "arenas": arenas, "optimizers": value["optimizers"]}
+    return {"suite": suite, "device": study["device"], "arenas": arenas, "optimizers": study["optimizers"]}
 
 
 def _changes_of_study(old: ResolvedSuite, new: ResolvedSuite) -> list[Change]:
-    """What differs between two studies of what their verdicts depend on."""
+    """The differences between the locked settings of two studies."""
     return changes(locked_settings(old), locked_settings(new))
 
 
 def changes(old: Any, new: Any, path: str = "") -> list[Change]:
-    """The entries that differ between two trees of plain JSON values."""
+    """The entries that differ between two trees of plain JSON values, both of which are found at `path`."""
     if isinstance(old, dict) and isinstance(new, dict):
-        found = []
+        differing = []
         for key in dict.fromkeys([*old, *new]):
-            deeper = f"{path}.{key}".lstrip(".")
-            found += changes(old.get(key, ABSENT), new.get(key, ABSENT), deeper)
-        return found
+            inner_path = f"{path}.{key}".lstrip(".")
+            differing += changes(old.get(key, ABSENT), new.get(key, ABSENT), inner_path)
+        return differing
     if old == new:
         return []
     return [Change(path, _shown(old), _shown(new))]
 
 
 def _shown(value: Any) -> Any:
-    """A value as messages show it; a whole table is too long."""
+    """A value as messages show it. A whole table would be too long."""
     return "a table" if isinstance(value, dict) else value
 
 
 def _listed(differing: list[Change]) -> str:
+    """Changes as a text with a line for each."""
     return "".join(f"\n  {change}" for change in differing)
 
 
 def read_history(directory: Path) -> History:
-    """The history of an output directory; empty without one."""
+    """Read the history of an output directory; it is empty if the directory has none."""
     if directory.is_file():
         raise UsageError(f"{directory} is a file, not the directory of a study; give another path")
     path = directory / CONFIG
@@ -200,7 +209,7 @@ def read_history(directory: Path) -> History:
 
 @lru_cache(maxsize=1)
 def _parsed(path: Path, state: tuple[int, ...]) -> History | Damaged | None:
-    """The history in a file, parsed once for each state of the file: many parts of a run ask for it."""
+    """The history in a file, parsed once for each state of the file, since many parts of a run ask for it."""
     return read_json(path, lambda value: History.from_json(value, str(path)))
 
 
@@ -220,9 +229,17 @@ def declare(
     expiry: float = 0.0,
     freeze: bool = False,
 ) -> History:
-    """The history of a directory with this study in force; nothing is written.
+    """The history of a directory with a study in force. Nothing is written.
 
-    `running` names the drivers that run trials there; a lost one is known to be dead after `expiry` seconds.
+    Args:
+        final_trials: number of final trials that have a record.
+        running: names of the drivers that run trials in the directory; empty without any.
+        expiry: seconds after which a driver whose machine was lost is known to be dead.
+        freeze: whether the plan must stay as it is from now on.
+
+    Raises:
+        UsageError: the directory holds another suite, its plan is frozen or used by running drivers, and this study
+            would change it.
     """
     history = check_directory(study.suite, directory)
     if history.plans and running:
@@ -241,8 +258,11 @@ def declare(
 
 
 def check_directory(suite: Suite, directory: Path) -> History:
-    """The history of an output directory, which must not hold a study of another suite."""
+    """The history of an output directory. Raises `UsageError` if the directory holds a study of another suite."""
     history = read_history(directory)
-    if history.plans and (name := history.study.suite.name) != suite.name:
+    if not history.plans:
+        return history
+    name = history.study.suite.name
+    if name != suite.name:
         raise UsageError(f"{directory} holds suite {name!r}, not {suite.name!r}; choose another --output-dir")
     return history

@@ -1,4 +1,4 @@
-"""The trials that a study needs: a function of the study and of the existing records alone.
+"""The trials that a study needs. They depend only on the study and on the existing records.
 
 An interrupted study therefore resumes as if it had never stopped.
 """
@@ -17,7 +17,7 @@ from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
-from fairbench.suites.search import KEPT, Extra, Score, Scores, Search, Setting, ranked, search_for
+from fairbench.suites.search import KEPT, OtherValues, Score, Scores, Search, Setting, ranked, search_for
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -61,18 +61,21 @@ class ResolvedSuite:
     environment: Mapping[str, str]
 
     def search(self, optimizer: str) -> Search:
+        """The search for the settings of an optimizer."""
         resolved = self.optimizers[optimizer]
         return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr, resolved.lacks)
 
     def tuned(self, optimizer: str) -> bool:
+        """Whether the learning rate of an optimizer is searched."""
         return self.optimizers[optimizer].lr is None
 
     def to_json(self) -> dict[str, Any]:
+        """The study as plain JSON values, which `from_json` reads."""
         return {**asdict(self), "suite": self.suite.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "ResolvedSuite":
-        """The study that `to_json` wrote; error messages name it `where`."""
+        """Read the study that `to_json` wrote. Error messages name it `where`."""
         plain = build(dict[str, Any], value, ())
         suite = parse_suite(build(dict[str, Any], plain.get("suite"), ("suite",)), where)
         device = build(str, plain.get("device"), ("device",))
@@ -113,28 +116,32 @@ class Arm(Generic[T]):
 
     @property
     def trials(self) -> list[T]:
+        """The trials of both stages."""
         return [*self.sweep, *self.others, *self.final]
 
-    def map(self, of_stage: Callable[[Sequence[T]], Sequence[U]]) -> "Arm[U]":
-        """The arm with something else in place of the trials of each stage."""
+    def map(self, convert: Callable[[Sequence[T]], Sequence[U]]) -> "Arm[U]":
+        """The arm with each list of trials replaced by what `convert` returns for it."""
         return Arm(
             arena=self.arena,
             optimizer=self.optimizer,
             tuned=self.tuned,
-            sweep=of_stage(self.sweep),
-            others=of_stage(self.others),
+            sweep=convert(self.sweep),
+            others=convert(self.others),
             located=self.located,
             selected=self.selected,
-            final=of_stage(self.final),
+            final=convert(self.final),
             diverged=self.diverged,
         )
 
 
 def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
-    """Whether a trial diverged, and its final validation metrics, the primary first; the others break ties."""
+    """A sort key for a trial, lower is better: whether it diverged, then its final validation metrics.
+
+    The primary metric comes first; the other metrics break ties.
+    """
     directions = arena.metrics
     if record.status != "finished":
-        zeros = [0.0] * len(directions)
+        zeros = [0.0] * len(directions)  # a diverged trial has no metrics
         return (1.0, *zeros)
     measured = record.final("val")
     values = [0.0]
@@ -145,13 +152,13 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
 
 
 def arms(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> list[Arm[TrialSpec]]:
-    """Every arm of the study as far as its records determine it, with all final seeds or those that are needed."""
+    """Every arm of the study as far as its records determine it. Without `seeds`, each arm has all final seeds."""
     needed = seeds or study.suite.all_seeds
     return [Trials(study, lookup, *arm).arm(needed[arm]) for arm in study.suite.arms]
 
 
 class Trials:
-    """The trials that one arm may need, each made once."""
+    """The trials of one arm. The spec of a setting is made once and kept."""
 
     def __init__(self, study: ResolvedSuite, lookup: Lookup, arena: str, optimizer: str) -> None:
         self.study = study
@@ -163,30 +170,33 @@ class Trials:
         self._made: dict[tuple[str, Setting], TrialSpec] = {}
 
     def arm(self, seeds: int) -> Arm[TrialSpec]:
-        """The arm with its first `seeds` final seeds."""
+        """The arm as far as its records determine it, with its first `seeds` final seeds."""
         if self._tuning is not self:
-            return self._as_tuned_elsewhere(seeds)
+            return self._as_tuned_elsewhere(seeds)  # another arena selects the setting
         suite = self.study.suite
         search = self.study.search(self.optimizer)
         arm = Arm[TrialSpec](self.arena, self.optimizer, self.study.tuned(self.optimizer))
         if not arm.tuned:
             (fixed,) = search.first()
             return replace(arm, located=fixed, selected=fixed, final=self._final(fixed, seeds))
-        tried, short = self._scored("sweep", search.next, suite.sweep.seeds)
+        tried, short_scores = self._scored("sweep", search.next, suite.sweep.seeds)
         arm = replace(arm, sweep=_in_order(tried))
-        if not short:
-            return arm
-        located = ranked(short)[0]
-        share_diverged = short[located][0]
+        if not short_scores:
+            return arm  # the sweep is incomplete
+        located = ranked(short_scores)[0]
+        share_diverged = short_scores[located][0]
         if share_diverged > 0:
             return replace(arm, diverged=True)
         arm = replace(arm, located=located)
-        if suite.final.settings == 1:
+        if suite.final.settings == 1:  # the sweep alone selects
             return replace(arm, selected=located, final=self._final(located, seeds))
-        return self._with_finals(arm, partial(search.finals, suite.final, short), seeds)
+        return self._with_finals(arm, partial(search.finals, suite.final, short_scores), seeds)
 
     def _with_finals(self, arm: Arm[TrialSpec], more: More, seeds: int) -> Arm[TrialSpec]:
-        """The arm with stage 2: after the first seeds the best two settings continue; of these the best is selected."""
+        """The arm with stage 2.
+
+        After the first seeds, only the best two settings continue; the better one is selected.
+        """
         final = self.study.suite.final
         seeds_of_all = final.seeds[: min(final.halve_after, seeds)]
         trials, scores = self._scored("final", more, seeds_of_all)
@@ -195,6 +205,7 @@ class Trials:
             kept = ranked(scores)[:KEPT]
 
             def finish_kept(finished: Scores) -> list[Setting]:
+                """The kept settings, asked for once."""
                 return [] if finished else kept
 
             whole, scores = self._scored("final", finish_kept, final.seeds[:seeds])
@@ -206,7 +217,10 @@ class Trials:
         return replace(arm, others=_in_order(others), selected=selected, final=final_trials)
 
     def _as_tuned_elsewhere(self, seeds: int) -> Arm[TrialSpec]:
-        """The arm with what its tuning arena selects, which may differ from one interim analysis to the next."""
+        """The arm with the setting that its tuning arena selects.
+
+        The setting may differ from one interim analysis to the next: the arm then keeps the trials of each.
+        """
         trials: dict[Setting, list[TrialSpec]] = {}
         for number in self.study.suite.final.numbers:
             if number > seeds:
@@ -218,7 +232,10 @@ class Trials:
         return replace(tuned, arena=self.arena, sweep=(), others=_in_order(trials), final=final)
 
     def _scored(self, stage: str, more: More, seeds: Sequence[int]) -> tuple[dict[Setting, list[TrialSpec]], Scores]:
-        """The trials of the settings that `more` asks for, and the mean score of each; none while a trial has none."""
+        """The trials of the settings that `more` asks for, and the mean score of each setting.
+
+        The scores are empty while one of these trials has no score.
+        """
         trials: dict[Setting, list[TrialSpec]] = {}
         scores: dict[Setting, Score] = {}
         while new := more(scores):
@@ -253,37 +270,41 @@ class Trials:
         return means
 
     def _final(self, setting: Setting, seeds: int) -> list[TrialSpec]:
+        """The final trials at a setting, with the first `seeds` final seeds."""
         return self._trial("final", setting).with_seeds(self.study.suite.final.seeds[:seeds])
 
     def _trial(self, stage: str, setting: Setting) -> TrialSpec:
-        """A trial with a setting, whose seed is to be replaced."""
+        """A trial of a stage with a setting. Its seed is 0, and is to be replaced."""
         key = (stage, setting)
         if key not in self._made:
-            self._made[key] = trial_spec(self.study, self.arena, self.optimizer, stage, setting.lr, 0, setting.extra)
+            self._made[key] = trial_spec(
+                self.study, self.arena, self.optimizer, stage, setting.lr, seed=0, extra=setting.extra
+            )
         return self._made[key]
 
 
-def _in_order(of_settings: Mapping[Setting, Sequence[T]]) -> list[T]:
-    """The entries of all settings, those of the lowest rate first."""
-    entries: list[T] = []
-    for of_setting in _by_rate(of_settings).values():
-        entries += of_setting
-    return entries
+def _in_order(trials_of: Mapping[Setting, Sequence[T]]) -> list[T]:
+    """The trials of all settings in one list, those with the lowest learning rate first."""
+    trials: list[T] = []
+    for trials_of_setting in _by_rate(trials_of).values():
+        trials += trials_of_setting
+    return trials
 
 
-def _by_rate(of_settings: Mapping[Setting, T]) -> dict[Setting, T]:
-    """The entries by rising rate, and those of one rate in the order of the search."""
-    return dict(sorted(of_settings.items(), key=lambda item: item[0].lr))
+def _by_rate(entries: Mapping[Setting, T]) -> dict[Setting, T]:
+    """The entries of a dictionary by rising learning rate. Entries with the same rate keep their order."""
+    return dict(sorted(entries.items(), key=lambda item: item[0].lr))
 
 
 def _mean(scores: list[Score]) -> Score:
+    """The mean of several scores, part by part."""
     return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
 
 
 def trial_spec(
-    study: ResolvedSuite, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: Extra = ()
+    study: ResolvedSuite, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: OtherValues = ()
 ) -> TrialSpec:
-    """One trial of a study; hyperparameters that are not in `extra` have the optimizer's values."""
+    """The spec of one trial of a study. Hyperparameters that are not in `extra` have the optimizer's values."""
     suite = study.suite
     plan = suite.arenas[arena]
     steps = _steps(plan, stage)
@@ -317,7 +338,7 @@ def trial_spec(
 
 
 def _steps(plan: ArenaPlan, stage: str) -> int:
-    """Training steps of a trial of that stage."""
+    """The number of training steps of a trial of a stage."""
     if stage == "sweep":
         return plan.sweep_steps
     if stage == "timing":
@@ -326,7 +347,7 @@ def _steps(plan: ArenaPlan, stage: str) -> int:
 
 
 def _evaluations(suite: Suite, stage: str) -> int:
-    """Evaluations of a trial of that stage."""
+    """The number of evaluations of a trial of a stage."""
     if stage == "final":
         return suite.final.evaluations
     if stage == "timing":
@@ -335,11 +356,14 @@ def _evaluations(suite: Suite, stage: str) -> int:
 
 
 def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
-    """Short trials that measure the cost of a step, interleaved so that drift of the machine affects all alike."""
+    """Short trials that measure the cost of a step.
+
+    The optimizers take turns, so that a drift of the machine's speed affects all of them alike.
+    """
     suite = study.suite
     trials: list[TrialSpec] = []
     for arena, plan in suite.arenas.items():
-        if plan.shock or plan.curve_only:  # neither changes the cost of a step
+        if plan.shock or plan.curve_only:  # neither a shock nor another length changes the cost of a step
             continue
         typical = [typical_trial(study, arena, name, "timing") for name in suite.optimizers]
         for seed in range(TIMING_TRIALS):
@@ -349,7 +373,7 @@ def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
 
 
 def typical_trial(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> TrialSpec:
-    """A trial with a setting from the middle of the optimizer's search and seed 0, for stages that read no metric."""
+    """A trial with seed 0 and a setting from the middle of the optimizer's search, for stages that read no metric."""
     settings = study.search(optimizer).first()
     typical = settings[len(settings) // 2]
-    return trial_spec(study, arena, optimizer, stage, typical.lr, 0, typical.extra)
+    return trial_spec(study, arena, optimizer, stage, typical.lr, seed=0, extra=typical.extra)

@@ -21,8 +21,8 @@ class Preflight:
     """A study that can start, with the measurements of its first steps in each arena; no result depends on them.
 
     Attributes:
-        step_seconds: of the slowest optimizer.
-        evaluation_seconds: of the larger split, scaled from one batch.
+        step_seconds: seconds of a training step of the slowest optimizer, by arena.
+        evaluation_seconds: seconds of an evaluation of the larger split, scaled from one batch, by arena.
         gpu_bytes: the largest GPU memory that torch allocated in the first steps; 0 without a GPU.
         gpu_free_bytes: GPU memory that a process can have; 0 without a GPU.
         restart_reasons: why the trials of an optimizer in an arena cannot resume from a checkpoint; empty if they can.
@@ -40,7 +40,7 @@ class Preflight:
         return not self.restart_reasons[spec.optimizer.name][spec.arena.name]
 
     def restart_notice(self) -> str:
-        """Which trials restart when they are interrupted, and why; empty if none does."""
+        """A message on the trials that restart when they are interrupted, and why; empty if all trials resume."""
         lines = []
         for optimizer, reasons in self.restart_reasons.items():
             arenas_of = grouped((reason, arena) for arena, reason in reasons.items() if reason)
@@ -52,7 +52,7 @@ class Preflight:
 
 
 def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
-    """The expected duration of a trial of each stage; a final trial is also evaluated on the test split."""
+    """The expected seconds of a trial of each stage. A final trial is also evaluated on the test split."""
     suite = preflight.study.suite
     plan = suite.arenas[arena]
     step = preflight.step_seconds[arena]
@@ -64,7 +64,7 @@ def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
 
 
 def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
-    """Seconds that a trial of each arena may take: the given limit, or if that is 0 a generous one."""
+    """The seconds that a trial of each arena may take: `trial_timeout`, or a generous limit if that is 0."""
     limits = {}
     for arena in preflight.study.suite.arenas:
         longest = max(trial_seconds(preflight, arena).values())

@@ -26,14 +26,17 @@ class Series(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         steps: the steps, rising.
-        values: of each quantity a value after each of the steps.
+        values: the values of each quantity, one after each of the steps.
     """
 
     steps: Sequence[int] = ()
     values: Mapping[str, Sequence[float]] = {}
 
     def __post_init__(self) -> None:
-        """Keep the numbers in arrays, a fifth of a list's memory; raises ValueError if their lengths differ."""
+        """Keep the numbers in arrays, which take a fifth of a list's memory.
+
+        Raises ValueError if their lengths differ.
+        """
         try:
             force_setattr(self, "steps", array("q", self.steps))
         except OverflowError as error:
@@ -43,7 +46,7 @@ class Series(msgspec.Struct, frozen=True, gc=False):
             raise ValueError(f"not each of {', '.join(self.values)} has a value after each of {len(self.steps)} steps")
 
     def points(self, quantity: str) -> Iterable[tuple[int, float]]:
-        """Steps and values of a quantity; none where it was not measured."""
+        """The steps and values of a quantity; no points if the quantity was not measured."""
         return zip(self.steps, self.values.get(quantity, ()), strict=False)
 
 
@@ -51,12 +54,12 @@ class MechanismReport(msgspec.Struct, frozen=True, gc=False):
     """What the mechanism of an optimizer did, see `fairbench.training.mechanism`.
 
     Attributes:
-        units: of each quantity.
-        totals: of each quantity, over all tensors and steps.
+        units: the unit of each quantity.
+        totals: the total of each quantity over all tensors and steps.
         course: the increase of each quantity since the last reading.
-        path_length: of each decay, the distance that it moved the weights, summed over tensors.
-        tensors: of each quantity, the total in each tensor.
-        not_finite: of each quantity, the readings that were not finite and count as no increase.
+        path_length: the distance that each decay moved the weights, summed over tensors.
+        tensors: the total of each quantity in each tensor.
+        not_finite: the number of readings of each quantity that were not finite, which count as no increase.
     """
 
     units: dict[str, str]
@@ -74,7 +77,7 @@ class Details(msgspec.Struct, frozen=True, gc=False):
         loss_curve: the mean training loss of each window of steps, as "loss", after its last step.
         evaluations: the metrics on the split of selection; an evaluation with a value that is not finite is left out.
         mechanism: None if the optimizer has none, or was not observed.
-        unused: what of the optimizer took no part, see `fairbench.training.unused`.
+        unused: parts of the optimizer that had no effect, see `fairbench.training.unused`.
     """
 
     loss_curve: Series
@@ -96,12 +99,12 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     """The measurements of a trial that did not fail, the same in every process on the same kind of machine.
 
     Attributes:
-        steps: of training, that were done.
+        steps: number of training steps that were done.
         final: the metrics at the end of a finished trial by split, "val" and in a final trial "test".
         parameters: number of trainable parameters.
         clip_rate: share of the steps in which the gradients were clipped.
         gradients_per_step: gradients that a step computes on average: 1, unless the optimizer calls a closure.
-        path_length: of the weights; None if it was not measured, or is not finite.
+        path_length: the length of the path of the weights; None if it was not measured, or is not finite.
     """
 
     steps: int
@@ -126,10 +129,10 @@ class Seconds(msgspec.Struct, frozen=True, gc=False):
 
 
 class TrialCost(msgspec.Struct, frozen=True, gc=False):
-    """What a trial took, different in every run.
+    """The time and memory that a trial took, which differ in every run.
 
     Attributes:
-        steps: of training, that were timed.
+        steps: number of training steps that were timed.
         alone: whether the trial had its device to itself.
         data_on: kind of the device that held the data; "program" for a training program, all of whose wall time is
             that of the optimizer's step.
@@ -154,13 +157,15 @@ class Error(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A record without its long parts; a failed one has an error, every other one result, cost and environment.
+    """A record without its long parts.
+
+    A failed record has an error; every other record has a result, a cost and an environment.
 
     Attributes:
-        id: of the trial, the hash of its spec.
+        id: the id of the trial, which is the hash of its spec.
         stage: "sweep", "final" or "timing".
         environment: machine and versions.
-        plan: digest of the plan in force; empty, as `written`, if no driver wrote the record.
+        plan: digest of the plan in force. Both `plan` and `written` are empty if no driver wrote the record.
         written: time at which the record was written, in UTC, ISO 8601.
         output: the end of what the trial printed.
     """
@@ -177,7 +182,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     output: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a part is missing that its status calls for, or is there without."""
+        """Raise ValueError if a part that the status needs is missing, or if a part is there that it does not allow."""
         wanted = ("error",) if self.status == "failed" else ("result", "cost", "environment")
         for part in ("result", "error", "cost", "environment"):
             if (getattr(self, part) is None) == (part in wanted):
@@ -192,12 +197,12 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.error is not None and self.error.type == DAMAGED
 
     def final(self, split: str) -> Mapping[str, float]:
-        """The metrics at the end on a split; empty without them."""
+        """The metrics on a split at the end of the trial; empty without any."""
         return ((self.result and self.result.final) or {}).get(split, {})
 
 
 class WholeRecord(Record, frozen=True, gc=False, kw_only=True):
-    """A record with its long parts; a failed one has none."""
+    """A record with its long parts. The record of a failed trial has no long parts."""
 
     details: Details | None = None
 
@@ -209,18 +214,22 @@ def failed(spec: TrialSpec, kind: str, message: str, traceback: str) -> WholeRec
 
 
 def plain_values(value: Any) -> Any:
-    """A record, or a part of one, as plain values of JSON."""
+    """A record, or a part of a record, as plain JSON values."""
     return msgspec.to_builtins(value, enc_hook=list)  # an array becomes a list
 
 
 def encode(spec: TrialSpec, record: WholeRecord) -> bytes:
-    """The content of a record's file; raises ValueError for a number that is infinite or NaN."""
+    """The content of a record's file. Raises ValueError for a number that is infinite or NaN."""
     line = canonical_json({**plain_values(record), "spec": spec.to_json()}).encode()
     return b"%b\n%b\n" % (line, hashlib.sha256(line).hexdigest().encode())
 
 
 def decode(content: bytes, kind: type[RecordT], metrics: Collection[str] | None) -> RecordT:
-    """The record in a file; raises ValueError, which says why, unless it is whole and has measured these metrics."""
+    """The record in the content of a file.
+
+    Raises:
+        ValueError: the content is damaged, or the record has not measured the given metrics; the message says why.
+    """
     line, _, checksum = content.partition(b"\n")
     if line == b"{":
         raise ValueError("it is of an earlier version of fairbench, whose records this one cannot read")
@@ -230,7 +239,8 @@ def decode(content: bytes, kind: type[RecordT], metrics: Collection[str] | None)
         record = msgspec.json.decode(line, type=kind)
     except msgspec.ValidationError:
         raise
-    except (ValueError, RecursionError):  # a lone surrogate in a path, which JSON allows, or a list in a list in a ...
+    except (ValueError, RecursionError):
+        # JSON allows a lone surrogate in a path, and lists nested so deeply that msgspec gives up
         record = msgspec.convert(parse_json(line), kind)
     final = (record.result and record.result.final) or {}
     details = record.details if isinstance(record, WholeRecord) else None

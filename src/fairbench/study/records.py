@@ -1,4 +1,4 @@
-"""Records on disk, named by the hash of their spec; each is complete or absent. All else is derived from them."""
+"""Records on disk. Each is named by the hash of its spec, and complete or absent. All results derive from them."""
 
 import os
 import tempfile
@@ -36,7 +36,7 @@ class Store:
         try:
             for folder in (self.trials, self.checkpoints, self.claims, self.directory / DRIVERS):
                 folder.mkdir(parents=True, exist_ok=True)
-            self.clear()  # which also writes
+            self.clear()  # it also shows whether files can be written
         except OSError as error:
             reason = f"cannot write to {self.directory}: {error.strerror or error}"
             raise UsageError(f"{reason}; choose another --output-dir") from error
@@ -44,7 +44,7 @@ class Store:
     def clear(self) -> None:
         """Remove leftovers of killed drivers: partly written files, checkpoints and claims of ended trials."""
         with tempfile.TemporaryFile(dir=self.trials) as file:
-            now = os.fstat(file.fileno()).st_mtime  # by the clock of the file system, as the other files' times
+            now = os.fstat(file.fileno()).st_mtime  # by the clock of the file system, which other files have
         for leftover in (*self.directory.glob(".*.tmp"), *self.directory.glob("*/.*.tmp")):
             with suppress(OSError):  # another driver clears at the same time, or it is another user's
                 if now - leftover.stat().st_mtime > ABANDONED:
@@ -54,15 +54,16 @@ class Store:
                 remove(path)
 
     def path(self, trial: str) -> Path:
+        """The file of the record of the trial with this id."""
         return self.trials / f"{trial}{SUFFIX}"
 
     def has_ended(self, trial: str) -> bool:
-        """Whether the trial with that id has a final record; a failed trial runs again."""
+        """Whether the trial with this id has a record and will not run again. A failed trial runs again."""
         record = self._read(trial, Record)
         return isinstance(record, Record) and record.status != "failed"
 
     def final_trials(self) -> int:
-        """How many final trials have a record, of any plan; a damaged record counts."""
+        """The number of final trials, of any plan, that have a record. A damaged record counts."""
         count = 0
         for path in self.trials.glob(f"*{SUFFIX}"):
             record = self._read(path.stem, Record)
@@ -72,9 +73,9 @@ class Store:
         return count
 
     def read(self, spec: TrialSpec, kind: type[RecordT], metrics: Collection[str] | None = None) -> RecordT | None:
-        """The record of a trial, or that of a failed trial in place of a damaged one; None without one.
+        """The record of a trial; None without one. For a damaged record, the record of a failed trial is returned.
 
-        It must have measured these metrics, if any are given.
+        A record is also damaged if it has not measured the given metrics.
         """
         record = self._read(spec.id, kind, metrics)
         if not isinstance(record, Damaged):
@@ -85,19 +86,25 @@ class Store:
     def _read(
         self, trial: str, kind: type[RecordT], metrics: Collection[str] | None = None
     ) -> RecordT | Damaged | None:
+        """The record of the trial with this id, why it is damaged, or None without a record."""
+
         def interpret(content: bytes) -> RecordT:
             record = decode(content, kind, metrics)
             if record.id != trial:
                 raise ValueError("it is the record of another trial")
             return record
 
-        return read_file(f"{self._folder}/{trial}{SUFFIX}", interpret)  # no Path for each of many
+        path = f"{self._folder}/{trial}{SUFFIX}"  # a text: there are many, and a Path takes longer to make
+        return read_file(path, interpret)
 
     def write(self, spec: TrialSpec, record: WholeRecord) -> bool:
-        """Write a record atomically, with its checksum, and remove the trial's checkpoint; False if there is one.
+        """Write a record atomically, with its checksum, and remove the trial's checkpoint.
 
-        Two drivers may complete the same trial (see `runner/coordination/claims.py`), and the first record counts. One
-        that cannot be read may be final. A trial that was marked as sharing its machine gets `alone` false.
+        Two drivers may complete the same trial (see `runner/coordination/claims.py`): the first record counts. A trial
+        that was marked as sharing its machine gets `alone` false.
+
+        Returns:
+            Whether the record was written; False if the trial has a record that counts already.
         """
         is_first = self._may_write(spec.id)
         if is_first:
@@ -106,24 +113,24 @@ class Store:
             write_atomically(self.path(spec.id), encode(spec, record))
         if record.status != "failed":
             partly_written = self.checkpoints.glob(f".{spec.id}.*.tmp")
-            kept = (self.checkpoint(spec.id), self.program_folder(spec.id), self.shared(spec.id))
-            for path in (*kept, *partly_written):
+            unneeded = (self.checkpoint(spec.id), self.program_folder(spec.id), self.shared(spec.id))
+            for path in (*unneeded, *partly_written):
                 remove(path)
         return is_first
 
     def _may_write(self, trial: str) -> bool:
-        """Whether a trial has no final record yet, nor one that cannot be read."""
+        """Whether a record of the trial may be written: the trial has none, or a failed or damaged one."""
         earlier = self._read(trial, Record)
         if isinstance(earlier, Damaged):
-            return not earlier.locked
+            return not earlier.locked  # a record that this user may not read may be final
         return earlier is None or earlier.status == "failed"
 
     def checkpoint(self, trial: str) -> Path:
-        """The checkpoint file of the trial with that id, until the trial has a record."""
+        """The checkpoint file of the trial with this id. It is removed when the trial has a record."""
         return self.checkpoints / f"{trial}.pt"
 
     def program_folder(self, trial: str) -> Path:
-        """The folder of the trial of a training program, until the trial has a record."""
+        """The folder in which a training program runs the trial with this id. It is removed with the checkpoint."""
         return self.checkpoints / trial
 
     def shared(self, trial: str) -> Path:
@@ -131,7 +138,7 @@ class Store:
         return self.checkpoints / f"{trial}.shared"
 
     def stamp(self, trial: str) -> Stamp:
-        """A value that changes whenever the record of the trial with that id is written; empty without a record."""
+        """A value that changes whenever the record of the trial with this id is written; empty without a record."""
         try:
             return stamp(self.path(trial).stat())
         except FileNotFoundError:

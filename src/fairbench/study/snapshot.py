@@ -17,9 +17,10 @@ from fairbench.suites.loader import suite_names
 
 
 class Snapshot(Generic[RecordT]):
-    """The records of a study, each as it is when it is first read; later records are absent.
+    """The records of a study, each as it is when it is first read. Records that were written later are absent.
 
-    A damaged record, also one that has not measured the metrics of its arena, counts as that of a failed trial.
+    A damaged record counts as the record of a failed trial. A record is also damaged if it has not measured the metrics
+    of its arena.
     """
 
     def __init__(self, directory: Path, metrics: Mapping[str, Collection[str]], kind: type[RecordT]) -> None:
@@ -34,29 +35,30 @@ class Snapshot(Generic[RecordT]):
         self._environments: dict[Any, dict[str, str]] = {}
 
     def __call__(self, spec: TrialSpec) -> RecordT | None:
-        """The record of a trial, or that of a failed trial in place of a damaged one; None without one."""
+        """The record of a trial; None without one. For a damaged record, the record of a failed trial is returned."""
         record = self._read.get(spec.id)
         if record is not None or spec.id not in self._present:
-            return record
+            return record  # it was read before, or is absent
         record = self._store.read(spec, self._kind, self._metrics[spec.arena.name])
         if record:
             self._read[spec.id] = record
-            if record.environment:  # one for many records
+            if record.environment:  # many records share one dictionary, to save memory
                 facts = tuple(record.environment.items())
                 shared = self._environments.setdefault(facts, record.environment)
                 force_setattr(record, "environment", shared)
         return record
 
     def has_ended(self, trial: str) -> bool:
-        """Whether the trial with that id had a final record among those that were read."""
+        """Whether a record was read for the trial with this id, and the trial has not failed."""
         return trial in self._read and self._read[trial].status != "failed"
 
     @property
     def damaged(self) -> list[str]:
+        """A message on each damaged record that was read."""
         return [record.error.message for record in self._read.values() if record.error and record.is_damaged]
 
     def refreshed(self) -> "Snapshot[RecordT]":
-        """The records as they are now; final ones are not read again, but those of failed trials are."""
+        """A snapshot of the records as they are now. Records are not read again, except those of failed trials."""
         later = Snapshot(self._store.directory, self._metrics, self._kind)
         for trial, record in self._read.items():
             if record.status != "failed" and trial in later._present:
@@ -65,7 +67,7 @@ class Snapshot(Generic[RecordT]):
 
 
 def open_study(directory: Path) -> tuple[History, Snapshot[WholeRecord]]:
-    """The plans of an output directory and its records as they are now; raises as `read_plans` does."""
+    """The plans of an output directory and its records as they are now. It raises what `read_plans` raises."""
     history = read_plans(directory)
     return history, Snapshot(directory, history.study.suite.metrics, WholeRecord)
 

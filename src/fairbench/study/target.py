@@ -9,7 +9,7 @@ from fairbench.suites.schema import Suite
 
 @dataclass(frozen=True)
 class Target:
-    """A suite and the output directory of its study, which holds no other suite; `target_in` makes it.
+    """A suite and the output directory of its study. `target_in` has checked that it holds no other suite.
 
     Attributes:
         history: the plans of the directory so far.

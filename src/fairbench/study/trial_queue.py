@@ -12,7 +12,13 @@ ArmKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a study: trials with a record, all that are needed, and the training steps left in each arena."""
+    """The progress of a study.
+
+    Attributes:
+        done: number of trials with a record.
+        trials: number of trials that the study needs.
+        steps_left: training steps that are left in each arena.
+    """
 
     done: int
     trials: int
@@ -26,11 +32,11 @@ class Progress:
 
 
 class TrialQueue:
-    """Yields the trials of a study: sweeps, final trials, then timing trials, if there are any.
+    """Gives the trials of a study to run: first sweeps, then final trials, then timing trials, if there are any.
 
-    The end of a trial affects only its own arm, which is planned again when all its known trials have ended. When
-    nothing else can run, an interim analysis is complete, and the arms that are not decided get more seeds. A
-    timing trial is exclusive: it is given when every other trial has ended, and the next one only after it.
+    The end of a trial affects only its own arm. The arm is planned again when all its known trials have ended. When
+    no known trial is left, an interim analysis is complete, and undecided arms get more seeds. A timing trial is
+    exclusive: it is given when every other trial has ended, and the next trial is given only after its end.
     """
 
     def __init__(
@@ -45,18 +51,18 @@ class TrialQueue:
         self._seeds_needed = seeds_needed
         self._seeds = seeds_needed() if seeds_needed else study.suite.all_seeds
         self._trials = {arm: Trials(study, lookup, *arm) for arm in study.suite.arms}
-        self._given: set[str] = set()
+        self._given: set[str] = set()  # ids of the trials that `next` has returned
         self._waiting: dict[str, dict[ArmKey, list[TrialSpec]]] = {"sweep": {}, "final": {}}
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
-        # The trials that have not ended, and the progress, of each arm; those of all timing trials have the key None.
+        # The trials that have not ended, and the progress, of each arm. The key None stands for all timing trials.
         self._unfinished: dict[ArmKey | None, set[str]] = {None: set()}
         self._progress_of: dict[ArmKey | None, Progress] = {None: _progress(timed, self._untimed)}
         for key in self._trials:
             self._plan(key)
 
     def _plan(self, key: ArmKey) -> None:
-        """Plan an arm by the present records."""
+        """Plan an arm again by the present records."""
         seeds = self._seeds[key]
         arm = self._trials[key].arm(seeds)
         trials = arm.trials
@@ -65,12 +71,15 @@ class TrialQueue:
             waiting[key] = [spec for spec in reversed(left) if spec.stage == stage and spec.id not in self._given]
         self._unfinished[key] = {spec.id for spec in left}
         progress = _progress(trials, left)
-        if not (arm.selected or arm.diverged):  # what follows is known in number only
+        if not (arm.selected or arm.diverged):  # only the number of its later trials is known
             progress = self._with_later_trials(progress, arm, seeds)
         self._progress_of[key] = progress
 
     def _with_later_trials(self, progress: Progress, arm: Arm[TrialSpec], seeds: int) -> Progress:
-        """The progress of an arm with the trials whose settings depend on others that have no record yet."""
+        """The progress of an arm, with the trials whose settings depend on records that are missing.
+
+        Only the number of these trials is known.
+        """
         suite = self._study.suite
         plan = suite.arenas[arm.arena]
         search = self._study.search(arm.optimizer)
@@ -89,14 +98,14 @@ class TrialQueue:
 
     def next(self) -> TrialSpec | None:
         """A trial that can run now and was not given before; None if there is none at the moment."""
-        for of_stage in self._waiting.values():
-            for waiting in of_stage.values():
+        for waiting_by_arm in self._waiting.values():  # sweeps first
+            for waiting in waiting_by_arm.values():
                 if waiting:
                     spec = waiting.pop()
                     self._given.add(spec.id)
                     return spec
         if not self._untimed or any(self._unfinished.values()):
-            return None
+            return None  # a timing trial runs only while no other trial does
         spec = self._untimed.pop()
         self._unfinished[None] = {spec.id}
         return spec
@@ -107,9 +116,10 @@ class TrialQueue:
         self._progress_of[key] = self._progress_of[key].after(spec)
         self._unfinished[key].discard(spec.id)
         if key is None:
-            return
+            return  # nothing depends on a timing trial
         suite = self._study.suite
         if not self._unfinished[key]:
+            # plan the arm and all arms that are tuned by it
             for arena, optimizer in self._trials:
                 if (suite.tuning_arena(arena), optimizer) == key:
                     self._plan((arena, optimizer))
@@ -132,7 +142,7 @@ class TrialQueue:
 
 
 def _progress(trials: Sequence[TrialSpec], left: Sequence[TrialSpec]) -> Progress:
-    """The progress of trials, of which some are left."""
+    """The progress of some trials, where the trials in `left` have no record."""
     steps_left: dict[str, int] = {}
     for spec in left:
         steps_left[spec.arena.name] = steps_left.get(spec.arena.name, 0) + spec.training.steps

@@ -1,4 +1,4 @@
-"""The specification of a trial: everything that determines its numbers, and its identity."""
+"""The specification of a trial: everything that determines its numbers, and the identity that follows from it."""
 
 import hashlib
 import json
@@ -16,7 +16,10 @@ ID_DIGITS = 20
 
 @dataclass(frozen=True)
 class ArenaSpec(SpecPart):
-    """The task: data, model and batch size as its plan has them, fingerprint and code as those of `ResolvedArena`."""
+    """The task of a trial.
+
+    Data, model and batch size are those of the arena's plan. Fingerprint and code are those of `ResolvedArena`.
+    """
 
     name: str
     task: str
@@ -29,11 +32,11 @@ class ArenaSpec(SpecPart):
 
 @dataclass(frozen=True)
 class TrainingSpec(SpecPart):
-    """The training, apart from task and optimizer.
+    """The training of a trial, apart from its task and its optimizer.
 
-    Attributes as those of `fairbench.suites.stages.Training`, and:
-        evaluations: on the validation split, the last at the end.
-        selection: the split evaluated during training, "val"; "test" where the suite breaks that rule.
+    The attributes are those of `fairbench.suites.stages.Training`, and:
+        evaluations: number of evaluations on the validation split, the last one at the end.
+        selection: the split that is evaluated during training: "val", or "test" where the suite breaks that rule.
         shock: the disturbance, see `fairbench.arenas.shocks.registry`; empty for none.
         device: the kind of device.
     """
@@ -84,7 +87,7 @@ class TrialSpec:
         return float(value)
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as plain JSON values; they are not copied."""
+        """The spec as plain JSON values, which are not copied."""
         return {
             "arena": self.arena.to_json(),
             "optimizer": self.optimizer.to_json(),
@@ -95,7 +98,7 @@ class TrialSpec:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":
-        """The spec that `to_json` wrote."""
+        """Read the spec that `to_json` wrote."""
         parts = {"arena": ArenaSpec, "optimizer": OptimizerSpec, "training": TrainingSpec}
         entries = {}
         for key, entry in value.items():
@@ -105,7 +108,7 @@ class TrialSpec:
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
-        """Everything that a search may set: the optimizer's options, and the steps of the warm-up."""
+        """The values that a search may set: the options of the optimizer, and the number of warm-up steps."""
         return {**self.optimizer.options, WARMUP: self.training.warmup_steps}
 
     @property
@@ -116,7 +119,7 @@ class TrialSpec:
 
     @property
     def as_stored(self) -> dict[str, Any]:
-        """The spec as read from its record."""
+        """The spec as plain JSON values, as its record has them."""
         return json.loads(self.text)  # type: ignore[no-any-return]
 
     @cached_property
@@ -125,10 +128,11 @@ class TrialSpec:
         return hashlib.sha256(self.text.encode()).hexdigest()[:ID_DIGITS]
 
     def with_seeds(self, seeds: Iterable[int]) -> list["TrialSpec"]:
+        """The same trial with each of these seeds."""
         return [TrialSpec(self.arena, self.optimizer, self.training, self.stage, seed) for seed in seeds]
 
     def label(self, searched: Iterable[str] = ()) -> str:
-        """A short name of the trial, with its learning rate and those of the `searched` hyperparameters that it has."""
+        """A short name of the trial, with its learning rate, and with the `searched` hyperparameters that it has."""
         values = self.hyperparameters
         words = [self.arena.name, self.optimizer.name, f"lr={self.lr:.3g}"]
         words += [f"{name}={values[name]}" for name in searched if name in values]

@@ -1,4 +1,4 @@
-"""From the table of an arena in a suite file to its plan.
+"""The plan of an arena, from its table in a suite file.
 
 A user's arena gets the facts and defaults of its class, so that a study can be read without the class.
 """
@@ -21,8 +21,8 @@ def arena_plan(name: str, table: Any) -> ArenaPlan:
     """The plan that the table of an arena describes.
 
     Args:
-        name: of the arena.
-        table: its table in a suite file, whose `task` may be any class, or which names a program.
+        name: the name of the arena.
+        table: its table in a suite file. The `task` may be any class, and the table may name a program instead.
 
     Raises:
         Wrong: a value does not fit.
@@ -35,14 +35,17 @@ def arena_plan(name: str, table: Any) -> ArenaPlan:
 
 
 def _completed(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of the arena at a path. A user's arena or a program has its facts and all options in it."""
+    """The table of an arena with everything that it needs. The table of a user's arena gets its facts and all options.
+
+    `path` ends in the name of the arena.
+    """
     if "facts" in table:
         raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
     task = table.get("task") or path[-1]
     if "program" in table or task == TASK:
         return program_table(path, table)
     if not isinstance(task, str) or task in ARENAS:
-        return table
+        return table  # an included arena, or a wrong value that is reported later
     reference = known_arenas().get(task, task)
     task_path = (*path, "task") if table.get("task") else path
     if ":" not in reference:
@@ -60,13 +63,13 @@ def _completed(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_options(path: KeyPath, table: dict[str, Any], arena: Arena) -> dict[str, Any]:
-    """The table of a user's arena with all options of its model and, where it loads them itself, of its data."""
+    """The table of a user's arena with all options of its model, and of its data if the arena loads them itself."""
     data: dict[str, Any] = build(dict[str, Any], table["data"], (*path, "data"))
     model: dict[str, Any] = build(dict[str, Any], table["model"], (*path, "model"))
     if "source" not in data and not _has(arena, "load_data"):
         reason = 'needs a source, as in data = { source = "digits" }, or the arena a method load_data'
         raise Wrong((*path, "data"), reason)
-    model_arguments = _arguments(arena.build_model)[1:]  # without the data
+    model_arguments = _arguments(arena.build_model)[1:]  # the first argument is the data, and not an option
     completed = dict(table)
     completed["model"] = _all_options(model_arguments, model, (*path, "model"))
     if "source" not in data:
@@ -75,11 +78,12 @@ def _with_options(path: KeyPath, table: dict[str, Any], arena: Arena) -> dict[st
 
 
 def _has(arena: Arena, method: str) -> bool:
+    """Whether the class of an arena defines a method, and does not only inherit it from Arena."""
     return getattr(type(arena), method) is not getattr(Arena, method)
 
 
 def _facts(arena: Arena, reference: str) -> ArenaFacts:
-    """The facts of a user's arena. Raises `UsageError` if they or a method are missing."""
+    """The facts of a user's arena. Raises `UsageError` if the facts or a required method are missing."""
     facts = getattr(arena, "facts", None)
     if not isinstance(facts, ArenaFacts):
         example = 'facts = ArenaFacts(title="my work", metrics={"loss": "min"})'
@@ -93,11 +97,15 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
 
 
 def _arguments(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The arguments of a bound method, without `self`."""
     return list(inspect.signature(method).parameters.values())
 
 
 def _all_options(arguments: list[inspect.Parameter], given: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
-    """The given options of a method with these arguments, and the defaults of the others."""
+    """The options of a method with these arguments: the given values, and the defaults of all other options.
+
+    Raises `Wrong` if a given option is unknown, if a required one is missing, or if a value is not plain JSON.
+    """
     options: dict[str, Any] = {}
     takes_any = False
     for argument in arguments:

@@ -8,13 +8,13 @@ from fairbench.arenas.base import ArenaFacts
 
 @dataclass(frozen=True)
 class LadderPoint:
-    """The place of an arena among those that a suite file makes of one, see `fairbench.suites.expansion`.
+    """The place of an arena among the arenas that a suite file makes of one, see `fairbench.suites.expansion`.
 
     Attributes:
-        family: the arena of the suite file.
+        family: the name of the arena in the suite file.
         horizon: steps as a multiple of the arena's; on a ladder these grow with the parameters.
         size: the size of the model on a ladder; 0 without one.
-        parameters: of the model, as the ladder counts them; 0 without one.
+        parameters: number of parameters of the model, as the ladder counts them; 0 without a ladder.
         reference_curve_arena: the arena with the reference's curve to which this one belongs, so that only the
             reference is trained; empty where every optimizer is.
     """

@@ -22,9 +22,9 @@ NAME = r"[\w.\-]*\w"
 
 
 def check_file(file: SuiteFile) -> None:
-    """Raise `Wrong` for the first error in a file that makes further arenas; otherwise its suite is checked anyway."""
+    """Raise `Wrong` for the first error in a suite file that makes further arenas."""
     if not (file.ladder or file.horizons or file.schedules or file.shock):
-        return
+        return  # it has the arenas of its suite, which `check_suite` checks
     check_values(file)
     for name, arena in file.arenas.items():
         _check_arena(file, name, arena)
@@ -65,6 +65,7 @@ def check_suite(suite: Suite) -> None:
 
 
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
+    """Raise `Wrong` for the first error in an arena, apart from the ranges of single keys."""
     path = ("arenas", name)
     facts = suite.facts(name)
     is_on_ladder = arena.ladder_point is not None and arena.ladder_point.size > 0
@@ -96,6 +97,7 @@ def _check_tuning_arena(path: KeyPath, suite: Suite, name: str) -> None:
 
 
 def _check_shock(path: KeyPath, shock: Mapping[str, Any]) -> None:
+    """Raise `Wrong` for the first error in the options of a shock, whose kind is known."""
     options = SHOCKS[shock["kind"]].options
     _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **options})
     fractions = shock["at"]
@@ -106,7 +108,10 @@ def _check_shock(path: KeyPath, shock: Mapping[str, Any]) -> None:
 
 
 def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Check names, types and signs of options; `known` has the type of a required option, otherwise its default."""
+    """Raise `Wrong` for the first option with an unknown name, a wrong type or a wrong sign.
+
+    `known` has the type of each required option, and the default of each other option.
+    """
     required = []
     types = {}
     for key, type_or_default in known.items():
@@ -116,7 +121,7 @@ def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str
             required.append(key)
             types[key] = type_or_default
     for key, value in build_keys(types, required, options, path).items():
-        least = 1 if known[key] is int else 0
+        least = 1 if known[key] is int else 0  # a required whole number must be positive
         values = value if isinstance(value, list) else [value]
         if any(type(number) is int and number < least for number in values):
             raise Wrong((*path, key), f"must be at least {least}, got {value!r}")
@@ -133,19 +138,24 @@ def _check_lengths(suite: Suite) -> None:
 
 
 def _check_fits(path: KeyPath, lengths: Sequence[int], most: int, shortest: int) -> None:
+    """Raise `Wrong` if one of some numbers of steps is above `most`. The shortest trials have `shortest` steps."""
     if lengths and max(lengths) > most:
         reason = f"must be at most {most}, since the shortest trials have {shortest} steps; got {max(lengths)}"
         raise Wrong(path, reason)
 
 
 def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
+    """Raise `Wrong` unless seeds are distinct whole numbers that torch accepts."""
     are_distinct = len(set(seeds)) == len(seeds)
     if not seeds or not are_distinct or min(seeds) < 0 or max(seeds) >= 2**63:
         raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {seeds}")
 
 
 def _check_interim_analyses(final: Final) -> None:
-    """Raise `Wrong` unless the interim analyses rise to the number of seeds, and settings are left out by the first."""
+    """Raise `Wrong` unless the interim analyses rise to the number of seeds.
+
+    The first one must not come before the number of settings is reduced to two.
+    """
     interim_analyses = final.interim_analyses
     if not interim_analyses:
         return
@@ -162,6 +172,7 @@ def _check_interim_analyses(final: Final) -> None:
 
 
 def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:
+    """Raise `Wrong` if the plan of an optimizer contradicts itself, the schedules or the search of the suite."""
     path = ("optimizers", name)
     schedules = _schedules_as_factor(suite)
     if plan.schedule is not None and schedules:
@@ -180,7 +191,7 @@ def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:
 
 
 def _schedules_as_factor(suite: Suite) -> list[str]:
-    """The schedules with each of which the suite trains every optimizer."""
+    """The schedules that a suite file combines with every optimizer; empty if the file does not combine them."""
     schedules = []
     for arena in suite.arenas.values():
         if arena.ladder_point and arena.schedule and arena.schedule not in schedules:
@@ -191,7 +202,10 @@ def _schedules_as_factor(suite: Suite) -> list[str]:
 def _check_not_searched(
     path: KeyPath, name: str, options: Mapping[str, Any], searched: Iterable[str], lr: float | None
 ) -> None:
-    """Raise `Wrong` if the options of an optimizer have a hyperparameter that the sweep selects, or its rate."""
+    """Raise `Wrong` if the options of an optimizer set a searched hyperparameter, or its learning rate.
+
+    `lr` is the fixed learning rate of the optimizer, or None if it is searched.
+    """
     for key in searched:
         if key not in options:
             continue
@@ -205,7 +219,7 @@ def _check_not_searched(
 
 
 def check_resolved(path: KeyPath, sweep: Sweep, optimizer: ResolvedOptimizer) -> None:
-    """Raise `Wrong` unless an optimizer that was resolved elsewhere has rates, and numbers for its weight decay."""
+    """Raise `Wrong` for a wrong number in an optimizer that was read from a file: in its rates or its weight decay."""
     POSITIVE.check((*path, "lr_scale"), optimizer.lr_scale)
     POSITIVE.check((*path, "lr"), optimizer.lr)
     Search(sweep, optimizer.lr_scale).check_rates((*path, "lr_scale"))

@@ -1,7 +1,7 @@
-"""From the arenas of a suite file to those of the suite.
+"""The arenas of a suite, made from the arenas of a suite file.
 
-Several arenas are made of one by the sizes of a ladder, by schedules, horizons of the reference and shocks. Each is an
-arena of its own, with its own trials. A disturbed arena uses the rates that are selected without it.
+The sizes of a ladder, schedules, horizons of the reference and shocks make several arenas of one. Each is an arena of
+its own, with its own trials. A disturbed arena uses the learning rates that are selected without the shock.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Arenas = dict[str, ArenaPlan]
 
 
 def expanded(file: SuiteFile) -> Suite:
-    """The suite of a checked file, with the arenas that `ladder`, `schedules`, `horizons` and `shock` make.
+    """The suite of a checked file, with all arenas that its keys `ladder`, `schedules`, `horizons` and `shock` make.
 
     Raises:
         Wrong: two arenas would have the same name.
@@ -41,19 +41,19 @@ def expanded(file: SuiteFile) -> Suite:
 
 
 def _joined(variants: Mapping[str, Arenas], file: SuiteFile) -> Arenas:
-    """All variants of the arenas of a file. Raises `Wrong` if two have the same name."""
+    """All variants of the arenas of a file in one dictionary. Raises `Wrong` if two have the same name."""
     arenas: Arenas = {}
     for family, members in variants.items():
         for name in sorted(members):
-            is_of_file = name in file.arenas and name != family
-            if name in arenas or is_of_file:
+            is_other_arena = name in file.arenas and name != family
+            if name in arenas or is_other_arena:
                 raise Wrong(("arenas", name), f"has the name of an arena that is made of {family}; rename it")
         arenas |= members
     return arenas
 
 
 def _for_variants(optimizer: OptimizerPlan, variants: Mapping[str, Arenas]) -> OptimizerPlan:
-    """An optimizer whose options for an arena of the file are options for each of its variants."""
+    """An optimizer plan whose options for an arena of the file apply to each variant of that arena."""
     if not optimizer.arenas:
         return optimizer
     options_by_arena = {}
@@ -64,7 +64,10 @@ def _for_variants(optimizer: OptimizerPlan, variants: Mapping[str, Arenas]) -> O
 
 
 def _variants(family: str, plan: ArenaPlan, file: SuiteFile) -> Arenas:
-    """The arenas that replace one of the file: it alone, if the file makes nothing of it."""
+    """The arenas that replace an arena of the file.
+
+    Without ladder, schedules and horizons it is only the arena itself.
+    """
     task = plan.task or family
     sized = {family: plan}
     if family in file.ladder:
@@ -82,20 +85,23 @@ def _variants(family: str, plan: ArenaPlan, file: SuiteFile) -> Arenas:
 
 
 def _with_sizes(family: str, plan: ArenaPlan, ladder: Ladder) -> Arenas:
-    """The cells of a ladder; a model with more parameters is trained for as many more steps."""
+    """The arenas of a ladder, one for each size and horizon.
+
+    The number of steps grows with the number of parameters.
+    """
     models = [_at_size(family, plan, size) for size in ladder.sizes]
-    _, smallest = models[0]
+    _, fewest_parameters = models[0]
     arenas: Arenas = {}
     for size, (model, parameters) in zip(ladder.sizes, models, strict=True):
         for horizon in ladder.horizons:
             point = LadderPoint(family, horizon=horizon, size=size, parameters=parameters)
             sized = replace(plan, model=model, ladder_point=point)
-            arenas[f"{family}-{size}-x{horizon:g}"] = _longer(sized, horizon * parameters / smallest)
+            arenas[f"{family}-{size}-x{horizon:g}"] = _longer(sized, horizon * parameters / fewest_parameters)
     return arenas
 
 
 def _at_size(family: str, plan: ArenaPlan, size: int) -> tuple[dict[str, Any], int]:
-    """The options of an arena's model at a size, and its parameters."""
+    """The options of an arena's model at a size, and the number of its parameters."""
     path = ("ladder", family, "sizes")
     try:
         rule = SIZED[plan.task] if plan.task in SIZED else load_arena(plan.task).sized
@@ -107,7 +113,7 @@ def _at_size(family: str, plan: ArenaPlan, size: int) -> tuple[dict[str, Any], i
 
 
 def _with_schedules(family: str, task: str, arenas: Arenas, schedules: list[str]) -> Arenas:
-    """Each of these arenas with each schedule."""
+    """Several arenas, each with each schedule."""
     scheduled: Arenas = {}
     for name, plan in arenas.items():
         point = plan.ladder_point or LadderPoint(family)
@@ -117,7 +123,7 @@ def _with_schedules(family: str, task: str, arenas: Arenas, schedules: list[str]
 
 
 def _with_horizons(name: str, family: str, plan: ArenaPlan, horizons: list[float]) -> Arenas:
-    """An arena with each horizon other than its own, in which the reference alone is trained."""
+    """An arena at each horizon other than 1. Only the reference is trained in these variants."""
     arenas: Arenas = {}
     for horizon in horizons:
         if horizon != 1:
@@ -127,16 +133,17 @@ def _with_horizons(name: str, family: str, plan: ArenaPlan, horizons: list[float
 
 
 def _longer(plan: ArenaPlan, factor: float) -> ArenaPlan:
+    """An arena whose trials have a multiple of the steps."""
     steps = max(round(factor * plan.steps), 1)
     sweep_steps = max(round(factor * plan.sweep_steps), 1)
     return replace(plan, steps=steps, sweep_steps=sweep_steps)
 
 
 def _disturbed_arenas(name: str, plan: ArenaPlan, shocks: Mapping[str, dict[str, Any]]) -> Arenas:
-    """An arena with each shock that fits its kind of data; the rate is selected without the shock."""
+    """An arena with each shock that fits its kind of data. The learning rate is selected without the shock."""
     disturbed: Arenas = {}
     if plan.curve_only:
-        return disturbed
+        return disturbed  # only the reference is trained there
     task = plan.task or name
     facts = plan.facts or ARENAS[task]
     tuning_arena = plan.tuning_arena or name

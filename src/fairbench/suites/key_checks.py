@@ -25,7 +25,7 @@ MISSING |= {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
 
 
 def check_values(suite: Suite) -> None:
-    """Raise `Wrong` for the first value that is out of its range or unknown, or name that some file would change."""
+    """Raise `Wrong` for the first value that is out of its range or unknown, or for a name that a file cannot keep."""
     check_ranges(suite)
     check_known(("breaks",), "rule", suite.breaks, RULES)
     check_known(("final", "spending"), "spending", [suite.final.spending], SPENDING)
@@ -39,6 +39,7 @@ def check_values(suite: Suite) -> None:
 
 
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
+    """Raise `Wrong` for the first wrong name or unknown word in an arena."""
     path = ("arenas", name)
     _check_arena_name(path, name)
     if arena.facts is None:
@@ -61,7 +62,8 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
 
 
 def _check_arena_name(path: KeyPath, name: str) -> None:
-    if not re.fullmatch(r"[\w.\- ]+", name):  # as a command can have it
+    """Raise `Wrong` for a name that an arena must not have."""
+    if not re.fullmatch(r"[\w.\- ]+", name):  # other characters are a problem on a command line
         raise Wrong(path, f"must be made of letters, digits, spaces, '_', '-' and '.', got {name!r}")
     if name == ALL_ARENAS:
         raise Wrong(path, f"must not be {ALL_ARENAS!r}, which stands for all of them in tables; rename it")
@@ -69,7 +71,7 @@ def _check_arena_name(path: KeyPath, name: str) -> None:
 
 
 def _check_source(path: KeyPath, source: str, facts: ArenaFacts) -> None:
-    """Raise `Wrong` unless a source has data of the kind that an arena reads, with labels if it needs them."""
+    """Raise `Wrong` unless a source has data of the kind that an arena reads, with labels if the arena needs them."""
     fitting = []
     for name, dataset in DATASETS.items():
         if dataset.kind == facts.kind and dataset.labelled >= facts.labelled:
@@ -81,6 +83,7 @@ def _check_source(path: KeyPath, source: str, facts: ArenaFacts) -> None:
 
 
 def _check_optimizer(name: str, plan: OptimizerPlan) -> None:
+    """Raise `Wrong` for a wrong name or unknown word in the plan of an optimizer."""
     path = ("optimizers", name)
     _check_name(path, name)
     if name == ALL:
@@ -96,7 +99,7 @@ def _check_optimizer(name: str, plan: OptimizerPlan) -> None:
 
 
 def check_references(suite: Suite) -> None:
-    """Raise `Wrong` for the first name of an arena or an optimizer that the suite lacks, or has twice in a list."""
+    """Raise `Wrong` for the first arena or optimizer that the suite does not have, or that a list repeats."""
     for name, optimizer in suite.optimizers.items():
         for arena in optimizer.arenas:
             check_known(("optimizers", name, "arenas", arena), "arena", [arena], suite.arenas)
@@ -118,7 +121,7 @@ def _has_duplicates(names: Sequence[str]) -> bool:
 
 
 def check_known(path: KeyPath, kind: str, words: Iterable[str], known: Iterable[str], remark: str = "") -> None:
-    """Raise `Wrong` for the first word that is none of the known ones."""
+    """Raise `Wrong` for the first word that is unknown. `kind` says what the words name."""
     for word in words:
         if word not in known:
             raise Wrong(path, f"{unknown(kind, word, known)}{remark}")
@@ -133,7 +136,7 @@ def check_rising(path: KeyPath, values: Sequence[float]) -> None:
 
 
 def _check_name(path: KeyPath, name: str) -> None:
-    """Raise `Wrong` unless the name of an arena, an optimizer or a metric stays what it is in every file."""
+    """Raise `Wrong` unless every file can keep the name of an arena, an optimizer or a metric unchanged."""
     single_spaced = " ".join(name.split())
     if not name.isprintable() or single_spaced != name or not name:
         raise Wrong(path, f"must be printable and not blank, without spaces at its ends or in a row, got {name!r}")

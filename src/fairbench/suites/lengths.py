@@ -9,40 +9,38 @@ from fairbench.suites.schema import Suite
 
 
 def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:
-    """A suite with other final seeds, and its interim analyses to match.
+    """A suite with other final seeds. Its interim analyses are adapted to the number of seeds.
 
-    For a number of seeds the suite's own come first.
+    `seeds` may also be a number: the suite then keeps its own seeds as far as possible.
     """
     final = suite.final
     if isinstance(seeds, int):
         seeds = _numbered(final.seeds, seeds)
-    interim_analyses = [
-        interim_analysis for interim_analysis in final.interim_analyses if interim_analysis < len(seeds)
-    ]
+    interim_analyses = [number for number in final.interim_analyses if number < len(seeds)]
     if interim_analyses:
         interim_analyses.append(len(seeds))
     return replace(suite, final=replace(final, seeds=list(seeds), interim_analyses=interim_analyses))
 
 
 def _numbered(seeds: Sequence[int], number: int) -> list[int]:
-    """A number of seeds: the first ones of these, then further ones above them."""
+    """As many seeds as `number`: first the given seeds, then further ones above the largest."""
     first_new = max(seeds) + 1
     missing = max(number - len(seeds), 0)
     return [*seeds[:number], *range(first_new, first_new + missing)]
 
 
 def with_steps(suite: Suite, steps: int) -> Suite:
-    """A suite with final trials of that many steps; search trials, warm-up and log intervals keep their shares.
+    """A suite whose final trials have `steps` steps. Search trials, warm-up and log intervals keep their shares.
 
-    Cells with other horizons have as many more or fewer; on a ladder the shortest trials have that many. Options of
-    optimizers and shocks that count steps stay as they are.
+    An arena at another horizon has as many more or fewer steps. On a ladder, the shortest final trials have `steps`
+    steps. Options of optimizers and shocks that count steps stay as they are.
     """
     arenas = {name: _rescaled(suite, plan, steps) for name, plan in suite.arenas.items()}
     before = _shortest(suite.arenas.values())
     after = _shortest(arenas.values())
 
     def scaled(number: int) -> int:
-        return number * after // before  # rounded down, so that it fits into the shortest trial as before
+        return number * after // before  # rounded down, so that it still fits into the shortest trial
 
     training = replace(
         suite.training,
@@ -56,20 +54,24 @@ def with_steps(suite: Suite, steps: int) -> Suite:
 
 
 def _rescaled(suite: Suite, plan: ArenaPlan, steps: int) -> ArenaPlan:
-    unit = _unit(suite.arenas, plan)
-    final_steps = max(round(plan.steps * steps / unit), 1)
-    sweep_steps = max(round(plan.sweep_steps * steps / unit), 1)
+    """An arena with other steps, where its reference number of steps becomes `steps`."""
+    reference_steps = _reference_steps(suite.arenas, plan)
+    final_steps = max(round(plan.steps * steps / reference_steps), 1)
+    sweep_steps = max(round(plan.sweep_steps * steps / reference_steps), 1)
     return replace(plan, steps=final_steps, sweep_steps=sweep_steps)
 
 
-def _unit(arenas: Mapping[str, ArenaPlan], plan: ArenaPlan) -> int:
-    """The steps that become the given ones: an arena's own, or those of the arena to which it is in proportion."""
+def _reference_steps(arenas: Mapping[str, ArenaPlan], plan: ArenaPlan) -> int:
+    """The number of steps that becomes the given one.
+
+    It is that of the arena itself, or of the arena whose horizons or sizes the arena is one of.
+    """
     if plan.ladder_point is None:
         return plan.steps
     if plan.ladder_point.reference_curve_arena in arenas:
         return arenas[plan.ladder_point.reference_curve_arena].steps
     if not plan.ladder_point.size:
-        return plan.steps
+        return plan.steps  # it is not on a ladder of sizes
     steps_on_ladder = []
     for other in arenas.values():
         if other.ladder_point and other.ladder_point.size and other.ladder_point.family == plan.ladder_point.family:
@@ -78,5 +80,5 @@ def _unit(arenas: Mapping[str, ArenaPlan], plan: ArenaPlan) -> int:
 
 
 def _shortest(plans: Iterable[ArenaPlan]) -> int:
-    """The steps of the shortest trial of some arenas."""
+    """The number of steps of the shortest trial of some arenas."""
     return min(min(plan.steps, plan.sweep_steps) for plan in plans)

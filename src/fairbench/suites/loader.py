@@ -1,4 +1,4 @@
-"""Suites from TOML: read, changed by the options of a command, and checked before anything starts."""
+"""Read suites from TOML, change them by the options of a command, and check them before anything starts."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ SUITES = Path(__file__).parent
 
 
 def suite_names() -> list[str]:
-    """Names of the suites that fairbench includes."""
+    """The names of the suites that fairbench includes, sorted."""
     return sorted(file.stem for file in SUITES.glob("*.toml"))
 
 
@@ -54,7 +54,7 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
 
 
 def _parsed(file: Path, text: str) -> dict[str, Any]:
-    """The tables of a suite's TOML. Raises `UsageError` with the line of a mistake."""
+    """The tables of a suite's TOML. Raises `UsageError` with the line of the first mistake."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -65,7 +65,7 @@ def _parsed(file: Path, text: str) -> dict[str, Any]:
 
 
 def _suite_file(name: str, content: Mapping[str, Any]) -> SuiteFile:
-    """The suite of a file, not yet checked. Raises `Wrong` where a value does not fit."""
+    """The suite with a name and the content of a file, not yet checked. Raises `Wrong` if a value has a wrong type."""
     tables: dict[str, Any] = build(dict[str, Any], content.get("arenas", {}), ("arenas",))
     arenas = {arena: arena_plan(arena, table) for arena, table in tables.items()}
     suite_file: SuiteFile = build(SuiteFile, {**content, "name": name, "arenas": arenas}, ())
@@ -79,6 +79,7 @@ def suite_text(name_or_path: str) -> str:
 
 
 def _read(name_or_path: str) -> tuple[Path, str]:
+    """The file of a suite, and its text. Raises `UsageError` if it cannot be read."""
     file = _file_of(name_or_path)
     try:
         return file, file.read_bytes().decode("utf-8-sig")
@@ -87,7 +88,10 @@ def _read(name_or_path: str) -> tuple[Path, str]:
 
 
 def _file_of(name_or_path: str) -> Path:
-    """The file of a suite. Raises `UsageError` if there is none, or if its name is that of another suite."""
+    """The file of a suite.
+
+    Raises `UsageError` if there is no such file, or if its name is that of an included suite.
+    """
     file = Path(name_or_path)
     if not name_or_path.endswith(".toml"):
         if name_or_path in suite_names():
@@ -113,7 +117,7 @@ def changed(suite: Suite, overrides: Overrides) -> Suite:
 
 
 def parse_suite(content: Mapping[str, Any], where: str) -> Suite:
-    """The suite that `Suite.to_json` gave as plain values."""
+    """Read the suite whose plain values `Suite.to_json` gave, and check it. Error messages name it `where`."""
     with _located(where):
         suite: Suite = build(Suite, content, ())
         check_suite(suite)
@@ -122,7 +126,7 @@ def parse_suite(content: Mapping[str, Any], where: str) -> Suite:
 
 @contextmanager
 def _located(where: str, text: str = "", overrides: Overrides = UNCHANGED) -> Iterator[None]:
-    """Add to an error the option that set its value, otherwise the file and the line."""
+    """Turn `Wrong` into a `UsageError` that names the option that set the value, or else the file and the line."""
     try:
         yield
     except Wrong as wrong:
@@ -134,8 +138,8 @@ def _located(where: str, text: str = "", overrides: Overrides = UNCHANGED) -> It
 
 
 def line_of(text: str, path: KeyPath) -> int:
-    """Line number of a key in TOML text, otherwise of its first part or of the innermost table around it; else 0."""
-    best = 0
+    """The number of the line in a TOML text that shares the longest beginning of its path with a key; 0 without one."""
+    best_line = 0
     best_depth = 0
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -143,18 +147,18 @@ def line_of(text: str, path: KeyPath) -> int:
         key = re.match(r"\s*([\w\-\"'.]+)\s*=", line)
         if header:
             table = _key_path(header[1])
-            here = table
+            line_path = table
         elif key:
-            here = table + _key_path(key[1])
+            line_path = table + _key_path(key[1])
         else:
             continue
-        depth = min(len(here), len(path))
-        if path[:depth] == here[:depth] and depth > best_depth:
-            best = number
+        depth = min(len(line_path), len(path))
+        if path[:depth] == line_path[:depth] and depth > best_depth:
+            best_line = number
             best_depth = depth
-    return best
+    return best_line
 
 
 def _key_path(text: str) -> KeyPath:
-    """The path of a key as a line of TOML has it."""
+    """The path of a key in a line of TOML, such as `a."b".c`."""
     return tuple(part.strip(" \"'") for part in text.split("."))

@@ -17,10 +17,10 @@ OWN_FORM = "path/to/file.py:Class or module:Class"
 
 
 def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[str, ArenaPlan]:
-    """Arenas of a suite by their names; users' arenas have the defaults of their classes.
+    """The arenas that names stand for: arenas of a suite, or a user's arenas with the defaults of their classes.
 
     Raises:
-        UsageError: a name is unknown, or two arenas have the same.
+        UsageError: a name is unknown, or two arenas have the same name.
     """
     registered = known_arenas().keys() - ARENAS.keys()
     remark = "these are the suite's, "
@@ -28,10 +28,12 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
 
 
 def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
-    """Optimizers by their names in a suite or in fairbench, as `module:Class`, `file.py:Class` or `program:Name`.
+    """The optimizers that names stand for.
+
+    A name is that of an optimizer of the suite or of fairbench, or `module:Class`, `file.py:Class` or `program:Name`.
 
     Raises:
-        UsageError: a name is unknown, or two optimizers have the same.
+        UsageError: a name is unknown, or two optimizers have the same name.
     """
     by_name = {name: OptimizerPlan() for name in known_optimizers()}
     by_name.update(known)
@@ -42,11 +44,20 @@ def _named(
     kind: str,
     words: Iterable[str],
     known: Mapping[str, PlanT],
-    of_user: Callable[[str, str], PlanT],
+    plan_of_user: Callable[[str, str], PlanT],
     remark: str = "",
     registered: Container[str] = (),
 ) -> dict[str, PlanT]:
-    """The plans that words name: those known by them, or a user's, made of its name and its class."""
+    """The plans that words stand for, by name.
+
+    Args:
+        kind: "arena" or "optimizer", for messages.
+        words: names, or references such as `module:Class`.
+        known: the plans that have names.
+        plan_of_user: makes the plan of a user's class from its name and its reference.
+        remark: the beginning of the advice in an error about an unknown word.
+        registered: names that installed packages have registered.
+    """
     plans: dict[str, PlanT] = {}
     for word in words:
         name = word
@@ -57,7 +68,7 @@ def _named(
         if word in known:
             plans[name] = known[word]
         elif ":" in word or word in registered:
-            plans[name] = of_user(name, word)
+            plans[name] = plan_of_user(name, word)
         elif word.endswith(".py"):
             raise UsageError(f"{kind} {word!r} names a file; name its class too, as {word}:My{kind.title()}")
         else:
@@ -66,16 +77,18 @@ def _named(
 
 
 def _user_optimizer(name: str, factory: str) -> OptimizerPlan:
+    """The plan of a user's optimizer, which may be made by a training program."""
     if factory == f"{BY_PROGRAM}:{name}":
         return OptimizerPlan(BY_PROGRAM)
     return OptimizerPlan(factory)
 
 
 def _user_arena(name: str, task: str) -> ArenaPlan:
+    """The plan of a user's arena with the defaults of its class."""
     try:
         return arena_plan(name, {"task": task})
     except Wrong as wrong:
-        key = ".".join(wrong.path[2:])
+        key = ".".join(wrong.path[2:])  # without "arenas" and the name
         remedy = ""
         if key not in ("", "task"):
             remedy = f"; define it in the arena's defaults or in a suite file's [arenas.{name}]"

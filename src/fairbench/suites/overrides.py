@@ -31,11 +31,11 @@ SET_BY = {
 class Overrides:
     """Changes to a suite by the options of a command.
 
-    Attributes as the arguments of `fairbench.Suite.replace`, and:
-        added: further optimizers.
+    The attributes are the arguments of `fairbench.Suite.replace`, and:
+        added: names of further optimizers.
         folders: a user's folder by kind of data, "images" or "text".
-        preview: for `fairbench try`: one arena (the first if `arenas` is None) is swept itself, and the first optimizer
-            is the reference.
+        preview: whether the suite is for `fairbench try`. It then has one arena with a sweep of its own, which is the
+            first one if `arenas` is None, and its reference is the first optimizer.
     """
 
     arenas: Sequence[str] | None = None
@@ -68,7 +68,7 @@ class Overrides:
 
 
 def _short_key(path: KeyPath) -> str:
-    """The key as a setting can name it: "AdamW.eps" is "optimizers.AdamW.options.eps"."""
+    """The key as a setting can name it: "AdamW.eps" for "optimizers.AdamW.options.eps"."""
     if path[:1] == ("optimizers",) and path[2:3] == ("options",):
         return ".".join((path[1], *path[3:]))
     return ".".join(path)
@@ -98,7 +98,7 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
 
 
 def _with_grid(sweep: Sweep, text: str) -> Sweep:
-    """The sweep with another grid of learning rates, and as many rates beyond its points."""
+    """The sweep with another grid of learning rates. The number of rates beyond the grid stays the same."""
     try:
         lowest, highest, number = text.split(":")
         lr_min = float(lowest)
@@ -117,7 +117,7 @@ def _with_arenas(suite: Suite, overrides: Overrides) -> Suite:
     words = overrides.arenas
     if words is None:
         if not overrides.preview:
-            return suite
+            return suite  # all arenas stay
         words = list(suite.arenas)[:1]
     names = []
     for word in words:
@@ -130,30 +130,30 @@ def _with_arenas(suite: Suite, overrides: Overrides) -> Suite:
 
 
 def _arenas_of(word: str, arenas: Mapping[str, ArenaPlan]) -> list[str]:
-    """The arenas that a name in a suite file stands for: itself, and those that are made of it."""
+    """The arenas that a name stands for: the arena with the name, and all arenas that the suite file makes of it."""
     names = []
     for name, plan in arenas.items():
         if plan.ladder_point and word in (plan.ladder_point.family, plan.ladder_point.reference_curve_arena):
             names.append(name)
-    if word in arenas or not names:
+    if word in arenas or not names:  # an unknown word stays, for the error message
         names.insert(0, word)
     return names
 
 
 def _first_on_its_own(arenas: Mapping[str, ArenaPlan]) -> dict[str, ArenaPlan]:
-    """The first arena alone, with a sweep of its own."""
+    """Only the first of several arenas, with a sweep of its own."""
     name, plan = next(iter(arenas.items()))
     return {name: replace(plan, tuning_arena="", ladder_point=None)}
 
 
 def _without_other_arenas(optimizer: OptimizerPlan, arenas: Container[str]) -> OptimizerPlan:
-    """An optimizer without its options for arenas other than these."""
+    """An optimizer plan without the options for arenas that are not among `arenas`."""
     kept = {arena: options for arena, options in optimizer.arenas.items() if arena in arenas}
     return replace(optimizer, arenas=kept)
 
 
 def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:
-    """The suite with arenas that read a user's folders, with unchanged reading options."""
+    """The suite with arenas that read a user's folders. The options that say how data are read stay the same."""
     arenas = dict(suite.arenas)
     for kind, folder in folders.items():
         matching = [name for name, plan in arenas.items() if _reads(kind, name, plan)]
@@ -174,7 +174,7 @@ def _reads(kind: str, name: str, plan: ArenaPlan) -> bool:
 
 
 def _with_optimizers(suite: Suite, overrides: Overrides) -> Suite:
-    """The suite with only the named optimizers and those that are added, and with the pairs that are left of them."""
+    """The suite with only the named and the added optimizers, and with the pairs that are left."""
     names = list(suite.optimizers)
     if overrides.optimizers is not None:
         names = list(overrides.optimizers)
@@ -184,20 +184,24 @@ def _with_optimizers(suite: Suite, overrides: Overrides) -> Suite:
 
 
 def _compare(suite: Suite, optimizers: dict[str, OptimizerPlan], overrides: Overrides) -> Compare:
-    """The pairs of the optimizers that are left and added; those with the reference where none of a list is left."""
+    """The pairs that are compared when the suite has other optimizers.
+
+    The pairs of removed optimizers are left out, and added optimizers are compared as the listed ones. If a list of the
+    suite becomes empty, every optimizer is compared with the reference, which is what `Compare()` means.
+    """
     if overrides.reference and suite.compare != Compare(baselines=[ALL]):
-        return Compare()
+        return Compare()  # all others are compared with the reference of the command
     number_kept = len(optimizers) - len(overrides.added)
     added = list(optimizers)[number_kept:]
-    asked = suite.compare.extended(added)
+    extended = suite.compare.extended(added)
     gone = suite.optimizers.keys() - optimizers.keys()
     left = Compare(
-        optimizers=[name for name in asked.optimizers if name not in gone],
-        baselines=[name for name in asked.baselines if name not in gone],
+        optimizers=[name for name in extended.optimizers if name not in gone],
+        baselines=[name for name in extended.baselines if name not in gone],
     )
-    if asked.optimizers and not left.optimizers:
+    if extended.optimizers and not left.optimizers:
         return Compare()
-    if asked.baselines and not left.baselines:
+    if extended.baselines and not left.baselines:
         return Compare()
     if gone and not replace(suite, optimizers=optimizers, compare=left).pairs:
         return Compare()
@@ -205,7 +209,7 @@ def _compare(suite: Suite, optimizers: dict[str, OptimizerPlan], overrides: Over
 
 
 def _with_reference(suite: Suite, overrides: Overrides) -> Suite:
-    """The suite with the reference of a command, and without a control ladder that lost an optimizer."""
+    """The suite with the reference of a command. A control ladder that has lost an optimizer is removed."""
     narrowed = overrides.optimizers is not None
     reference = overrides.reference or suite.reference
     if (narrowed or overrides.reference) and reference not in suite.optimizers:

@@ -19,7 +19,7 @@ class Range:
     """The numbers that a key may have.
 
     Attributes:
-        holds: whether a number is one of them.
+        holds: whether a number is in the range.
         words: the range in words, after "must".
     """
 
@@ -33,6 +33,7 @@ class Range:
 
 
 def _within(least: int, most: int, remark: str = "") -> Range:
+    """The numbers from `least` to `most`, both included. The remark follows the range in words."""
     return Range(lambda number: least <= number <= most, f"lie in [{least}, {most}]{remark}")
 
 
@@ -96,12 +97,13 @@ def check_ranges(suite: Suite) -> None:
 
 
 def _check_table(path: KeyPath, table: object, ranges: Mapping[str, Range]) -> None:
+    """Raise `Wrong` for the first number of a table that is out of its range."""
     for key, allowed in ranges.items():
         allowed.check((*path, key), getattr(table, key))
 
 
 def _check_tables(kind: str, tables: Mapping[str, Any], ranges: Mapping[str, Range]) -> None:
-    """Check one key of every table before the next key."""
+    """Raise `Wrong` for the first number of several tables that is out of its range, key by key."""
     for key, allowed in ranges.items():
         for name, table in tables.items():
             allowed.check((kind, name, key), getattr(table, key))

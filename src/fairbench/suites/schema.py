@@ -25,7 +25,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Compare:
-    """The pairs of a suite: every optimizer of one list with every baseline of the other, no two of them twice.
+    """The pairs of a suite: every optimizer of one list with every baseline of the other. No pair occurs twice.
 
     Attributes:
         optimizers: the verdicts are on these; empty for all.
@@ -38,12 +38,12 @@ class Compare:
     def extended(self, names: Iterable[str]) -> "Compare":
         """The pairs with further optimizers, which are compared as the listed ones are."""
         if not self.optimizers:
-            return self
+            return self  # an empty list already stands for all
         distinct = dict.fromkeys([*self.optimizers, *names])
         return replace(self, optimizers=list(distinct))
 
     def pairs(self, names: Sequence[str], reference: str) -> list[tuple[str, str]]:
-        """The optimizer and the baseline of each pair, those with the reference as baseline first."""
+        """The optimizer and the baseline of each pair. Pairs with the reference as baseline come first."""
         optimizers = self.optimizers or names
         baselines: Sequence[str] = self.baselines or [reference]
         if ALL in self.baselines:
@@ -104,12 +104,12 @@ class Suite:
 
     @property
     def all_seeds(self) -> dict[tuple[str, str], int]:
-        """For each arm the number of all final seeds."""
+        """The number of all final seeds, for each arm."""
         return dict.fromkeys(self.arms, len(self.final.seeds))
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The optimizer and the baseline of each comparison in an arena, those with the reference as baseline first."""
+        """The optimizer and the baseline of each comparison in an arena. The reference is the first baseline."""
         return self.compare.pairs(list(self.optimizers), self.reference)
 
     @property
@@ -122,7 +122,7 @@ class Suite:
 
     @property
     def every_pair(self) -> bool:
-        """Whether every optimizer is compared with every other one, and there are at least three."""
+        """Whether there are at least three optimizers, and each is compared with every other one."""
         return len(self.optimizers) > 2 and len(self.pairs) == comb(len(self.optimizers), 2)
 
     @property
@@ -147,14 +147,17 @@ class Suite:
         return [name for name, plan in self.arenas.items() if not plan.curve_only]
 
     def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
-        """A comparison in words, without the name of the optimizer if it is the only one that is compared."""
+        """A comparison in words. The optimizer is not named if only one is compared."""
         optimizers, _ = self.sides
         if len(optimizers) > 1:
             return f"{arena}, {optimizer} against {baseline}"
         return f"{arena} against {baseline}"
 
     def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> list[str]:
-        """Comparisons (arena, optimizer, baseline) in words, abbreviated where all pairs of an arena are included."""
+        """Comparisons (arena, optimizer, baseline) in words.
+
+        If all pairs of an arena are included, it has one title.
+        """
         titles = []
         by_arena = grouped((arena, (optimizer, baseline)) for arena, optimizer, baseline in compared)
         for arena, pairs in by_arena.items():
@@ -167,7 +170,7 @@ class Suite:
 
     @property
     def ladders(self) -> dict[str, list[str]]:
-        """The arenas of each ladder; with schedules as a factor there is one for each."""
+        """The arenas of each ladder. If schedules are combined with the arena, each schedule has a ladder."""
         ladders: dict[str, list[str]] = {}
         for name, plan in self.arenas.items():
             if plan.ladder_point and plan.ladder_point.size:
@@ -176,13 +179,13 @@ class Suite:
                 ladders.setdefault(ladder, []).append(name)
         return ladders
 
-    def alike(self, arenas: Iterable[str], *but: str) -> list[list[str]]:
-        """Some arenas in groups whose plans have the same task and differ in these fields alone."""
+    def alike(self, arenas: Iterable[str], *free_fields: str) -> list[list[str]]:
+        """Groups of arenas that have the same task, and whose plans differ only in the free fields."""
         groups: dict[str, list[str]] = {}
         for name in arenas:
             plan = asdict(self.arenas[name])
             plan["task"] = self.task(name)
-            compared = {key: value for key, value in plan.items() if key not in but}
+            compared = {key: value for key, value in plan.items() if key not in free_fields}
             group = json.dumps(compared, sort_keys=True)
             groups.setdefault(group, []).append(name)
         return list(groups.values())
@@ -200,7 +203,7 @@ class Suite:
         return self.facts(arena).metrics[self.arenas[arena].metric]
 
     def sign(self, arena: str) -> float:
-        """The factor after which higher values of an arena's primary metric are better."""
+        """The factor that makes higher values better: 1 or -1, by the direction of an arena's primary metric."""
         return 1.0 if self.direction(arena) == "max" else -1.0
 
     def better(self, arena: str) -> str:
@@ -225,20 +228,20 @@ class Suite:
 
     @property
     def selection_name(self) -> str:
-        """The name of that split in sentences."""
+        """The name of the split of `selection` in sentences."""
         if self.selection == "val":
             return "validation"
         return self.selection
 
     @property
     def data_tables(self) -> list[dict[str, Any]]:
-        """Source and options of each arena's data."""
+        """The source and the options of each arena's data."""
         return [arena.data for arena in self.arenas.values()]
 
     def schedule(self, arena: str, optimizer: str) -> tuple[str, float]:
-        """The schedule of an optimizer in an arena, and its last rate as a share of the peak.
+        """The schedule of an optimizer in an arena, and its last learning rate as a share of the peak.
 
-        The optimizer's own ones come first, then the arena's, then those of the training.
+        A value of the optimizer takes precedence over one of the arena, and that over one of the training.
         """
         plan = self.optimizers[optimizer]
         name = plan.schedule or self.arenas[arena].schedule or self.training.schedule
@@ -260,7 +263,7 @@ class Suite:
 
 
 def _named(names: Sequence[str], kind: str) -> str:
-    """A few names, or the number of many."""
+    """A few names as a list; for many names, only their number and kind."""
     if len(names) <= FEW:
         return ", ".join(names)
     return f"{len(names)} {kind}"

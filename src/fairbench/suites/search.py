@@ -14,10 +14,10 @@ from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.optimizers.spec import WARMUP
 from fairbench.suites.stages import Final, Sweep
 
-Extra = tuple[tuple[str, Any], ...]
-"""Names and values of the hyperparameters that are searched with the rate; empty for none."""
+OtherValues = tuple[tuple[str, Any], ...]
+"""The names and values of the hyperparameters that are searched with the learning rate; empty without any."""
 Score = tuple[float, ...]
-"""A setting as a sort key, lower is better: the share of its trials that diverged, then the mean validation metrics."""
+"""The score of a setting, lower is better: the share of its trials that diverged, then the mean validation metrics."""
 KEPT = 2
 """The settings that continue after `Final.halve_after` seeds."""
 
@@ -27,16 +27,16 @@ class Setting:
     """A learning rate, and values of the other searched hyperparameters."""
 
     lr: float
-    extra: Extra = ()
+    extra: OtherValues = ()
 
     @classmethod
     def of(cls, hyperparameters: Mapping[str, Any], searched: Iterable[str]) -> "Setting":
-        """The setting of a trial, where these hyperparameters are searched with the rate if it has them."""
+        """The setting of a trial: the learning rate, and the `searched` hyperparameters that the trial has."""
         extra = tuple((name, hyperparameters[name]) for name in searched if name in hyperparameters)
         return cls(hyperparameters["lr"], extra)
 
     def with_value(self, name: str, value: Any) -> "Setting":
-        """The same setting but for the value of one hyperparameter, which may be "lr"."""
+        """The setting with another value of one hyperparameter, which may be "lr"."""
         if name == "lr":
             return Setting(value, self.extra)
         extra = dict(self.extra)
@@ -49,7 +49,7 @@ Scores = Mapping[Setting, Score]
 
 
 def ranked(scores: Scores) -> list[Setting]:
-    """The settings, the best score first; of equals the lowest rate, then the first in order."""
+    """The settings, the best score first. Equal scores are sorted by rising rate, then stay in their order."""
     return sorted(scores, key=lambda setting: (scores[setting], setting.lr))
 
 
@@ -57,9 +57,9 @@ def ranked(scores: Scores) -> list[Setting]:
 class Search:
     """The search of one optimizer: log-spaced rates, each with every combination of the other values.
 
-    What remains of the budget goes to one rate at a time, beyond the end of the grid that is nearer to the best. No
-    rate lies between those of the grid: the final trials of all optimizers then compare the same rates. Two that do the
-    same must not differ because one of them had a rate closer to the optimum.
+    The rest of the budget goes to one rate at a time. The rate lies beyond the edge of the grid that is nearer to the
+    best rate. No rate lies between the rates of the grid, so that the final trials of all optimizers compare the same
+    rates. Otherwise an optimizer could win only because one of its rates was closer to the optimum.
 
     Attributes:
         scale: rates are multiplied by this.
@@ -71,7 +71,7 @@ class Search:
     lacks: frozenset[str] = frozenset()
 
     def next(self, scores: Scores) -> list[Setting]:
-        """The settings to try next, by rising rate: the grid, then one rate at a time; empty at the end."""
+        """The settings to try next, by rising rate: first the grid, then one rate at a time; empty at the end."""
         if not scores:
             settings = []
             for index in range(self.sweep.points):
@@ -81,45 +81,50 @@ class Search:
         return self._at_rate(self._beyond(scores))[:remaining]
 
     def _at_rate(self, lr: float) -> list[Setting]:
-        """A rate with every combination of the other values."""
+        """The settings with a learning rate and every combination of the other values."""
         return [Setting(lr, extra) for extra in self.extras]
 
     @property
     def size(self) -> int:
-        """The number of settings that every optimizer tries, also one that lacks a searched hyperparameter."""
+        """The number of settings that every optimizer tries, even if it lacks a searched hyperparameter."""
         rates = self.sweep.budget or self.sweep.points
         return rates * prod(len(values) for values in self.sweep.extra.values())
 
     def first(self) -> list[Setting]:
+        """The settings of the grid."""
         return self.next({})
 
     def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
-        """The largest number of final trials with a number of seeds, with or without settings that may be added."""
+        """The largest number of final trials of an arm with `seeds` seeds.
+
+        If `added` is True, the settings that may be added at an edge are counted.
+        """
         hyperparameters = 1 + len(self.values)
         settings = 1 + (final.settings - 1) * hyperparameters
         if added and settings > 1:
             settings = max(settings, self.size)
-        seeds_of_all = min(final.halve_after, seeds)
-        seeds_of_best = seeds - seeds_of_all
-        return settings * seeds_of_all + min(settings, KEPT) * seeds_of_best
+        first_seeds = min(final.halve_after, seeds)
+        later_seeds = seeds - first_seeds  # only the kept settings have these
+        return settings * first_seeds + min(settings, KEPT) * later_seeds
 
-    def finals(self, final: Final, short: Scores, full: Scores) -> list[Setting]:
-        """The settings to train next at the reported length: the best so far and its neighbors.
+    def finals(self, final: Final, short_scores: Scores, full_scores: Scores) -> list[Setting]:
+        """The settings to train next in final trials: the best setting so far and its neighbors.
 
-        While the best lies at the edge, its neighbors are added, at most as many as the short search tried. The scores
-        of that search are `short`, those at the reported length `full`.
+        `short_scores` are the scores of the sweep, `full_scores` those of the final trials so far. While the best
+        setting lies at an edge, its neighbors are added, until there are as many settings as in the sweep.
         """
-        best = ranked(full or short)[0]
+        best = ranked(full_scores or short_scores)[0]
         around = [best, *self._neighbors(best, final.settings // 2)]
-        new = [setting for setting in around if setting not in full]
-        if not full:
+        new = [setting for setting in around if setting not in full_scores]
+        if not full_scores:
             return new
-        return new[: len(short) - len(full)]
+        most_new = len(short_scores) - len(full_scores)
+        return new[:most_new]
 
-    def _neighbors(self, setting: Setting, most: int) -> list[Setting]:
-        """The settings that differ in one hyperparameter by at most this number of places, on each side."""
+    def _neighbors(self, setting: Setting, most_places: int) -> list[Setting]:
+        """The settings that differ in one hyperparameter, by at most this number of places on each side."""
         near = []
-        for places in range(-most, most + 1):
+        for places in range(-most_places, most_places + 1):
             lr = self.rate(self.index(setting.lr) + places)
             near.append(setting.with_value("lr", lr))
             for name, value in setting.extra:
@@ -142,25 +147,26 @@ class Search:
         return values_by_name
 
     @property
-    def extras(self) -> list[Extra]:
-        """All combinations of these values; one that is empty if there are none."""
+    def extras(self) -> list[OtherValues]:
+        """All combinations of the values of `values`. Without any values there is one empty combination."""
         names = self.values.keys()
         combinations = product(*self.values.values())
         return [tuple(zip(names, combination, strict=True)) for combination in combinations]
 
     @property
     def _ratio(self) -> float:
+        """The ratio of two neighboring rates of the grid."""
         return float((self.sweep.lr_max / self.sweep.lr_min) ** (1 / (self.sweep.points - 1)))
 
     def rate(self, index: float) -> float:
-        """The rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`; the grid continues below and above.
+        """The rate at an index of the grid: 0 is `lr_min`, `points` - 1 is `lr_max`. The grid continues on both sides.
 
-        It has six digits, so that it is the same number on every machine.
+        The rate is rounded to six digits, so that it is the same number on every machine.
         """
         return float(f"{self.scale * self.sweep.lr_min * self._ratio**index:.6g}")
 
     def check_rates(self, path: KeyPath) -> None:
-        """Raise `Wrong` for a key unless all rates that may be tried are distinct, positive and finite."""
+        """Raise `Wrong` for the key at `path` unless all rates that may be tried are distinct, positive and finite."""
         points = self.sweep.points
         beyond = points + 2 * max(self.sweep.budget - points, 0)
         try:
@@ -172,21 +178,25 @@ class Search:
             raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
 
     def index(self, lr: float) -> float:
-        """The index of a rate; fractions lie between the points of the grid."""
+        """The index of a rate in the grid. A rate between two points of the grid has a fraction as its index."""
         return round(log(lr / self.rate(0)) / log(self._ratio), 4)
 
     def _beyond(self, scores: Scores) -> float:
-        """The next rate beyond the end nearer to the best; of equally near ends the one with the better score."""
-        best_at: dict[float, Score] = {}
-        for setting, score in scores.items():
-            best_so_far = best_at.get(setting.lr, score)
-            best_at[setting.lr] = min(best_so_far, score)
-        lowest = min(best_at)
-        highest = max(best_at)
-        best = self.index(ranked(scores)[0].lr)
+        """The next rate beyond the edge that is nearer to the best rate.
 
-        def distance(end: float) -> tuple[float, Score]:
-            return abs(self.index(end) - best), best_at[end]
+        If both are equally near, the better one counts.
+        """
+        best_scores: dict[float, Score] = {}  # the best score at each rate
+        for setting, score in scores.items():
+            best_so_far = best_scores.get(setting.lr, score)
+            best_scores[setting.lr] = min(best_so_far, score)
+        lowest = min(best_scores)
+        highest = max(best_scores)
+        best_index = self.index(ranked(scores)[0].lr)
+
+        def distance(edge: float) -> tuple[float, Score]:
+            """The distance of an edge from the best rate, and the best score at the edge."""
+            return abs(self.index(edge) - best_index), best_scores[edge]
 
         if distance(highest) <= distance(lowest):
             return self.rate(self.index(highest) + 1)
@@ -194,7 +204,7 @@ class Search:
 
 
 class Untuned(Search):
-    """No search: the optimizer has a fixed rate, which is `scale`, or finds its rate by itself."""
+    """No search: the optimizer has a fixed rate, or finds its rate by itself. Its only rate is `scale`."""
 
     def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
         return seeds
@@ -210,7 +220,7 @@ class Untuned(Search):
 
 
 def search_for(sweep: Sweep, lr_scale: float, lr: float | None, lacks: Iterable[str] = ()) -> Search:
-    """The search for an optimizer: the suite's, with rates times `lr_scale`, or none if it has a fixed `lr`."""
+    """The search for an optimizer: none if it has a fixed `lr`, otherwise the suite's with rates times `lr_scale`."""
     if lr is not None:
         return Untuned(sweep, lr)
     return Search(sweep, lr_scale, frozenset(lacks))
@@ -253,7 +263,7 @@ def _check_extra(name: str, values: Sequence[Any]) -> None:
 
 
 def canonical(values: Iterable[Any]) -> list[Any]:
-    """The values of a hyperparameter: an integer among floats becomes a float, a list a tuple."""
+    """The values of a hyperparameter as they are compared. An integer among floats becomes a float, a list a tuple."""
     hashable = [tuple(value) if isinstance(value, list) else value for value in values]
     if not any(type(value) is float for value in hashable):
         return hashable

@@ -1,4 +1,4 @@
-"""Single values of a suite by dotted keys, as the option `--set` gives them."""
+"""Changes of single values of a suite by dotted keys, as the option `--set` gives them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def with_settings(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """A suite with some values replaced, by their dotted keys."""
+    """A suite with the values of some dotted keys replaced."""
     tables = suite.to_json()
     arenas = tables["arenas"]
     facts = {name: table.pop("facts") for name, table in arenas.items()}
@@ -49,7 +49,7 @@ def with_settings(suite: Suite, settings: Mapping[str, Any]) -> Suite:
 
 
 def change(tables: dict[str, Any], key: str, value: Any) -> KeyPath:
-    """Replace the value of a dotted key in the tables of a suite; returns the path of the key."""
+    """Replace the value of a dotted key in the tables of a suite. Returns the path of the key."""
     path = setting_path(tables, key)
     table = tables
     for part in path[:-1]:
@@ -61,7 +61,7 @@ def change(tables: dict[str, Any], key: str, value: Any) -> KeyPath:
 
 
 def setting_path(tables: Mapping[str, Any], key: str) -> KeyPath:
-    """The path of a dotted key: "AdamW.eps" is an option of AdamW, anything else a key as in a suite file."""
+    """The path of a dotted key. "AdamW.eps" is an option of the optimizer AdamW; other keys are as in a suite file."""
     optimizers = tables["optimizers"]
     head, dot, _ = key.partition(".")
     if head in tables and (dot or not isinstance(tables[head], dict)):
@@ -78,7 +78,10 @@ def setting_path(tables: Mapping[str, Any], key: str) -> KeyPath:
 
 
 def _path(table: Mapping[str, Any], key: str, above: KeyPath) -> KeyPath:
-    """The parts of a dotted key; the name of an arena or an optimizer may contain dots itself."""
+    """The parts of a dotted key in a table, which is at the path `above`.
+
+    The name of an arena or an optimizer may itself contain dots.
+    """
     name = _longest(table, key)
     if name:
         inner = table[name] if isinstance(table[name], dict) else {}
@@ -91,6 +94,6 @@ def _path(table: Mapping[str, Any], key: str, above: KeyPath) -> KeyPath:
 
 
 def _longest(table: Mapping[str, Any], key: str) -> str:
-    """The longest key of a table with which a dotted key begins; empty without one."""
+    """The longest key of a table that is the beginning of a dotted key; empty without one."""
     matching = [name for name in table if key.startswith(f"{name}.")]
     return max(matching, key=len, default="")

@@ -61,7 +61,10 @@ class Final:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of seeds after which the arms are judged; a single one without interim analyses."""
+        """The numbers of seeds after which the arms are judged.
+
+        Without interim analyses, it is only the number of all.
+        """
         return self.interim_analyses or [len(self.seeds)]
 
     @property

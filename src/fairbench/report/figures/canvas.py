@@ -101,9 +101,9 @@ class Drawing:
 
     Attributes:
         name: file name without extension.
-        figure: of matplotlib.
-        size: with which it was drawn, see `figure_options`.
-        parts: its panels.
+        figure: the figure of matplotlib.
+        size: the width and the text size with which it was drawn, see `figure_options`.
+        parts: the panels of the figure.
     """
 
     name: str
@@ -115,19 +115,25 @@ class Drawing:
 
     @cached_property
     def svg(self) -> str:
-        """The figure as SVG; a panel is its group `panel0`, `panel1`, ..., an artist of an arm `panel0.arm2.7`."""
+        """The figure as SVG.
+
+        Panels are groups `panel0`, `panel1`, ..., and artists of arms are groups as `panel0.arm2.7`.
+        """
         head = f"<title>{escape(self.title)}</title>"
         text = self.save("svg").decode()
         return text.replace(head, f"{head}\n <desc>{escape(self.caption)}</desc>", 1)
 
     def content(self, form: Form, panel: Panel | None = None) -> str | bytes:
-        """What a file of the figure, or of a panel, has."""
+        """The content of a file of the figure, or of one panel."""
         if form == "svg" and panel is None:
             return self.svg
         return self.save(form, panel)
 
     def save(self, form: Form, panel: Panel | None = None) -> bytes:
-        """The figure, or a panel if a row has one, without date and version, which would change in each run."""
+        """The figure as a file, or only a panel. Date and version are left out, since they would change in each run.
+
+        A single panel can be saved if each row has one panel.
+        """
         width, height = self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
         fonts = _fonts_without_layout() if form == "pdf" else nullcontext()
@@ -137,7 +143,7 @@ class Drawing:
         return file.getvalue()
 
     def _metadata(self, form: Form) -> dict[str, str | None]:
-        """What a file says of itself; None for what matplotlib would add."""
+        """The metadata of a file. None removes an entry that matplotlib would add."""
         if form == "png":
             return {"Software": None}
         if form == "svg":
@@ -146,7 +152,7 @@ class Drawing:
 
     @contextmanager
     def _only(self, panel: Panel | None) -> Iterator[Bbox | None]:
-        """Move a panel to the position of the last one, just above the legend, and hide the others.
+        """Move a panel to the position of the last panel, just above the legend, and hide the others in a `with` block.
 
         Yields:
             the box of panel and legend in inches; None for the whole figure.
@@ -154,42 +160,43 @@ class Drawing:
         if panel is None:
             yield None
             return
-        every = self.figure.axes
-        chosen = every[self.parts.index(panel)]
-        usual = chosen.get_position()
+        every_axes = self.figure.axes
+        chosen = every_axes[self.parts.index(panel)]
+        position = chosen.get_position()
         width, height = self.figure.get_size_inches()
         above = self.parts[-1].box.top * scale() / POINTS_PER_INCH
         try:
-            for axes in every:
+            for axes in every_axes:
                 axes.set_visible(axes is chosen)
-            chosen.set_position(every[-1].get_position())
+            chosen.set_position(every_axes[-1].get_position())
             yield Bbox.from_bounds(0, 0, width, height - above)
         finally:
-            chosen.set_position(usual)
-            for axes in every:
+            chosen.set_position(position)
+            for axes in every_axes:
                 axes.set_visible(True)
 
 
 @contextmanager
 def _fonts_without_layout() -> Iterator[None]:
-    """Leave tables of layout out of embedded fonts: a PDF names its glyphs, and they take most of the time."""
+    """Leave the layout tables out of embedded fonts in a `with` block: a PDF does not need them, and they are slow."""
     from fontTools import subset  # here, since only a PDF needs it
 
-    usual = getattr(subset.Options, "_drop_tables_default", [])  # private: without it a PDF only takes longer
-    subset.Options._drop_tables_default = [*usual, "GDEF", "GPOS", "GSUB", "MATH"]
+    # the attribute is private: without it a PDF only takes longer
+    dropped = getattr(subset.Options, "_drop_tables_default", [])
+    subset.Options._drop_tables_default = [*dropped, "GDEF", "GPOS", "GSUB", "MATH"]
     try:
         yield
     finally:
-        subset.Options._drop_tables_default = usual
+        subset.Options._drop_tables_default = dropped
 
 
 @contextmanager
 def figure_options(width: float = 10.0, text: float = REPORT_TEXT) -> Iterator[None]:
-    """Use only our style, regardless of a user's matplotlibrc.
+    """Draw in our style in a `with` block, whatever the matplotlibrc of the user says.
 
     Args:
-        width: inches of the figures.
-        text: points of normal text; all other sizes follow from it.
+        width: the width of the figures in inches.
+        text: the size of normal text in points, from which all other sizes follow.
     """
     factor = text / REPORT_TEXT
     sizes: dict[Any, Any] = {
@@ -217,13 +224,13 @@ def panels(
     """A figure with a titled panel for each arena, up to two in a row.
 
     Args:
-        titles: title of each panel by its arena, at least one; a long one has several lines.
-        height: inches of a panel with its labels and a title of one line.
-        left, right, bottom: margins of each panel in inches.
-        legend: inches below all panels.
+        titles: the title of each panel by its arena, at least one. A long title has several lines.
+        height: the height in inches of a panel with its labels and a title of one line.
+        left, right, bottom: the margins of each panel in inches.
+        legend: the height in inches of the legend below all panels.
     """
     in_row = min(len(titles), columns())
-    rows = -(-len(titles) // in_row)
+    rows = -(-len(titles) // in_row)  # rounded up
     panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
     space = POINTS_PER_INCH * (panel_width - left)
     wrapped = {arena: in_lines(title, space, TITLE_SIZE, "bold", TITLE_LINES) for arena, title in titles.items()}
@@ -253,14 +260,15 @@ def panels(
 
 
 def _in_points(inches: float) -> float:
+    """A length in points, rounded for the page."""
     return round(POINTS_PER_INCH * inches, 2)
 
 
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
-    """The figure after its text is made to fit."""
+    """Make the text of a figure fit, and return the finished figure."""
     for panel in by_arena.values():
         label_ends(panel)
-        if not panel.columns:
+        if not panel.columns:  # the drawing function has not named them
             panel.columns = _labels_of_axes(panel)
         fit_text(panel)
         panel.finish()
@@ -276,28 +284,28 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
 
 
 def _labels_of_axes(panel: Panel) -> tuple[str, str]:
-    """The labels of both axes, without what stands in further lines below the x axis."""
+    """The labels of both axes. Of the label of the x axis, only the first line counts."""
     x, _, _ = panel.axes.get_xlabel().partition("\n")
     return x, panel.axes.get_ylabel()
 
 
 def not_drawn(name: str, reason: str) -> Drawing:
-    """What stands in the place of a figure that cannot be drawn."""
+    """A figure with a sentence that the figure with this name cannot be drawn, and why."""
     width, _ = matplotlib.rcParams["figure.figsize"]
     figure = Figure((width, 1))
     FigureCanvasAgg(figure)
-    said = f"This figure cannot be drawn: {reason}."
-    figure.text(0.02, 0.5, said)
-    return finished(figure, {}, name, title=name, caption=said)
+    message = f"This figure cannot be drawn: {reason}."
+    figure.text(0.02, 0.5, message)
+    return finished(figure, {}, name, title=name, caption=message)
 
 
 def over_seeds(suite: Suite) -> str:
-    """What a value of an arm is, in words."""
+    """The meaning of a value of an arm in a caption: a mean over seeds, or the value of one seed."""
     if len(suite.final.seeds) == 1:
         return "one final seed"
     return "mean over the final seeds"
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:
-    """The title of each arena's panel: its name, which the tables have, and its task."""
+    """The title of the panel of each arena: the name of the arena, as in tables, and its task."""
     return {arena: f"{arena}: {suite.facts(arena).title}" for arena in arenas}

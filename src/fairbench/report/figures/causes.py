@@ -10,7 +10,7 @@ from fairbench.report.figures.style import ArmStyle, ArmStyles, marked_names, se
 
 
 def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The contribution of each ablation step of the control ladder in each arena."""
+    """The figure of the control ladder: the contribution of each ablation step in each arena."""
     rows: dict[str, list[Interval]] = {}
     for contribution in analyses.of(contributions):
         if contribution.contribution is None:
@@ -30,24 +30,25 @@ def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     )
 
 
-def _contribution_row(found: Contribution, value: float, style: ArmStyle) -> Interval:
+def _contribution_row(contribution: Contribution, value: float, style: ArmStyle) -> Interval:
+    """The row of a contribution, whose value is known."""
     label = style.label
-    name = found.optimizer
-    if found.part == WHOLE:
+    name = contribution.optimizer
+    if contribution.part == WHOLE:
         label = "the whole"
         name = "the whole"
-    return Interval(label, name, style, value=value, low=found.ci_low, high=found.ci_high)
+    return Interval(label, name, style, value=value, low=contribution.ci_low, high=contribution.ci_high)
 
 
 def draw_shocks(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
+    """The figure of the shocks: how much worse the final metric of each optimizer is in each disturbed arena."""
     known = [cost for cost in analyses.of(shock_costs) if cost.lost is not None]
     planned = len(analyses.suite.final.seeds)
     rows = {}
-    for arena, of_arena in grouped((cost.arena, cost) for cost in known).items():
-        marks = {cost.optimizer: seeds_mark(planned - cost.diverged, planned) for cost in of_arena}
+    for arena, arena_costs in grouped((cost.arena, cost) for cost in known).items():
+        marks = {cost.optimizer: seeds_mark(planned - cost.diverged, planned) for cost in arena_costs}
         labels = marked_names(marks)
-        rows[arena] = [_shock_row(cost, labels[cost.optimizer], styles[cost.optimizer]) for cost in of_arena]
+        rows[arena] = [_shock_row(cost, labels[cost.optimizer], styles[cost.optimizer]) for cost in arena_costs]
     caption = (
         "Shocks: how much worse the final test metric is than that of the undisturbed arena with the same seed, "
         "to the left where it is worse; mean over the seeds with its 95% confidence interval. "
@@ -64,6 +65,7 @@ def draw_shocks(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 
 def _shock_row(cost: ShockCost, label: str, style: ArmStyle) -> Interval:
+    """The row of the cost of a shock, which is known."""
     assert cost.lost is not None
     name = cost.optimizer
     if cost.diverged:

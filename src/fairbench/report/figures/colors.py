@@ -1,6 +1,6 @@
-"""Every color of page and figures by its role, for light and for dark.
+"""Every color of the page and of figures by its role, for a light and for a dark page.
 
-Figures are drawn with the light colors. Each has exactly one role, so that the page can replace it by the role.
+Figures are drawn with the light colors. Each light color has exactly one role, so that the page can replace it.
 """
 
 from collections.abc import Mapping

@@ -15,7 +15,10 @@ MOST_LINES = 3
 
 
 def fit_text(panel: Panel) -> None:
-    """Give a panel ticks that do not overlap, their factor in the axis label, and labels that fit."""
+    """Make the text of a panel fit.
+
+    The ticks must not overlap, their common factor goes to the label of the axis, and the labels get lines that fit.
+    """
     axes = panel.axes
     box = panel.box
     fit_ticks(axes)
@@ -38,18 +41,18 @@ def fit_text(panel: Panel) -> None:
         if axis.get_visible():
             _move_factor(axis)
     lines = axes.get_xlabel().split("\n")
-    most = MOST_LINES - len(lines)
-    axes.set_xlabel("\n".join(in_lines(line, width, LABEL_SIZE, most=most) for line in lines))
+    most_lines = MOST_LINES - len(lines)
+    axes.set_xlabel("\n".join(in_lines(line, width, LABEL_SIZE, most=most_lines) for line in lines))
     axes.set_ylabel(in_lines(axes.get_ylabel(), height, LABEL_SIZE))
 
 
 def _room(start: float, size: float, whole: float, beyond: float) -> float:
-    """The points that a label has, whose middle is that of the axes.
+    """The points that are free for a label in the middle of the axes, along one direction.
 
     Args:
-        start: the distance of the axes from the begin of the panel.
-        size: of the axes.
-        whole: size of the panel.
+        start: the distance of the axes from the edge of the panel.
+        size: the size of the axes.
+        whole: the size of the panel.
         beyond: how far the label may reach beyond the axes.
     """
     half = size / 2
@@ -59,7 +62,7 @@ def _room(start: float, size: float, whole: float, beyond: float) -> float:
 
 
 def _move_factor(axis: Axis) -> None:
-    """Write the factor and the offset of the ticks into the label, since above the panel is the title."""
+    """Write the common factor and the offset of the ticks into the label of the axis: the title is in their place."""
     formatter = axis.get_major_formatter()
     if not isinstance(formatter, ScalarFormatter):
         return
@@ -72,7 +75,7 @@ def _move_factor(axis: Axis) -> None:
 
 
 def _unit(offset: str) -> str:
-    """What matplotlib writes as "1e11", "1e−7+1.2e0" or "+1.2e0", in words; empty for none."""
+    """The factor and the offset of ticks in words. Matplotlib writes them as "1e11", "1e−7+1.2e0" or "+1.2e0"."""
     factor, start = re.findall(r"^(1e\W?\d+)?(.*)", offset)[0]
     if not factor and not start:
         return ""

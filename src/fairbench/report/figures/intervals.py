@@ -22,7 +22,7 @@ MOST_LEFT = 2.9
 
 
 class Interval(NamedTuple):
-    """A row with a value, and an interval if it has one; a row that is not sure has an empty marker."""
+    """A row with a value, and with its interval, if it has one. Unless `sure`, the marker of the value is empty."""
 
     label: str
     name: str
@@ -43,13 +43,27 @@ def draw_intervals(
     margins: Mapping[str, float] | None = None,
     reverse: bool = False,
 ) -> Drawing | None:
-    """A panel for each arena, with a row for each value and a line at 0; reversed where lower is better."""
+    """Draw a panel for each arena, with a row for each value and a line at 0.
+
+    Args:
+        rows: the rows of each panel.
+        name: the name of the figure.
+        title: the title of the figure.
+        axis: the label of the x axis.
+        caption: the caption of the figure.
+        row_height: the height of a row in inches.
+        margins: a margin for each panel that is drawn as a band; None for no bands.
+        reverse: whether lower values are on the right.
+
+    Returns:
+        The figure; None without any row.
+    """
     if not rows:
         return None
     labels: list[str] = []
-    for of_arena in rows.values():
-        labels += [row.label for row in of_arena]
-    most_rows = max(len(of_arena) for of_arena in rows.values())
+    for arena_rows in rows.values():
+        labels += [row.label for row in arena_rows]
+    most_rows = max(len(arena_rows) for arena_rows in rows.values())
     figure, by_arena = panels(
         titles={arena: arena for arena in rows},
         height=TOP + BOTTOM + row_height * most_rows,
@@ -70,20 +84,20 @@ def draw_intervals(
 
 
 def _draw_row(panel: Panel, place: int, row: Interval) -> None:
-    """Draw the interval as a line, and the value as a marker on it."""
+    """Draw a row of a panel: the interval as a line, and the value as a marker on the line."""
     style = row.style
-    along = [row.value]
+    line = [row.value]
     if row.low is not None and row.high is not None:
-        along = [row.low, row.value, row.high]
+        line = [row.low, row.value, row.high]
     lines = panel.axes.plot(
-        along,
-        [place] * len(along),
+        line,
+        [place] * len(line),
         color=style.color,
         linewidth=1.8,
         marker=style.marker,
         markersize=7,
         markerfacecolor=style.color if row.sure else LIGHT["paper"],
-        markevery=[len(along) // 2],
+        markevery=[len(line) // 2],  # only the value
     )
     mark(panel, style, *lines)
     text = f"{row.name}: {interval(row.value, row.low, row.high)}"
@@ -93,7 +107,7 @@ def _draw_row(panel: Panel, place: int, row: Interval) -> None:
 
 
 def _draw_margin(axes: Axes, margin: float) -> None:
-    """Draw the margin as a band as wide as a decade beyond it, where the axis is logarithmic."""
+    """Draw the margin as a band around 0. Beyond the band the axis is logarithmic."""
     axes.axvspan(-margin, margin, color=LIGHT["rule"], linewidth=0, zorder=0)
     axes.set_xscale("symlog", linthresh=margin)
     farthest = float(max(map(abs, axes.get_xlim())))

@@ -16,7 +16,7 @@ LEGEND_COLUMNS = 5
 
 
 def width_for(labels: Iterable[str]) -> float:
-    """The width in inches of the longest of some bold labels next to a panel, with its margins."""
+    """The width in inches that bold labels next to a panel need: that of the longest label, with its margins."""
     widest = max(text_width(label, weight="bold") for label in labels)
     return RIGHT + widest / POINTS_PER_INCH
 
@@ -24,10 +24,10 @@ def width_for(labels: Iterable[str]) -> float:
 def line_panels(
     titles: Mapping[str, str], styles: Collection[ArmStyle], labels: Iterable[str] = ()
 ) -> tuple[Figure, dict[str, Panel]]:
-    """A figure with a panel of lines for each arena, with space for labels at their ends, see `label_ends`.
+    """A figure with a panel of lines for each arena, and with space for labels at the ends of lines, see `label_ends`.
 
-    Four labels have space in a column of a paper. A legend names all lines if a panel has labels for fewer of them, and
-    where panels are too narrow for labels.
+    If some lines get no label, or if the panels are too narrow for labels, a legend names all lines. `labels` are the
+    texts of the labels, if they differ from those of the styles.
     """
     if panel_width() < WIDE:
         labeled = 0
@@ -35,19 +35,19 @@ def line_panels(
     else:
         labeled = min(len(styles), MOST_LABELS)
         right = width_for(labels or [style.end for style in styles])
-    least = 2.4 if columns() == 1 else 3.4
-    height = max(least, TOP + BOTTOM + labeled * LABEL_HEIGHT)
+    least_height = 2.4 if columns() == 1 else 3.4
+    height = max(least_height, TOP + BOTTOM + labeled * LABEL_HEIGHT)
     if labeled == len(styles):
         return panels(titles, height, right=right)
     in_row = _legend_columns(styles)
-    rows = -(-len(styles) // in_row)
+    rows = -(-len(styles) // in_row)  # rounded up
     figure, by_arena = panels(titles, height, right=right, legend=0.2 + LABEL_HEIGHT * rows)
     _draw_legend(figure, styles, in_row)
     return figure, by_arena
 
 
 def _legend_columns(styles: Collection[ArmStyle]) -> int:
-    """How many arms have space in a row of the legend."""
+    """The number of arms that fit into a row of the legend."""
     widest = max(text_width(style.label, LEGEND_SIZE) for style in styles)
     with_sample = widest + 6 * LEGEND_SIZE
     fitting = int(figure_width() * POINTS_PER_INCH / with_sample)
@@ -55,7 +55,7 @@ def _legend_columns(styles: Collection[ArmStyle]) -> int:
 
 
 def _draw_legend(figure: Figure, styles: Collection[ArmStyle], in_row: int) -> None:
-    """Name all arms below the panels."""
+    """Draw a legend of all arms below the panels, with `in_row` arms in a row."""
     figure.legend(
         handles=[_sample(style) for style in styles],
         loc="lower center",
@@ -68,7 +68,7 @@ def _draw_legend(figure: Figure, styles: Collection[ArmStyle], in_row: int) -> N
 
 
 def _sample(style: ArmStyle) -> Line2D:
-    """An arm's line and marker."""
+    """The sample in a legend: the line and the marker of an arm."""
     return Line2D(
         xdata=[],
         ydata=[],
@@ -81,9 +81,9 @@ def _sample(style: ArmStyle) -> Line2D:
 
 
 def name_rows(panel: Panel, names: Sequence[tuple[str, ArmStyle]], size: float) -> None:
-    """Write a name at the left of each row 0, 1, ... of height 1, from the top; ticks would take several times as long.
+    """Write a name at the left of each row of a panel. The rows 0, 1, ... from the top have the height 1.
 
-    The size of the font is in points.
+    The size of the font is in points. Names as ticks would take several times as long to draw.
     """
     axes = panel.axes
     left = moved(axes.get_yaxis_transform(), axes, points=-3.5)

@@ -13,7 +13,7 @@ from fairbench.report.figures.style import ArmStyle, ArmStyles, short_names
 
 @dataclass(frozen=True)
 class Gains:
-    """What the figure shows.
+    """The content of the figure.
 
     Attributes:
         of_one: whether one optimizer is compared with each baseline; otherwise each optimizer with the first baseline.
@@ -33,7 +33,7 @@ class Gains:
 
     @property
     def first_baseline(self) -> str:
-        """The baseline of each optimizer."""
+        """The baseline with which each optimizer is compared."""
         return self.analyses.suite.sides[1][0]
 
     def rows(self) -> dict[str, list[Interval]]:
@@ -48,23 +48,24 @@ class Gains:
                 panel = comparison.arena
                 row = self._row_of_arena(comparison)
             rows.setdefault(panel, []).append(row)
-        return {panel: sorted(of_panel, key=lambda row: -row.value) for panel, of_panel in rows.items()}
+        return {panel: sorted(panel_rows, key=lambda row: -row.value) for panel, panel_rows in rows.items()}
 
     def _name(self, comparison: Comparison) -> str:
-        """The arm that names a row or a panel."""
+        """The arm of a comparison that varies in the figure, and names a row or a panel."""
         return comparison.baseline if self.of_one else comparison.optimizer
 
     def _style(self, comparison: Comparison) -> ArmStyle:
+        """The style of the arm that names a row or a panel."""
         return self.styles[self._name(comparison)]
 
     def _row_of_arm(self, comparison: Comparison, label: str) -> Interval:
-        """An arena in the panel of an arm, in units of its margin."""
+        """The row of an arena in the panel of an arm. Its gain is in units of the arena's margin."""
         margin = self.analyses.suite.arenas[comparison.arena].margin
         name = f"{self._name(comparison)}, {comparison.arena}, in margins"
         return _row(comparison, label, name, style=self._style(comparison), unit=margin)
 
     def _row_of_arena(self, comparison: Comparison) -> Interval:
-        """An arm in the panel of an arena."""
+        """The row of an arm in the panel of an arena."""
         style = self._style(comparison)
         return _row(comparison, style.label, self._name(comparison), style=style, unit=1.0)
 
@@ -85,7 +86,7 @@ class Gains:
         return f"gain {whose}{unit} (right is better)"
 
     def caption(self) -> str:
-        """What the figure shows, in words."""
+        """The caption of the figure."""
         if self.of_one:
             whose = f"{self.first_optimizer} over each baseline"
         else:
@@ -100,7 +101,11 @@ class Gains:
 
 
 def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The gain of one optimizer over each baseline, or of each over the first: a panel for each arena, or each arm."""
+    """The figure of the gains, with a panel for each arena or for each arm; None without any gain.
+
+    If one optimizer is compared, its gain over each baseline is shown, otherwise the gain of each optimizer over the
+    first baseline.
+    """
     optimizers, baselines = analyses.suite.sides
     of_one = len(optimizers) == 1
     shown = [
@@ -112,7 +117,7 @@ def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         return None
     arms = {comparison.pair[1:] for comparison in shown}
     arenas = {comparison.arena for comparison in shown}
-    by_arm = 2 * len(arms) <= len(arenas)
+    by_arm = 2 * len(arms) <= len(arenas)  # few panels with many rows are easier to read
     gains = Gains(analyses, styles, shown, of_one=of_one, by_arm=by_arm)
     rows = gains.rows()
     return draw_intervals(
@@ -127,11 +132,11 @@ def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 
 def _row(comparison: Comparison, label: str, name: str, style: ArmStyle, unit: float) -> Interval:
-    """The gain of a comparison, divided by a unit."""
+    """The row of a comparison, with its gain divided by a unit."""
     assert comparison.gain is not None
     low = None
     high = None
-    # Where no seed differs, Welch's interval is not about that.
+    # if the values are identical seed by seed, an interval between seeds would say something else
     is_same = comparison.verdict in ("identical", "identical values")
     if not is_same and comparison.ci_low is not None and comparison.ci_high is not None:
         low = comparison.ci_low / unit

@@ -19,12 +19,12 @@ MOST_POINTS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """What a figure of lines over the training shows.
+    """The content of a figure of lines over the training.
 
     Attributes:
-        means: the curve of each arm.
-        axes: of each arena the label of the y axis, and which values are better.
-        about: the begin of the caption.
+        means: the curve of each arm, by arena and optimizer.
+        axes: the label of the y axis of each arena, and which of its values are better.
+        about: the beginning of the caption.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Lines:
 
 
 def draw_learning_curves(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The primary metric of every arm over the training."""
+    """The figure of the learning curves: the primary metric of every arm over the training."""
     suite = analyses.suite
     lines = Lines(
         name="learning_curves",
@@ -48,11 +48,11 @@ def draw_learning_curves(analyses: Analyses, styles: ArmStyles) -> Drawing | Non
 
 
 def draw_training_loss(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The training loss of every arm, each value the mean of a window of steps."""
+    """The figure of the training loss of every arm. Each value is the mean of a window of steps."""
     means = {}
     for arm in analyses.results.arms:
-        of_seeds = [_thinned([*run.loss_curve.items()]) for run in arm.final if run.result]
-        means[arm.arena, arm.optimizer] = mean_curve(of_seeds)
+        seed_curves = [_thinned([*run.loss_curve.items()]) for run in arm.final if run.result]
+        means[arm.arena, arm.optimizer] = mean_curve(seed_curves)
     label: tuple[str, Best] = ("training loss (lower is better)", "low")
     averaged = over_seeds(analyses.suite)
     lines = Lines(
@@ -66,14 +66,14 @@ def draw_training_loss(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 
 def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
-    """At most `MOST_POINTS` values at about the same distances, the last one among them."""
-    every = max(-(-len(curve) // MOST_POINTS), 1)
-    from_last = curve[-1::-every]
+    """At most `MOST_POINTS` values of a curve at equal distances. The last value is always one of them."""
+    distance = max(-(-len(curve) // MOST_POINTS), 1)  # the division is rounded up
+    from_last = curve[-1::-distance]
     return dict(from_last[::-1])
 
 
 def _draw(analyses: Analyses, styles: ArmStyles, lines: Lines) -> Drawing | None:
-    """A panel for each arena with a line for each arm."""
+    """Draw a panel for each arena with a line for each arm; None without any line."""
     suite = analyses.suite
     arenas = []
     for arena in suite.compared_arenas:
@@ -83,8 +83,8 @@ def _draw(analyses: Analyses, styles: ArmStyles, lines: Lines) -> Drawing | None
         return None
     labels = {arena: arm_labels(analyses.results.of(arena)) for arena in arenas}
     every_label: list[str] = []
-    for of_arena in labels.values():
-        every_label += of_arena.values()
+    for arena_labels in labels.values():
+        every_label += arena_labels.values()
     figure, by_arena = line_panels(titles(suite, arenas), styles.values(), every_label)
     for arena, panel in by_arena.items():
         _draw_panel(panel, analyses, styles, lines, labels[arena])
@@ -92,7 +92,7 @@ def _draw(analyses: Analyses, styles: ArmStyles, lines: Lines) -> Drawing | None
 
 
 def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles, lines: Lines, labels: Mapping[str, str]) -> None:
-    """Draw the lines of an arena, the reference's first."""
+    """Draw the lines of an arena. The line of the reference is drawn first, so that others are above it."""
     arena = panel.arena
     arms = reference_first(analyses.results, arena)
     drawn = [arm for arm in arms if lines.means[arena, arm.optimizer]]
@@ -106,7 +106,7 @@ def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles, lines: Line
 
 
 def _draw_curve(panel: Panel, optimizer: str, style: ArmStyle, curve: Curve, has_band: bool) -> None:
-    """Draw the line of an arm, with its standard deviation as a band."""
+    """Draw the line of an arm, and if `has_band` its standard deviation as a band."""
     steps = []
     means = []
     lows = []
@@ -126,6 +126,7 @@ def _draw_curve(panel: Panel, optimizer: str, style: ArmStyle, curve: Curve, has
 
 
 def _caption(analyses: Analyses, about: str) -> str:
+    """The caption of a figure of lines, which begins with `about`."""
     suite = analyses.suite
     deviation = ""
     if len(suite.final.seeds) > 1:

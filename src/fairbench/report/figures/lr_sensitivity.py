@@ -1,4 +1,4 @@
-"""Learning-rate sensitivity: the metric of each setting at the reported length, and of the short trials behind."""
+"""Learning-rate sensitivity: the metric of each setting in final trials, and behind it in the short trials."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,20 +22,20 @@ from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
 
 Values = Mapping[Setting, Sequence[float]]
-"""The metric of every seed, of each setting with which all seeds finished."""
+"""The metric of every seed, by setting. Settings with which a seed did not finish are left out."""
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
 SPACE = 0.1
-"""Above and below the values, as a share of their range: for the rings."""
+"""The space above and below the values, for the rings, as a share of the range of the values."""
 CROSS_HEIGHT = 0.1
-"""The distance in inches of crosses of several arms at one rate."""
+"""The distance in inches between crosses of several arms at the same rate."""
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
 GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
 
 
 @dataclass(frozen=True)
 class Line:
-    """The settings of an arm that differ only in their rate, by rising rate.
+    """A line of the figure: the settings of an arm that differ only in their rate, by rising rate.
 
     Attributes:
         texts: a sentence about each mean.
@@ -52,7 +52,7 @@ class Line:
 
 
 def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The metric of each searched setting on the split that selects, by learning rate."""
+    """The figure of the metric of each searched setting by learning rate, on the split that selects."""
     suite = analyses.suite
     results = analyses.results
     arenas = [arena for arena in suite.compared_arenas if _has_sweep(results, arena)]
@@ -80,13 +80,13 @@ def _has_sweep(results: Results, arena: str) -> bool:
 
 
 def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles) -> None:
-    """Draw the settings of all arms of an arena."""
+    """Draw the settings of all arms of an arena: short trials, final trials, and rates that diverged."""
     suite = analyses.suite
     arms = reference_first(analyses.results, panel.arena)
     metric = suite.arenas[panel.arena].metric
-    short = {arm.optimizer: _values(arm.sweep, metric) for arm in arms}
-    full = {arm.optimizer: _values(arm.full_length, metric) for arm in arms}
-    drawn = [arm for arm in arms if full[arm.optimizer]]
+    short_values = {arm.optimizer: _values(arm.sweep, metric) for arm in arms}
+    full_values = {arm.optimizer: _values(arm.full_length, metric) for arm in arms}
+    drawn = [arm for arm in arms if full_values[arm.optimizer]]
     label, panel.best = axis_label(suite, panel.arena)
     panel.axes.set(xlabel=f"learning rate{no_line(arms, drawn)}", ylabel=label)
     rates: list[float] = []
@@ -96,22 +96,22 @@ def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles) -> None:
     panel.axes.margins(y=SPACE)
     for arm in arms:
         style = styles[arm.optimizer]
-        _draw_short(panel, arm, style, short[arm.optimizer])
-        _draw_full(panel, arm, style, full[arm.optimizer])
-    _leave_out_far(panel, _means(full), _means(short))
+        _draw_short(panel, arm, style, short_values[arm.optimizer])
+        _draw_full(panel, arm, style, full_values[arm.optimizer])
+    _leave_out_far(panel, _means(full_values), _means(short_values))
     _draw_lost(panel, arms, styles)
-    if not any(short.values()) and not any(full.values()):
+    if not any(short_values.values()) and not any(full_values.values()):  # every trial diverged
         panel.axes.set_yticks([])
 
 
 def _draw_grid_edges(axes: Axes, suite: Suite, scale: float) -> None:
-    """Draw the ends of the searched rates."""
+    """Draw dotted lines at the edges of the searched grid, whose rates are scaled."""
     axes.axvline(scale * suite.sweep.lr_min, **GRID_EDGE)
     axes.axvline(scale * suite.sweep.lr_max, **GRID_EDGE)
 
 
 def _searched(suite: Suite, is_scaled: bool) -> str:
-    """The meaning of the dotted lines, and of the points between and beyond them."""
+    """The end of the caption: the meaning of dotted lines, of points beyond them, and of several lines of an arm."""
     scale = ", each scaled by its lr_scale" if is_scaled else ""
     lines = "".join(f" A line for each value of {name}." for name in suite.sweep.extra)
     return (
@@ -121,13 +121,13 @@ def _searched(suite: Suite, is_scaled: bool) -> str:
 
 
 def _values(runs: Iterable[Run], metric: str) -> Values:
-    """The metric of each setting with which all seeds finished."""
+    """The metric of every seed of each setting, without settings with which a seed did not finish."""
     values: dict[Setting, list[Any]] = grouped((run.setting, run.metric("val", metric)) for run in runs if run.setting)
     return {setting: seeds for setting, seeds in values.items() if None not in seeds}
 
 
 def _means(by_arm: Mapping[str, Values]) -> list[float]:
-    """The mean of each setting of each arm."""
+    """The means over seeds of all settings of all arms."""
     means = []
     for values in by_arm.values():
         means += [fmean(seeds) for seeds in values.values()]
@@ -135,7 +135,11 @@ def _means(by_arm: Mapping[str, Values]) -> list[float]:
 
 
 def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) -> None:
-    """Limit a panel to all but those short trials that are over three interquartile ranges outside of the quartiles."""
+    """Limit the y axis of a panel, so that short trials far from all others lie beyond its edge.
+
+    A short trial is far if it is more than three interquartile ranges outside of the quartiles. `full` and `short` are
+    the means of final and of short trials.
+    """
     if len(short) < 2:
         return
     low, _, high = quantiles((*full, *short), n=4)
@@ -143,12 +147,13 @@ def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) 
     near = [*full]
     near += [value for value in short if low - reach <= value <= high + reach]
     space = SPACE * (max(near) - min(near)) if near else 0.0
-    if len(near) < len(full) + len(short) and isfinite(reach + space):
+    some_are_far = len(near) < len(full) + len(short)
+    if some_are_far and isfinite(reach + space):
         panel.axes.set_ylim(min(near) - space, max(near) + space)
 
 
 def _lines(arm: ArmResults, values: Values) -> Iterator[Line]:
-    """A line for each value of what is searched with the rate."""
+    """The lines of an arm: one for each combination of the hyperparameters that are searched with the rate."""
     rising = sorted(values, key=lambda setting: setting.lr)
     for extra in dict.fromkeys(setting.extra for setting in values):
         settings = [setting for setting in rising if setting.extra == extra]
@@ -162,9 +167,9 @@ def _lines(arm: ArmResults, values: Values) -> Iterator[Line]:
 
 
 def _draw_short(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
-    """Draw the short trials: small points on a thin line."""
+    """Draw the short trials of an arm: small points on thin lines."""
     for line in _lines(arm, values):
-        thin = panel.axes.plot(
+        thin_lines = panel.axes.plot(
             line.rates,
             line.means,
             color=style.color,
@@ -172,13 +177,13 @@ def _draw_short(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) 
             alpha=0.5,
             linestyle=style.dash,
         )
-        mark(panel, style, *thin)
+        mark(panel, style, *thin_lines)
         texts = [f"{text}, in the sweep" for text in line.texts]
         draw_values(panel, style, line.rates, line.means, texts, markersize=2.5)
 
 
 def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
-    """Draw the trainings with the reported length: mean and range over the seeds, a ring at the selected setting."""
+    """Draw the final trials of an arm: the mean and the range over the seeds, and a ring at the selected setting."""
     for line in _lines(arm, values):
         lows = []
         highs = []
@@ -192,6 +197,7 @@ def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -
         ranges = panel.axes.vlines(line.rates, lows, highs, color=style.color, linewidth=1.2, alpha=0.7)
         mark(panel, style, ranges)
         draw_line(panel, style, line.rates, line.means, texts)
+        # the label is at the point with the highest rate of all lines
         panel.ends[style.end] = style, max((setting.lr, fmean(seeds)) for setting, seeds in values.items())
     if arm.selected and arm.selected in values:
         _draw_ring(panel, arm, arm.selected, fmean(values[arm.selected]), style)
@@ -206,25 +212,29 @@ def _draw_ring(panel: Panel, arm: ArmResults, selected: Setting, mean: float, st
 
 
 def _in_words(arm: ArmResults, setting: Setting) -> str:
+    """The optimizer and the setting in words."""
     extra = "".join(f", {name} {value}" for name, value in setting.extra)
     return f"{arm.optimizer}, rate {rate(setting.lr)}{extra}"
 
 
 def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles) -> None:
-    """Draw crosses at the rates at which trials diverged, stacked from the panel's edge where arms share a rate."""
+    """Draw crosses at the rates at which trials diverged.
+
+    Crosses at the same rate are stacked from the panel's edge.
+    """
     if panel.best == "high":  # the worst values are at the bottom
         edge = 0.0
         step = CROSS_HEIGHT / panel.inner_height
     else:
         edge = 1.0
         step = -CROSS_HEIGHT / panel.inner_height
-    drawn = Counter[float]()
+    crosses_at = Counter[float]()  # the number of crosses at each rate so far
     for arm in arms:
         rates = _diverged_rates(arm)
         if not rates:
             continue
         style = styles[arm.optimizer]
-        heights = [edge + step * drawn[lr] for lr in rates]
+        heights = [edge + step * crosses_at[lr] for lr in rates]
         crosses = panel.axes.plot(
             rates, heights, color=style.color, transform=panel.axes.get_xaxis_transform(), **CROSS
         )
@@ -233,11 +243,11 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles) -> N
             text = f"{arm.optimizer}, rate {rate(lr)}: diverged"
             panel.lost.append(Point(lr, height, style.index, numbers=(lr,), text=text))
             panel.said.append(f"{text}.")
-        drawn.update(rates)
+        crosses_at.update(rates)
 
 
 def _diverged_rates(arm: ArmResults) -> list[float]:
-    """The rates at which trials diverged, rising."""
+    """The rates at which trials of an arm diverged, rising."""
     rates = set()
     for run in (*arm.sweep, *arm.full_length):
         if run.status == "diverged" and run.lr:

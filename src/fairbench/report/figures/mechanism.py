@@ -13,7 +13,7 @@ from fairbench.report.figures.style import ArmStyle, ArmStyles
 
 
 def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The share of the pairs of tensor and step in which each mechanism acted, over the training."""
+    """The figure of mechanisms: the share of the pairs of tensor and step in which each acted, over the training."""
     curves: list[tuple[ArmResults, list[tuple[int, float]]]] = []
     for arm in analyses.results.arms:
         shares = acted(arm)
@@ -39,7 +39,7 @@ def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 
 def _draw_shares(panel: Panel, optimizer: str, style: ArmStyle, shares: list[tuple[int, float]]) -> None:
-    """Draw the line of an arm."""
+    """Draw the line of an arm, from its logged steps and shares."""
     steps = []
     percents = []
     texts = []
@@ -52,10 +52,10 @@ def _draw_shares(panel: Panel, optimizer: str, style: ArmStyle, shares: list[tup
 
 
 def acted(arm: ArmResults) -> list[tuple[int, float]]:
-    """By logged step, the share of the pairs of tensor and step in which an arm's mechanism acted."""
+    """The share of the pairs of tensor and step in which an arm's mechanism acted, at each logged step."""
     pairs = dict(quantity_curve(arm, "tensor_steps"))
     shares = []
     for step, count in quantity_curve(arm, "acted"):
-        if pairs.get(step):
+        if pairs.get(step):  # otherwise the share is not known
             shares.append((step, count / pairs[step]))
     return shares

@@ -1,4 +1,4 @@
-"""One arena's part of a figure: its values, lines, bands and marks, and what the page and its script know of it."""
+"""A panel, the part of a figure for one arena: how it is drawn, and the data that the page has of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from fairbench.report.figures.text import POINTS_PER_INCH, panel_width, points_p
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
 MOST_LABELS = 9
-"""The most lines of a panel that all have a label at their end."""
+"""The most lines of a panel for which all lines have a label at their end."""
 WIDE = 3.5
 """The least inches of a panel that has labels at the ends of its lines."""
 LABEL_GAP = 6
@@ -43,8 +43,8 @@ class Point(NamedTuple):
     Attributes:
         x, y: its position, in data coordinates while it is drawn, then in those of the SVG.
         arm: the arm's index.
-        numbers: what a CSV has of it, by the columns of its panel.
-        text: a sentence about it.
+        numbers: the cells of the value in a CSV, by the columns of the panel.
+        text: a sentence about the value.
     """
 
     x: float
@@ -64,10 +64,10 @@ class Panel:
         inner_height: inches of its axes.
         artists: the numbers of the artists that `mark` has named.
         points: the values with a tooltip.
-        lost: the same for what has no value in y; there y is the height as a share of the axes.
-        columns: the names of a point's numbers; without them it has two, with the labels of the axes.
+        lost: points of diverged trials, which have no value; their y is the height as a share of the axes.
+        columns: the names of the numbers of a point; empty for two numbers that are named as the axes.
         ends: where lines end, by their labels, see `label_ends`.
-        said: the panel in sentences, for screen readers.
+        said: the content of the panel in sentences, for screen readers.
         best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
@@ -87,7 +87,10 @@ class Panel:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the script needs to show the values; with rows, a value is compared with no other one at the same x."""
+        """The data with which the script of the page shows values.
+
+        With "rows", each value has a row of its own, and is not compared with other values at the same x.
+        """
         points = []
         for point in self.points:
             points.append((point.x, point.y, point.arm, point.text, *point.numbers))
@@ -100,14 +103,14 @@ class Panel:
         }
 
     def finish(self) -> None:
-        """Give all points their positions in the SVG, after the figure is drawn."""
+        """Convert the positions of all points to those in the SVG, after the figure is drawn."""
         values = self._in_svg(self.points, self.axes.transData)
         lost = self._in_svg(self.lost, self.axes.get_xaxis_transform())
         self.points = [*values, *lost]
         self.lost = []
 
     def _in_svg(self, points: Sequence[Point], transform: Transform) -> Iterator[Point]:
-        """Points with positions in the SVG, and with more digits than a screen shows, but no more."""
+        """Points with their positions in the SVG. Numbers are rounded, to digits that no screen shows."""
         if not points:
             return
         to_points = points_per_pixel(self.axes)
@@ -116,7 +119,7 @@ class Panel:
         top = self.axes.bbox.y1
         positions = transform.transform([(point.x, point.y) for point in points]).tolist()
         for (x, y), point in zip(positions, points, strict=True):
-            inside = min(max(y, bottom), top)
+            inside = min(max(y, bottom), top)  # a value beyond the edge has its tooltip at the edge
             yield Point(
                 x=round(x * to_points, 2),
                 y=round((height - inside) * to_points, 2),
@@ -127,13 +130,14 @@ class Panel:
 
 
 def _with_nine_digits(number: float | str | None) -> float | str | None:
+    """A number rounded to nine digits; other cells as they are."""
     if isinstance(number, float):
         return float(f"{number:.9g}")
     return number
 
 
 def log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Make the x axis logarithmic, with plain numbers at its ticks; a range below one decade has ticks too."""
+    """Make the x axis logarithmic, with plain numbers at its ticks. Values within one decade have ticks too."""
     axes.set_xscale("log")
     least = min(values)
     largest = max(values)
@@ -148,7 +152,7 @@ def log_axis(axes: Axes, values: Sequence[float]) -> None:
 
 
 def mark(panel: Panel, style: ArmStyle, *artists: Artist) -> None:
-    """Mark artists as belonging to an arm."""
+    """Name artists as those of an arm, so that the page can hide them with the arm."""
     for artist in artists:
         artist.set_gid(f"panel{panel.number}.arm{style.index}.{next(panel.artists)}")
 
@@ -156,7 +160,10 @@ def mark(panel: Panel, style: ArmStyle, *artists: Artist) -> None:
 def draw_line(
     panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
-    """Draw an arm's values with a line, each with a sentence about it, and its label; draw the reference's first."""
+    """Draw the values of an arm with a line through them, and note where its label belongs.
+
+    Each value has a sentence in `texts`. The line of the reference must be drawn first, below the others.
+    """
     if style.wide:
         width = 4.5 * scale()
         color = to_rgba(style.color, 0.75)
@@ -171,7 +178,10 @@ def draw_line(
 def draw_values(
     panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
-    """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long."""
+    """Draw the values of an arm as markers. Each value has a sentence in `texts`.
+
+    All markers are one artist, since each artist takes long.
+    """
     marker = {
         "marker": style.marker,
         "markersize": 4,
@@ -180,24 +190,26 @@ def draw_values(
         "linestyle": "",
     }
     mark(panel, style, *panel.axes.plot(x, y, **{**marker, **line}))
-    for at, value, text in zip(x, y, texts, strict=True):
-        panel.points.append(Point(at, value, style.index, numbers=(at, value), text=text))
+    for x_value, y_value, text in zip(x, y, texts, strict=True):
+        point = Point(x_value, y_value, style.index, numbers=(x_value, y_value), text=text)
+        panel.points.append(point)
 
 
 def draw_band(panel: Panel, style: ArmStyle, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
-    """Fill the area between two values of an arm."""
-    along = [*x, *reversed(x)]
-    outline = [*low, *reversed(high)]
-    mark(panel, style, *panel.axes.fill(along, outline, color=style.color, alpha=0.16, linewidth=0))
+    """Fill the area between the low and the high values of an arm."""
+    # the outline goes along the low values, and back along the high ones
+    outline_x = [*x, *reversed(x)]
+    outline_y = [*low, *reversed(high)]
+    mark(panel, style, *panel.axes.fill(outline_x, outline_y, color=style.color, alpha=0.16, linewidth=0))
 
 
 def label_ends(panel: Panel) -> None:
-    """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
+    """Write a label at the end of each line, at the right of the panel. Labels that would overlap are moved.
 
-    Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none.
+    If there are many lines, only that of the reference and those that end highest and lowest have a label.
     """
     if panel_width() < WIDE:
-        return
+        return  # a legend names the lines
     axes = panel.axes
     axes.autoscale_view()
     to_panel = axes.transData + axes.transAxes.inverted()
@@ -212,7 +224,7 @@ def label_ends(panel: Panel) -> None:
 
 
 def _labels_with_space(panel: Panel, ends: Mapping[str, tuple[float, float]]) -> list[str]:
-    """The labels that are shown, the lowest first."""
+    """The labels that are shown, the lowest line first. `ends` has the position of the end of each line."""
     rising = sorted(ends, key=lambda label: ends[label][1])
     if len(rising) <= MOST_LABELS:
         return rising
@@ -222,7 +234,7 @@ def _labels_with_space(panel: Panel, ends: Mapping[str, tuple[float, float]]) ->
 
 
 def _draw_label(panel: Panel, label: str, end: tuple[float, float], height: float) -> None:
-    """Write a label at a height of the panel, with a line that leads to it from the end of its arm's line."""
+    """Write a label at a height of the panel, and draw a thin line from the end of the arm's line to the label."""
     axes = panel.axes
     style, _ = panel.ends[label]
     x, y = end
@@ -252,17 +264,18 @@ def _draw_label(panel: Panel, label: str, end: tuple[float, float], height: floa
 
 
 def moved(transform: Transform, axes: Axes, points: float) -> Transform:
-    """A transform that ends some points further to the right."""
+    """A transform whose result lies some points further to the right."""
     inches = points * scale() / POINTS_PER_INCH
     return transform + ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
 
 
 def separate(heights: Sequence[float], gap: float) -> list[float]:
-    """Move rising heights as little as needed so that they do not overlap and all lie in 0..1, if they fit."""
+    """Move rising heights as little as possible, so that neighbors are `gap` apart and all lie in 0..1, if they fit."""
     if not heights:
         return []
     stacked = gap * np.arange(len(heights))
-    apart = isotonic_regression(np.subtract(heights, stacked)).x  # squared distances are least
+    # without the gaps, the heights must only rise: this is the solution with the least squared distances
+    apart = isotonic_regression(np.subtract(heights, stacked)).x
     highest = 1 - gap / 2 - stacked[-1]
     inside = np.clip(apart, gap / 2, highest) + stacked
     return [float(height) for height in inside]

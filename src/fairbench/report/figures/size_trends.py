@@ -17,11 +17,11 @@ from fairbench.report.figures.style import ArmStyle, ArmStyles
 from fairbench.suites.schema import Suite
 
 POINTS = 9
-"""The points of a line over size, which is straight on two logarithmic axes."""
+"""The number of points of a line over size. On two logarithmic axes the line is straight."""
 
 
 def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """A panel for each ladder whose law is known, with a line for each optimizer."""
+    """The figure of speed-ups over size: a panel for each ladder whose law is known, with a line for each optimizer."""
     suite = analyses.suite
     trends = grouped((row.arena, row) for row in analyses.of(size_trends) if row.speedup is not None)
     if not trends:
@@ -48,7 +48,7 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 
 def _sizes(suite: Suite, ladder: str) -> dict[str, int]:
-    """The parameters of the model in each arena of a ladder."""
+    """The number of parameters of the model in each arena of a ladder."""
     sizes = {}
     for arena in suite.ladders[ladder]:
         point = suite.arenas[arena].ladder_point
@@ -58,15 +58,15 @@ def _sizes(suite: Suite, ladder: str) -> dict[str, int]:
 
 
 def _draw_trend(panel: Panel, row: SizeTrend, sizes: Mapping[str, int], style: ArmStyle) -> None:
-    """Draw the line of an optimizer."""
+    """Draw the line of an optimizer from the smallest to the largest size."""
     assert row.smallest is not None
     assert row.largest is not None
-    at_sizes = np.geomspace(min(sizes.values()), max(sizes.values()), POINTS).tolist()
+    line_sizes = np.geomspace(min(sizes.values()), max(sizes.values()), POINTS).tolist()
     values = np.geomspace(row.smallest, row.largest, POINTS).tolist()
     texts = []
-    for size, value in zip(at_sizes, values, strict=True):
+    for size, value in zip(line_sizes, values, strict=True):
         texts.append(f"{row.optimizer}, {size:.0f} parameters: {number(value, 3)}")
-    draw_line(panel, style, at_sizes, values, texts, markersize=0)
+    draw_line(panel, style, line_sizes, values, texts, markersize=0)
     panel.said.append(f"{row.optimizer}: {number(row.smallest, 3)} to {number(row.largest, 3)}; {row.verdict}.")
 
 

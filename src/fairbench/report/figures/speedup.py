@@ -16,9 +16,9 @@ from fairbench.suites.schema import Suite
 
 
 def speedup_text(row: Speedup) -> str:
-    """A speed-up with its interval, such as "1.38 [1.21, ≥ 2.00]"; an end beyond the horizons is a bound."""
+    """A speed-up with its interval, such as "1.38 [1.21, ≥ 2.00]". An end beyond the horizons is shown as a bound."""
     if row.n == 0:
-        return NONE
+        return NONE  # no seed has a speed-up
     at_least = f"≥ {row.longest:.2f}"
     at_most = f"≤ {row.shortest:.2f}"
     if row.speedup is not None:
@@ -33,7 +33,7 @@ def speedup_text(row: Speedup) -> str:
 
 
 def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """A panel for each curve of the reference, with the arms that are compared with it."""
+    """The figure of speed-ups: a panel for each curve of the reference, with the arms that are compared with it."""
     suite = analyses.suite
     curves = grouped((tuple(curve_arenas(suite, row.arena)), row) for row in analyses.of(speedups))
     if not curves:
@@ -54,7 +54,7 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 
 def _curve_name(suite: Suite, arenas: Sequence[str]) -> str:
-    """The family and size of a ladder, or else the arena that the suite declares."""
+    """The name of a curve of the reference: the family and size of a ladder, or else the arena that is declared."""
     point = suite.arenas[arenas[0]].ladder_point
     if point and point.size:
         return f"{point.family}-{point.size}"
@@ -64,7 +64,7 @@ def _curve_name(suite: Suite, arenas: Sequence[str]) -> str:
 def _draw_panel(
     panel: Panel, analyses: Analyses, styles: ArmStyles, arenas: Sequence[str], rows: Sequence[Speedup]
 ) -> None:
-    """Draw a curve of the reference, which has a point in each arena, and the arms that are compared with it."""
+    """Draw a curve of the reference, with a point in each of the arenas, and the arms that are compared with it."""
     suite = analyses.suite
     first = arenas[0]
     panel.best = "high" if suite.direction(first) == "max" else "low"
@@ -80,7 +80,7 @@ def _draw_panel(
 
 
 def _draw_arms(panel: Panel, suite: Suite, arms: Sequence[ArmResults], style: ArmStyle) -> None:
-    """Draw the mean of each arm of an optimizer over its steps."""
+    """Draw the mean of each arm of one optimizer over the steps of its arena."""
     steps = []
     means = []
     texts = []
@@ -93,7 +93,7 @@ def _draw_arms(panel: Panel, suite: Suite, arms: Sequence[ArmResults], style: Ar
             means.append(mean)
             texts.append(f"{arm.optimizer}, {plan.steps} steps: {number(mean)}")
     if not steps:
-        return
+        return  # no arm has a value
     if len(steps) > 1:
         draw_line(panel, style, steps, means, texts)
     else:
@@ -102,7 +102,7 @@ def _draw_arms(panel: Panel, suite: Suite, arms: Sequence[ArmResults], style: Ar
 
 
 def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmStyle) -> None:
-    """Draw an arrow from an arm to the reference's curve, or to its end, and the interval."""
+    """Draw an arrow from an arm to the curve of the reference, or to the curve's end, and a band for the interval."""
     scores = analyses.results.arm(row.arena, row.optimizer).scores(row.metric)
     if row.n == 0 or not scores:
         return

@@ -16,13 +16,13 @@ from fairbench.report.figures.text import POINTS_PER_INCH, inner_width, panel_wi
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 NARROW = 4
-"""Inches of a panel below which the legend has two lines."""
+"""The width of a panel in inches below which the legend has two lines."""
 BAR = 0.62
-"""The height of a bar, where a row has 1."""
+"""The height of a bar, as a share of the height of its row."""
 
 
 def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """A bar for each optimizer, with a part for each phase."""
+    """The figure of step times: a bar for each optimizer, with a part for each phase."""
     suite = analyses.suite
     known = analyses.of(costs)
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in known)]
@@ -47,7 +47,7 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 
 
 def _draw_legend(panel: Panel, left: float, bottom: float, height: float) -> None:
-    """Name the phases in the middle below the panel, whose height and margins are given in inches."""
+    """Draw a legend of the phases in the middle below a panel. The height and margins of the panel are in inches."""
     below = -(bottom - 0.05) / (height - TOP - bottom)
     middle = (panel.box.width / 2 - POINTS_PER_INCH * left) / inner_width(panel.axes)
     panel.axes.legend(
@@ -61,7 +61,7 @@ def _draw_legend(panel: Panel, left: float, bottom: float, height: float) -> Non
 
 
 def _draw_bars(panel: Panel, costs: Sequence[Cost], styles: ArmStyles) -> None:
-    """One bar for each optimizer, the first on top."""
+    """Draw a bar for each optimizer, the first one on top."""
     adamw_ms = None
     for cost in costs:
         if cost.optimizer == "AdamW":
@@ -72,15 +72,16 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], styles: ArmStyles) -> None:
         end = _draw_bar(panel, row, cost, style)
         text = _time_text(cost, adamw_ms)
         _draw_time(panel, row, end, text, style)
-        space = (text_width(text) + 8) / inner_width(panel.axes)
-        limit = max(limit, end / max(1 - space, 0.2))
+        # the axis must leave space for the text after the bar, of which a share of the width is needed
+        share_of_text = (text_width(text) + 8) / inner_width(panel.axes)
+        limit = max(limit, end / max(1 - share_of_text, 0.2))
         panel.said.append(f"{cost.optimizer}: {number(cost.train_ms, 3)} ms.")
     name_rows(panel, [(styles[cost.optimizer].label, styles[cost.optimizer]) for cost in costs], size=10)
     panel.axes.set_xlim(0, limit or 1.0)
 
 
 def _draw_bar(panel: Panel, row: int, cost: Cost, style: ArmStyle) -> float:
-    """Draw the phases of an optimizer from left to right; returns where the last one ends."""
+    """Draw the phases of an optimizer as a bar from left to right. Returns the end of the bar in milliseconds."""
     left = 0.0
     for phase, color in zip(STEP_PHASES, PHASE_COLORS, strict=True):
         width = getattr(cost, f"{phase}_ms")

@@ -48,14 +48,14 @@ KNOWN = (
     "StableSPAM",
     "SlowNormClip",
 )
-"""Names whose styles are the first ones; those of other names follow from a hash."""
+"""Names that have the first styles, in this order. The styles of other names follow from a hash."""
 
 NAME_WIDTH = 106
 """The most points that a bold name takes."""
 LEAST_PANEL = 0.4
-"""The least share of a panel that names at its side leave."""
+"""The least share of a panel's width that remains beside names."""
 LEAST_ABSENT = 40
-"""The least points of the name of an arm without a line, below which a long list of them is cut instead."""
+"""The least width in points of the name of an arm without a line. A list of many such names is cut instead."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class ArmStyle:
 
     Attributes:
         index: 0 for the suite's reference; the baselines follow in the order of the suite.
-        label: the arm's name in a legend and at the left of a row, shortened if it is long.
-        end: the same at the end of a line, where the y axis leaves it less space.
-        role: of the color of its lines, markers and text, see `colors`.
-        dash, marker: of its lines and values, in matplotlib's notation.
+        label: the name of the arm in a legend and at the left of a row, shortened if it is long.
+        end: the name at the end of a line, where there is less space.
+        role: the role of the color of its lines, markers and text, see `colors`.
+        dash, marker: the dash of its lines and the marker of its values, in matplotlib's notation.
     """
 
     index: int
@@ -84,7 +84,7 @@ class ArmStyle:
 
     @property
     def line(self) -> Any:
-        """The dash of its line; a wide one has none."""
+        """The dash of its line. A wide line has no dash."""
         return "-" if self.wide else self.dash
 
     @property
@@ -99,7 +99,7 @@ ArmStyles = Mapping[str, ArmStyle]
 
 
 def styles_of(suite: Suite) -> ArmStyles:
-    """The style of each optimizer; its style depends on its name, so that it is the same in all studies."""
+    """The style of each optimizer of a suite. A style depends on the name, so that it is the same in all studies."""
     names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
     numbers = _style_numbers(names)
     labels = short_names(names)
@@ -112,7 +112,7 @@ def styles_of(suite: Suite) -> ArmStyles:
 
 
 def style_of(number: int) -> tuple[str, Any, str]:
-    """The color's role, dash and marker of a style."""
+    """The role of the color, the dash and the marker of the style with a number."""
     role = ROLES[number % len(ROLES)]
     dash = DASHES[number % len(DASHES)]
     marker = MARKERS[number % len(MARKERS)]
@@ -120,20 +120,20 @@ def style_of(number: int) -> tuple[str, Any, str]:
 
 
 def _style_numbers(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name's style; that of an unknown name follows from its hash.
+    """The number of the style of each name. The number of an unknown name follows from a hash of the name.
 
-    Where an earlier name in the alphabet, or a known one, has a similar style, the next number is tried. Names that are
-    not known never get the color of PsiLogic, the first. With more arms of a color than dashes, the styles are only
-    different.
+    If a known name, or an earlier name in the alphabet, has a similar style, the next number is tried. Unknown names
+    never get the first color, which is that of PsiLogic. If there are more arms of a color than dashes, styles may be
+    similar, but not the same.
     """
     numbers = {name: KNOWN.index(name) for name in names if name in KNOWN}
-    free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
+    candidates = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
     taken: set[tuple[str, Any]] = set()
     for number in numbers.values():
         taken |= _pairs(number)
     for name in sorted(set(names) - numbers.keys()):
-        start = crc32(name.encode()) % len(free)
-        tried = free[start:] + free[:start]
+        start = crc32(name.encode()) % len(candidates)
+        tried = candidates[start:] + candidates[:start]
         number = _first_free(tried, taken, used=set(numbers.values()))
         numbers[name] = number
         taken |= _pairs(number)
@@ -141,7 +141,10 @@ def _style_numbers(names: Sequence[str]) -> dict[str, int]:
 
 
 def _first_free(tried: Sequence[int], taken: Set[tuple[str, Any]], used: Set[int]) -> int:
-    """The first style that is easy to distinguish from all others, or else that is different, or else the first."""
+    """The first number in `tried` whose style is easy to distinguish from all others.
+
+    Without one, it is the first number that is not used; without that, the first number.
+    """
     for number in tried:
         if taken.isdisjoint(_pairs(number)):
             return number
@@ -152,21 +155,24 @@ def _first_free(tried: Sequence[int], taken: Set[tuple[str, Any]], used: Set[int
 
 
 def _pairs(number: int) -> set[tuple[str, Any]]:
-    """Color with dash, and color with marker: two styles that share neither are easy to distinguish."""
+    """The pair of color and dash, and the pair of color and marker, of a style.
+
+    Two styles that share no pair are easy to distinguish.
+    """
     role, dash, marker = style_of(number)
     return {(role, dash), (role, marker)}
 
 
 def _name_width(margins: float) -> float:
-    """The largest width in points of a name at the side of a panel."""
+    """The largest width in points of a name at the side of a panel with these margins in inches."""
     return min(NAME_WIDTH, POINTS_PER_INCH * ((1 - LEAST_PANEL) * panel_width() - margins))
 
 
 def short_names(names: Sequence[str], width: float | None = None) -> dict[str, str]:
     """Names shortened for figures, all of them different.
 
-    A long name loses its middle. Names that would look alike keep the place where they begin to differ. The
-    width is the most points of a bold name, by default of the name of a row.
+    A long name loses its middle. Names that would look alike keep the letters from which on they differ, and get a
+    number. A bold name is at most `width` points wide; by default, it fits the name of a row.
     """
     if width is None:
         width = _name_width(2 * RIGHT)
@@ -176,7 +182,7 @@ def short_names(names: Sequence[str], width: float | None = None) -> dict[str, s
         if count == 1:
             continue
         alike = [name for name in names if shown[name] == text]
-        start = max(_shared_letters(alike) - 3, 4)
+        start = max(_shared_letters(alike) - 3, 4)  # a few shared letters before the difference
         for number, name in enumerate(alike, 1):
             shown[name] = _numbered(name, number, start, width)
     return shown
@@ -193,7 +199,7 @@ def _shared_letters(names: Sequence[str]) -> int:
 
 
 def _numbered(name: str, number: int, start: int, width: float) -> str:
-    """The first letters of a name, its letters from `start` on as far as they fit, and a number."""
+    """A short name: the first letters of a name, its letters from `start` on as far as they fit, and a number."""
     begin = name[:3]
     space = width - text_width(f"{begin}……{number}", weight="bold")
     middle = without_middle(name[start:], space, weight="bold")
@@ -203,19 +209,22 @@ def _numbered(name: str, number: int, start: int, width: float) -> str:
 
 
 def reference_first(results: Results, arena: str) -> list[ArmResults]:
-    """The arms of an arena, the reference's first."""
+    """The arms of an arena, beginning with the arm of the reference."""
     return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
 
 
 def axis_label(suite: Suite, arena: str) -> tuple[str, Best]:
-    """Label of the axis of the primary metric, and which values are better."""
+    """The label of the axis of the primary metric, and which of its values are better."""
     label = f"{suite.selection_name} {suite.arenas[arena].metric} ({suite.better(arena)})"
     best: Best = "high" if suite.direction(arena) == "max" else "low"
     return label, best
 
 
 def arm_labels(arms: Sequence[ArmResults], width: float | None = None) -> dict[str, str]:
-    """The short name of each arm of an arena, by default at the end of a line, with its mark."""
+    """The short name of each arm of an arena, with a mark if some seeds did not finish.
+
+    By default, a name fits at the end of a line.
+    """
     if width is None:
         width = _name_width(LEFT + RIGHT)
     marks = {arm.optimizer: seeds_mark(arm.count("finished"), len(arm.final)) for arm in arms}
@@ -223,14 +232,14 @@ def arm_labels(arms: Sequence[ArmResults], width: float | None = None) -> dict[s
 
 
 def seeds_mark(remaining: int, planned: int) -> str:
-    """What follows the name of an arm of which some seeds do not count."""
+    """The mark after the name of an arm some of whose seeds do not count; empty if all planned seeds count."""
     if remaining == planned:
         return ""
     return f" †{remaining}/{planned}"
 
 
 def marked_names(marks: Mapping[str, str], width: float | None = None) -> dict[str, str]:
-    """The short name of each arm with its mark, together as wide as the names of `short_names`."""
+    """The short name of each arm with its mark. Both together are at most as wide as a name of `short_names`."""
     if width is None:
         width = _name_width(2 * RIGHT)
     widest_mark = max(text_width(mark, weight="bold") for mark in marks.values())
@@ -239,7 +248,7 @@ def marked_names(marks: Mapping[str, str], width: float | None = None) -> dict[s
 
 
 def no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
-    """The names of the arms that are not drawn, on a line of their own below an axis' label; empty for none."""
+    """A further line for the label of an axis, with the names of the arms that are not drawn; empty without any."""
     absent = [arm for arm in arms if arm not in drawn]
     if not absent:
         return ""

@@ -1,6 +1,6 @@
 """The text of figures: its size as the font gives it, and ticks and labels that neither overlap nor are cut.
 
-All sizes are those of the report's figures, in which normal text has 10 points; other figures have all of them scaled.
+All sizes are those in figures of the report, whose normal text has 10 points. In other figures all sizes are scaled.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ REPORT_TEXT = 10
 POINTS_PER_INCH = 72
 LEFT = 0.85
 RIGHT = 0.3
-"""Inches at the sides of a panel, without names."""
+"""The margins in inches at the sides of a panel, without names."""
 NARROWEST = 3.0
-"""The least inches of a panel that has another one at its side."""
+"""The least width in inches of a panel that has another panel at its side."""
 TICK_SIZE = 9
 LABEL_SIZE = 9
 TITLE_SIZE = 11
@@ -29,17 +29,17 @@ MOST_TICKS = 8
 
 
 def scale() -> float:
-    """How large this figure is, relative to the report's."""
+    """The size of the figure that is drawn, as a multiple of the size in the report."""
     return float(rcParams["font.size"]) / REPORT_TEXT
 
 
 def figure_width() -> float:
-    """The width in inches of the figure that is drawn."""
+    """The width in inches of the figure that is drawn, before it is scaled."""
     return float(rcParams["figure.figsize"][0]) / scale()
 
 
 def columns() -> int:
-    """The most panels in a row."""
+    """The most panels in a row: one or two."""
     fitting = int(figure_width() / NARROWEST)
     return max(1, min(2, fitting))
 
@@ -50,7 +50,7 @@ def panel_width() -> float:
 
 
 def points_per_pixel(axes: Axes) -> float:
-    """The points of the report's size in a pixel of the figure that is drawn."""
+    """The number of points, in the size of the report, in a pixel of the figure that is drawn."""
     return POINTS_PER_INCH / axes.figure.dpi / scale()
 
 
@@ -63,7 +63,7 @@ def text_width(text: str, size: float = 10, weight: str = "normal") -> float:
 
 
 def without_middle(text: str, width: float, size: float = 10, weight: str = "normal") -> str:
-    """A text that is at most `width` points wide; a wider one loses its middle."""
+    """A text that is at most `width` points wide. A wider text loses its middle."""
     kept = len(text)
     shown = text
     while kept > 2 and text_width(shown, size, weight) > width:
@@ -75,7 +75,10 @@ def without_middle(text: str, width: float, size: float = 10, weight: str = "nor
 
 
 def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", most: int = 2) -> str:
-    """A text in at most some lines, each at most `width` points wide; long words are divided, and the rest left out."""
+    """Break a text into at most `most` lines, each at most `width` points wide.
+
+    Long words are divided. What does not fit into the lines is left out.
+    """
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}".lstrip()
@@ -85,9 +88,9 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
             lines.append(word)
         while len(lines) < most and text_width(lines[-1], size, weight) > width:
             letters = _letters_that_fit(lines[-1], width, size, weight)
-            whole = lines[-1]
-            lines[-1] = whole[:letters]
-            lines.append(whole[letters:])
+            long_word = lines[-1]
+            lines[-1] = long_word[:letters]
+            lines.append(long_word[letters:])
     if len(lines) > most:
         lines = lines[:most]
         lines[-1] = _with_ellipsis(lines[-1], width, size, weight)
@@ -95,20 +98,20 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
 
 
 def _letters_that_fit(word: str, width: float, size: float, weight: str) -> int:
-    """The number of letters of a long word that fit a line; at least one, and not all."""
+    """The number of letters of a long word that fit into a line: at least one, but not all."""
     fitting = [n for n in range(1, len(word)) if text_width(word[:n], size, weight) <= width]
     return max(fitting, default=1)
 
 
 def _with_ellipsis(line: str, width: float, size: float, weight: str) -> str:
-    """A line with a sign that text is left out, in place of as many words as this takes."""
+    """A line that ends with an ellipsis. As many words as needed are removed for it."""
     while " " in line and text_width(f"{line} …", size, weight) > width:
         line = line.rpartition(" ")[0]
     return f"{line} …"
 
 
 def fit_ticks(axes: Axes) -> None:
-    """Give the x axis as many ticks as have space for their labels; a fixed choice of ticks stays."""
+    """Give the x axis as many ticks as possible whose labels do not overlap. A fixed choice of ticks stays."""
     locator = axes.xaxis.get_major_locator()
     for most in range(MOST_TICKS, 0, -1):
         if isinstance(locator, MaxNLocator):
@@ -117,7 +120,7 @@ def fit_ticks(axes: Axes) -> None:
             subs = (1, 2, 5) if most == MOST_TICKS else (1,)
             locator.set_params(subs=subs, numticks=most + 1)
         else:
-            return
+            return  # the ticks are a fixed choice
         low, high = sorted(axes.get_xlim())
         shown = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
         if _are_apart(axes, shown):
@@ -125,7 +128,7 @@ def fit_ticks(axes: Axes) -> None:
 
 
 def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
-    """0 and those of some rising ticks, on both sides of it, whose labels on the x axis do not overlap."""
+    """The ticks of a symmetric x axis: 0, and each of some rising ticks on both sides if the labels do not overlap."""
     kept = [0.0]
     for tick in ticks:
         if _are_apart(axes, [*kept, -tick, tick]):
@@ -134,12 +137,12 @@ def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
 
 
 def inner_width(axes: Axes) -> float:
-    """The width of the axes in points."""
+    """The width of the axes in points of the report."""
     return float(axes.get_window_extent().width) * points_per_pixel(axes)
 
 
 def _are_apart(axes: Axes, ticks: Sequence[float]) -> bool:
-    """Whether the labels of all ticks of the x axis have a space between them."""
+    """Whether there is space between the labels of neighboring ticks of the x axis."""
     texts = axes.xaxis.get_major_formatter().format_ticks([*ticks])
     to_points = points_per_pixel(axes)
     ends = []

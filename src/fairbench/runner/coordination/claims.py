@@ -54,7 +54,8 @@ class ClaimFolder:
             try:
                 path.hardlink_to(written)
             except FileExistsError:
-                return written.stat().st_nlink == 2  # the server did link, and its reply was lost
+                # two names of one file: the server did link, and its reply was lost
+                return written.stat().st_nlink == 2
             except OSError:  # the file system has no hard links
                 return _make_in_two_steps(path, content)
             return True
@@ -64,20 +65,25 @@ class ClaimFolder:
             remove(written)
 
     def read(self, name: str) -> str | Damaged | None:
-        """The owner's token, empty if it is not complete yet; None if there is no such file."""
+        """The token of the claim's owner.
+
+        It is empty while the owner still writes it, and None if there is no claim.
+        """
         content = read_text(self.path / name)
         if not isinstance(content, str):
             return content
         if not PART_OF_TOKEN.fullmatch(content):
             return Damaged(self.path / name, "no driver wrote it")
-        return content if len(content) == TOKEN_DIGITS else ""
+        is_complete = len(content) == TOKEN_DIGITS
+        return content if is_complete else ""
 
     def remove(self, name: str) -> None:
+        """Remove the file of a claim, if there is one."""
         remove(self.path / name)
 
 
 class Claims:
-    """The claims of one driver, which a `with` block releases at its end; `say` gets messages on damaged ones."""
+    """The claims of one driver. A `with` block releases them at its end. `say` gets messages on damaged claims."""
 
     def __init__(
         self, folder: ClaimFolder, token: str, liveness: Liveness, say: Callable[[str], None] = lambda text: None
@@ -86,7 +92,7 @@ class Claims:
         self._token = token
         self._liveness = liveness
         self._say = say
-        self._held: dict[str, int] = {}
+        self._held: dict[str, int] = {}  # the generation of each claim: the number of dead owners before this one
         self._said: set[Damaged] = set()
 
     def __enter__(self) -> "Claims":
@@ -97,7 +103,7 @@ class Claims:
             self.release(name)
 
     def take(self, name: str) -> bool:
-        """Claim a name, unless another live driver holds it; returns whether it is held now."""
+        """Claim a name, unless another live driver holds it. Returns whether this driver holds it now."""
         if name in self._held:
             return True
         generation = 0
@@ -105,36 +111,40 @@ class Claims:
             if not self._is_dead(owner, _file(name, generation)):
                 return False
             generation += 1
+        # False if another driver was faster
         if not self._folder.create(_file(name, generation), self._token):
             return False
         self._held[name] = generation
         return True
 
     def _is_dead(self, owner: str | Damaged, file: str) -> bool:
-        """Whether an owner is dead; an empty claim file has an unknown owner, and expires."""
+        """Whether the owner in a claim file is dead. An empty file has an unknown owner, and expires with time."""
         if isinstance(owner, Damaged):
             if owner not in self._said:
                 self._said.add(owner)
                 self._say(owner.text("claim", "it is ignored, and you may delete it"))
-            return not owner.locked
+            return not owner.locked  # a claim that this user may not read is respected
         if owner:
             return self._liveness.is_dead(owner)
         return self._liveness.is_expired(file, owner)
 
     def release(self, name: str) -> None:
-        """Give up a claim without a record: the claims of earlier owners remain."""
+        """Give up a claim on a trial that has no record. The claims of earlier owners remain."""
         generation = self._held.pop(name)
         if self._folder.read(_file(name, generation + 1)) is None:  # otherwise another driver took it over meanwhile
             self._folder.remove(_file(name, generation))
 
     def complete(self, name: str) -> None:
-        """Remove a claim whose record is on disk, with those of earlier owners."""
+        """Remove a claim whose trial has a record, and the claims of earlier owners, from the end of the chain."""
         for generation in range(self._held.pop(name), -1, -1):
             self._folder.remove(_file(name, generation))
 
     @contextmanager
     def holding(self, name: str, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Wait for a claim, and hold it for the block; `wait` is called repeatedly while another driver holds it."""
+        """Wait for a claim, and hold it in a `with` block.
+
+        `wait` is called repeatedly while another driver holds it.
+        """
         while not self.take(name):
             wait()
             time.sleep(POLL)
@@ -156,9 +166,10 @@ def _make_in_two_steps(path: Path, content: str) -> bool:
 
 
 def _file(name: str, generation: int) -> str:
+    """The name of the claim file of a generation, which is the number of dead owners before it."""
     return f"{name}.{generation}" if generation else name
 
 
 def open_claims(store: Store, heartbeat: Heartbeat, say: Callable[[str], None] = lambda text: None) -> Claims:
-    """The claims of a driver on the trials of a store; `say` gets a message on each damaged one."""
+    """The claims of a driver on the trials of a store. `say` gets a message on each damaged claim."""
     return Claims(ClaimFolder(store.claims), heartbeat.status.token, heartbeat.liveness, say)

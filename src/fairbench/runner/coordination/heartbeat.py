@@ -27,7 +27,10 @@ BEAT = 10.0
 
 
 class Heartbeat(Follower):
-    """Writes which trials run and their progress, in a `with` block; `liveness` knows which other drivers live."""
+    """Writes the running trials and their progress to the status file of this driver, in a `with` block.
+
+    `liveness` knows which other drivers are alive.
+    """
 
     def __init__(
         self, directory: Path, clock: Callable[[], float] = time.time, pace: Callable[[], float] = time.monotonic
@@ -57,25 +60,31 @@ class Heartbeat(Follower):
         self.liveness.remove_dead()
 
     def announce(self, environment: Mapping[str, str]) -> None:
-        """Write at once the environment in which this driver runs trials."""
+        """Write the environment in which this driver runs trials, without waiting for the next beat."""
         self.status = replace(self.status, environment=environment)
         self._write()
 
     def other_drivers(self) -> list[DriverStatus]:
-        """The other live drivers that run trials; waits up to BEAT_WAIT seconds for drivers that may be alive."""
+        """The statuses of other live drivers that run trials.
+
+        Waits up to BEAT_WAIT seconds where a driver may be alive.
+        """
         alive = self.liveness.wait_until_known(self.beat)
         return [status for status in alive if status.environment and status.token != self.status.token]
 
     def changed(self) -> None:
+        """Write the changed trials soon: within SHORTEST_BEAT seconds instead of BEAT."""
         self._is_new = True
         self.beat()
 
     def beat(self) -> None:
+        """Write the status if the last one is old enough."""
         pause = SHORTEST_BEAT if self._is_new else BEAT
         if self._pace() - self._last_write >= pause:
             self._write()
 
     def _write(self) -> None:
+        """Write the status with the present trials, and count it."""
         self._last_write = self._pace()
         self._is_new = False
         beat = self.status.beat + 1
@@ -85,10 +94,11 @@ class Heartbeat(Follower):
 
 
 class Contention(Observer):
-    """Marks this driver's trials while another driver of this machine runs trials; the heartbeat comes first.
+    """Marks this driver's trials while another driver of this machine runs trials too.
 
-    Their timings are not comparable. The mark is a file next to the trial's checkpoint, and exists as long as that. The
-    record therefore has `alone: false`, whichever driver completes the trial.
+    The timings of marked trials are not comparable. The mark is a file next to the checkpoint, and exists as long as
+    the checkpoint. The record therefore has `alone: false`, whichever driver completes the trial. Among the observers,
+    the heartbeat comes before this one.
     """
 
     def __init__(self, heartbeat: Heartbeat, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,6 +115,7 @@ class Contention(Observer):
         self.beat()
 
     def beat(self) -> None:
+        """Look at the other drivers if that is due, and mark the running trials if another driver is busy."""
         if self._clock() >= self._next_look:
             here = self._heartbeat.status
             alive = self._heartbeat.liveness.alive()

@@ -24,9 +24,9 @@ FRESH = 1.0
 POLL = 0.2
 """Seconds between two attempts of a process that waits."""
 CHECK_SECONDS = 1.0
-"""Least seconds between two looks at other drivers or at their trials."""
+"""The least number of seconds between two checks of other drivers or of their trials."""
 CHECK_SECONDS_EACH = 0.01
-"""Further seconds for each of them."""
+"""Seconds that are added to CHECK_SECONDS for each of these drivers or trials."""
 
 
 class Sighting(NamedTuple):
@@ -54,8 +54,9 @@ class Liveness:
         return [self._corrected(status) for status in read_statuses(self._directory) if self._is_alive(status)]
 
     def _is_alive(self, status: DriverStatus) -> bool:
+        """Whether a driver is known to be alive: by its process on this machine, or else by its beat."""
         if status.alive is not None:
-            return status.alive
+            return status.alive  # it runs on this machine, where its process is visible
         sighting = self._sighting(status.token, status.beat)
         is_plausible = sighting.changed or abs(self._calendar() - status.written) < EXPIRY
         unchanged_for = self._clock() - sighting.since
@@ -64,25 +65,29 @@ class Liveness:
     def wait_until_known(self, wait: Callable[[], None] = lambda: None) -> list[DriverStatus]:
         """The statuses of the live drivers; calls `wait` for up to BEAT_WAIT seconds while some may be alive."""
         statuses = read_statuses(self._directory)
-        while sum(self._is_unknown(status) for status in statuses):  # look at each of them every time
+        while sum(self._is_unknown(status) for status in statuses):  # `any` would stop, and not look at each of them
             wait()
             time.sleep(POLL)
             statuses = read_statuses(self._directory)
         return [self._corrected(status) for status in statuses if self._is_alive(status)]
 
     def _is_unknown(self, status: DriverStatus) -> bool:
+        """Whether a driver of another machine may be alive: its beat was first seen less than BEAT_WAIT seconds ago."""
         is_recent = self._unchanged_for(status.token, status.beat) < BEAT_WAIT
         return not self._is_alive(status) and status.alive is None and is_recent
 
     def _corrected(self, status: DriverStatus) -> DriverStatus:
-        """The status with timestamps of our calendar, if the driver's clock is wrong."""
+        """The status, with its timestamps moved to our calendar if the driver's clock is wrong."""
         offset = self._calendar() - status.written - self._unchanged_for(status.token, status.beat)
         if status.alive or abs(offset) < EXPIRY:
             return status
         return status.shifted(offset)
 
     def is_dead(self, token: str) -> bool:
-        """Whether a driver is certainly dead; its status file is then removed, and a suspended driver rewrites it."""
+        """Whether a driver is certainly dead.
+
+        If so, its status file is removed; a driver that wakes up writes a new one.
+        """
         if self._clock() - self._checked.get(token, float("-inf")) < FRESH:
             return False
         status = read_status(self._directory, token)
@@ -98,13 +103,16 @@ class Liveness:
         return self._unchanged_for(name, value) > EXPIRY
 
     def remove_dead(self) -> None:
+        """Remove the status files of dead drivers."""
         for status in read_statuses(self._directory):
-            self.is_dead(status.token)
+            self.is_dead(status.token)  # it also removes the file
 
     def _unchanged_for(self, name: str, value: object) -> float:
+        """The seconds for which the value with this name has been the same, as this observer saw it."""
         return self._clock() - self._sighting(name, value).since
 
     def _sighting(self, name: str, value: object) -> Sighting:
+        """When the present value with this name was first seen; a new value is noted."""
         before = self._seen.get(name)
         if before is None or before.value != value:
             self._seen[name] = Sighting(value, self._clock(), changed=before is not None)

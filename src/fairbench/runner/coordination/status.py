@@ -75,7 +75,7 @@ class DriverStatus:
 
 
 def names(statuses: Sequence[DriverStatus]) -> str:
-    """Drivers as messages name them: the first one and how many more there are; empty for none."""
+    """Drivers as messages name them: the first driver and the number of others; empty without any driver."""
     if not statuses:
         return ""
     first = f"the driver {statuses[0].name}"
@@ -92,7 +92,7 @@ def status_path(directory: Path, token: str) -> Path:
 def read_status(directory: Path, token: str) -> DriverStatus | None:
     """The last status of a driver; None without one.
 
-    Instead of a damaged status one of an unknown driver is returned, whose beat changes with the file.
+    For a damaged status file, the status of an unknown driver is returned. Its beat changes when the file changes.
     """
     path = status_path(directory, token)
     status = _read(path)
@@ -122,11 +122,15 @@ def damaged_statuses(directory: Path) -> list[str]:
 
 
 def _paths(directory: Path) -> list[Path]:
+    """The status files of all drivers of a directory."""
     return sorted((directory / DRIVERS).glob("*.json"))
 
 
 def _read(path: Path) -> DriverStatus | Damaged | None:
+    """The status in a file, why it is damaged, or None if there is no file."""
+
     def interpret(value: Any) -> DriverStatus:
+        """The status with this JSON value. Raises ValueError if no driver can have written it."""
         status: DriverStatus = build(DriverStatus, value, ())
         times = [status.written]
         trials = {}
@@ -151,9 +155,11 @@ def this_machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """When a process of this machine started, in ticks since the machine did; empty if there is no such process.
+    """The start time of a process of this machine, in clock ticks after the start of the machine.
 
-    The clock may be set while a driver runs, and moves the two times that psutil gives, but not their difference.
+    It is empty if there is no such process, and UNKNOWN if this user may not see it. The start is relative to that of
+    the machine because somebody may set the clock while a driver runs: both absolute times move then, but not their
+    difference.
     """
     try:
         os.kill(pid, 0)

@@ -16,18 +16,18 @@ PAUSE_LIMIT = 120.0
 
 @dataclass(frozen=True)
 class PausedTrial:
-    """A trial that will be resumed; `unsaved` says why it has no new checkpoint."""
+    """A trial that will be resumed. `unsaved` says why it has no new checkpoint; it is empty if it has one."""
 
     id: str
     unsaved: str = ""
 
 
 Ended = WholeRecord | PausedTrial
-"""What is left of a trial that runs no longer."""
+"""The outcome of a trial that no longer runs."""
 
 
 class Executor(Protocol):
-    """Runs trials, and the calls of the preflight, in a `with` block; what still runs ends with the block."""
+    """Runs trials, and the calls of the preflight, in a `with` block. The end of the block ends what still runs."""
 
     def __enter__(self) -> "Executor":
         """Get ready to run trials."""
@@ -48,4 +48,7 @@ class Executor(Protocol):
         """The trials that have ended or paused, after waiting at most `patience` seconds."""
 
     def pause(self) -> list[Ended]:
-        """Stop every trial with a checkpoint; a trial may end before."""
+        """Stop every running trial with a checkpoint.
+
+        Returns the paused trials, and trials that have ended meanwhile.
+        """

@@ -1,4 +1,4 @@
-"""Imported last by the server that processes are forked from: they would all have to do this again."""
+"""The last import of the server that processes are forked from. Each process would otherwise do this work again."""
 
 import atexit
 import gc

@@ -40,9 +40,10 @@ class _Running(NamedTuple):
 
 
 class ProcessExecutor:
-    """Runs each trial in a new process, in a `with` block; a trial that breaks its process fails alone.
+    """Runs each trial in a new process, in a `with` block. A trial that breaks its process fails alone.
 
-    One runs at each slot; timing trials run at the first. The server of the processes loads the modules of `preload`.
+    One trial runs at each slot; timing trials run at the first slot. Processes are forked from a server that has loaded
+    the modules of `preload`.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class ProcessExecutor:
         self._call_limit = call_limit
         self._running: dict[str, _Running] = {}
         self._processes: list[Process] = []
-        self._started = 0
+        self._started = 0  # the number of processes so far, which numbers the files of their output
 
     def __enter__(self) -> "ProcessExecutor":
         if "fork" not in multiprocessing.get_all_start_methods():
@@ -74,7 +75,7 @@ class ProcessExecutor:
         self._folder.cleanup()
 
     def process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Process:
-        """Start a process, which ends with this executor at the latest."""
+        """Start a process that does a job, for at most `limit` seconds. It ends with this executor at the latest."""
         self._started += 1
         output = Path(self._folder.name) / str(self._started)
         self._processes = [process for process in self._processes if not process.pipe.closed]
@@ -86,7 +87,7 @@ class ProcessExecutor:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a module's function, called in a separate process where trials run."""
         process = self.process(_call, (function, *arguments), self._call_limit)
-        names = []
+        names = []  # the arguments that an error message can name
         for argument in arguments:
             if isinstance(argument, str):
                 names.append(argument)
@@ -101,9 +102,9 @@ class ProcessExecutor:
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
         occupied = self._free.pop()
-        slot = occupied
+        slot = occupied  # the slot as the trial sees it
         if spec.stage == "timing":
-            slot = replace(self._slots[0], alone=True)
+            slot = replace(self._slots[0], alone=True)  # all step times are taken on the same device
         if not resumes:
             slot = replace(slot, checkpoints="")
         process = self.process(run_trial, (spec, slot), limit)
@@ -129,13 +130,17 @@ class ProcessExecutor:
         return records
 
     def pause(self) -> list[Ended]:
-        """Stop every trial with a checkpoint; a trial may end before."""
+        """Stop every running trial with a checkpoint.
+
+        Returns the paused trials, and trials that have ended meanwhile.
+        """
         for trial in self._running.values():
             trial.process.pause()
         records: list[Ended] = []
         until = time.monotonic() + PAUSE_LIMIT
         while self._running and time.monotonic() < until:
             records += self.collect(until - time.monotonic())
+        # the trials that still run are ended without a checkpoint
         for spec, _, process in list(self._running.values()):
             self._free_slot(spec)
             process.end()
@@ -143,7 +148,10 @@ class ProcessExecutor:
         return records
 
     def _receive(self, spec: TrialSpec, process: Process) -> list[Ended]:
-        """Process one message of a trial: progress, a record, a pause, or the end of the pipe when it has died."""
+        """Receive one message of a trial: progress, a record, a pause, or the end of the pipe if the process has died.
+
+        Returns the outcome of the trial, in a list that is empty while the trial continues.
+        """
         message = process.receive()
         if message is not None and message[0] == "progress":
             self._report(spec, *message[1:])
@@ -162,10 +170,12 @@ class ProcessExecutor:
         return [msgspec.structs.replace(record, output=output)]
 
     def _free_slot(self, spec: TrialSpec) -> None:
+        """Note that a trial no longer runs, and that its slot is free."""
         ended = self._running.pop(spec.id)
         self._free.append(ended.slot)
 
     def _time_out(self, spec: TrialSpec, process: Process) -> WholeRecord:
+        """End a trial that has reached its time limit; returns its record, which has failed."""
         self._free_slot(spec)
         trace = process.stuck_at()
         message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
@@ -174,7 +184,7 @@ class ProcessExecutor:
 
 
 def executor_of_study(options: RunOptions, observer: Observer, preload: Sequence[str], limit: float) -> ProcessExecutor:
-    """The executor on this machine; `limit` is that of a call, in seconds."""
+    """The executor on this machine. A call of it may take `limit` seconds."""
     return ProcessExecutor(options.slots, observer.running, preload, limit)
 
 
@@ -186,31 +196,34 @@ def call_each(
     limit: float = CALL_LIMIT,
     alone: bool = False,
 ) -> Iterator[tuple[str, Any]]:
-    """Call a module's function with each of several first arguments, every time in a process of its own.
+    """Call a module's function once for each first argument in `each`, every time in a separate process.
 
-    Yields the argument, with the result or the `UsageError` of `ProcessExecutor.call`. If `alone`, one call waits for
-    the other; otherwise there is one on each core.
+    Yields each first argument with the result of its call, or with the `UsageError` that the call raised. If `alone` is
+    True, the calls run one after the other; otherwise one call runs on each core.
     """
-    most = 1 if alone else cores()
+    most_processes = 1 if alone else cores()
     waiting = list(each)
-    running: dict[Process, str] = {}
+    running: dict[Process, str] = {}  # the first argument of each call
     with ProcessExecutor((), preload=preload, call_limit=limit) as executor:
         while waiting or running:
-            while waiting and len(running) < most:
+            while waiting and len(running) < most_processes:
                 argument = waiting.pop(0)
                 process = executor.process(_call, (function, argument, *arguments), limit)
                 running[process] = argument
             for process in _ended(list(running)):
                 argument = running.pop(process)
                 try:
-                    result = _result(process, 0.0, f"{function.__name__} of {argument}")
+                    result = _result(process, patience=0.0, call=f"{function.__name__} of {argument}")
                 except UsageError as error:
                     result = error
                 yield argument, result
 
 
 def _ended(processes: Sequence[Process]) -> list[Process]:
-    """The processes that have sent a message, after waiting for one; otherwise those that are late."""
+    """Wait until a process sends a message or is late.
+
+    Returns the processes with a message, otherwise the late ones.
+    """
     patience = min(process.deadline for process in processes) - time.monotonic()
     ready = wait([process.pipe for process in processes], max(patience, 0.0))
     if ready:
@@ -219,11 +232,17 @@ def _ended(processes: Sequence[Process]) -> list[Process]:
 
 
 def _call(send: Callable[..., None], function: Callable[..., Any], *arguments: Any) -> Any:
+    """The job of a process that calls a function: it sends nothing before its result."""
     return function(*arguments)
 
 
 def _result(process: Process, patience: float, call: str) -> Any:
-    """The result of a call after at most `patience` seconds; ends its process. Raises `CallFailed` without a result."""
+    """Wait at most `patience` seconds for the result of a call, and end its process. `call` names it in messages.
+
+    Raises:
+        CallFailed: there is no result.
+        UsageError: the function raised it.
+    """
     try:
         if not wait([process.pipe], patience):
             raise CallFailed(call, f"no end after {process.limit:.0f} s; it was running", process.stuck_at())

@@ -19,7 +19,7 @@ that a call may take.
 
 
 def make_executor(name: str, options: RunOptions, observer: Observer, preload: Sequence[str], limit: float) -> Executor:
-    """The executor of that name for a study; `limit` is that of a call, in seconds."""
+    """Make the executor with a name for a study. A call of it may take `limit` seconds."""
     module, _, function = EXECUTORS[name].partition(":")
     make: Callable[[RunOptions, Observer, Sequence[str], float], Executor] = getattr(import_module(module), function)
     return make(options, observer, preload, limit)

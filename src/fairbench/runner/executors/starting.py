@@ -26,7 +26,10 @@ SERVERS: dict[frozenset[str], forkserver.ForkServer] = {}
 
 
 def server(modules: Sequence[str]) -> forkserver.ForkServer:
-    """The server that loads at least these modules when it starts; it stays for the next study, since that is slow."""
+    """A server that loads at least these modules when it starts.
+
+    Since the start is slow, the server stays for the next study.
+    """
     for loaded, known in SERVERS.items():
         if loaded.issuperset(modules):
             return known
@@ -56,38 +59,38 @@ class _Popen(popen_forkserver.Popen):
 
         A script without a main guard would run its study again; a notebook and standard input cannot be run again.
         """
-        about = spawn.get_preparation_data(process_obj.name)
-        about.pop("init_main_from_name", None)
-        about.pop("init_main_from_path", None)
+        preparation = spawn.get_preparation_data(process_obj.name)
+        preparation.pop("init_main_from_name", None)
+        preparation.pop("init_main_from_path", None)
         message = io.BytesIO()
         set_spawning_popen(self)
         try:
-            reduction.dump(about, message)
+            reduction.dump(preparation, message)
             reduction.dump(process_obj, message)
         finally:
             set_spawning_popen(None)
-        self.sentinel, written = server(process_obj.modules).connect_to_new_process(self._fds)
-        descriptors = (os.dup(written), self.sentinel)
+        self.sentinel, child_pipe = server(process_obj.modules).connect_to_new_process(self._fds)
+        descriptors = (os.dup(child_pipe), self.sentinel)
         self.finalizer = util.Finalize(self, util.close_fds, descriptors)  # type: ignore[attr-defined]
-        with open(written, "wb") as pipe:  # noqa: PTH123 - a descriptor
+        with open(child_pipe, "wb") as pipe:  # noqa: PTH123 - a descriptor
             pipe.write(message.getbuffer())
         self.pid = forkserver.read_signed(self.sentinel)
 
 
 def start_with_server(process: ServedProcess) -> None:
-    """Start a process, and its server unless it runs: single-threaded, and with signals blocked in this thread.
+    """Start a process, and its server if the server does not run yet.
 
-    What it starts inherits that: signals to the whole process group end neither the server nor a child that has not set
-    its handlers.
+    The server is single-threaded, and signals are blocked in this thread. The server and its children inherit this, so
+    that a signal to the whole process group ends neither the server nor a child that has not set its handlers yet.
     """
-    outside = {name: os.environ.get(name) for name in ONE_THREAD}
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
     try:
         for ensure_running in (resource_tracker.ensure_running, server(process.modules).ensure_running):
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # again, since the start of the tracker unblocks them
             ensure_running()
     finally:
-        for name, value in outside.items():
+        for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:
@@ -96,7 +99,7 @@ def start_with_server(process: ServedProcess) -> None:
 
 
 def why_no_start(error: OSError | EOFError) -> str:
-    """A message on an error of a start, with what to do."""
+    """A message on why a process could not start, with what the user can do."""
     what = f"cannot start a process ({type(error).__name__}: {error})"
     if "AF_UNIX path too long" in str(error):
         return f"{what}: the path of the folder for temporary files is too long; set TMPDIR to a shorter one"

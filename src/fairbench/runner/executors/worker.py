@@ -22,16 +22,17 @@ STUCK = signal.SIGUSR1
 PAUSE = signal.SIGTERM
 """Makes the job write a checkpoint and stop; a job without checkpoints stops at once."""
 PROCESS = "FAIRBENCH_PROCESS"
-"""The variable by which the programs that a job starts are found, with the file of its output."""
+"""The environment variable that marks all programs that a job starts. Its value is the file of the job's output."""
 
 
 def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     """Do a job and send its outcome through the pipe, in JSON.
 
-    Messages are ["done", result], ["paused", why nothing could be saved], ["raised", type, text, traceback], and those
-    that the job sends. The process starts with its signals blocked; everything that the job prints is in a file.
+    The messages are ["done", result], ["paused", why nothing could be saved], ["raised", type, text, traceback], and
+    the messages that the job itself sends. The process starts with its signals blocked. Everything that the job
+    prints goes to the file `output`.
     """
-    me = os.getpid()
+    own_pid = os.getpid()
     os.setsid()  # a new process group, which is killed as a whole
     os.environ[PROCESS] = output
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
@@ -48,7 +49,7 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
     signal.signal(PAUSE, _stop)
 
     def send(*message: Any) -> None:
-        if os.getpid() != me:  # a child that the job has forked
+        if os.getpid() != own_pid:  # a child that the job has forked
             return
         text = json.dumps(message, allow_nan=False, default=plain_values)
         pipe.send_bytes(text.encode())
@@ -68,12 +69,16 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
 
 
 def _stop(*_: Any) -> None:
+    """Interrupt the job once; later signals of the same kind are ignored."""
     signal.signal(PAUSE, signal.SIG_IGN)
     raise Paused
 
 
 def _die_with_parent(output: str) -> None:
-    """End this process group, and all programs, when the parent ends, which may be killed without stopping it."""
+    """Wait for the end of the parent, then end this process group and all programs that the job has started.
+
+    The parent may be killed, and does not stop this process then.
+    """
     parent = parent_process()
     assert parent is not None
     parent.join()

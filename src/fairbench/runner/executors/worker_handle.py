@@ -26,7 +26,10 @@ GRACE = 5.0
 
 
 class Process:
-    """A process that does one job, at most `limit` seconds, forked from a server that has loaded some modules."""
+    """A process that does one job, for at most `limit` seconds.
+
+    It is forked from a server that has loaded `modules`.
+    """
 
     def __init__(
         self, modules: Sequence[str], output: Path, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float
@@ -40,10 +43,10 @@ class Process:
         self._started: Future[None] = Future()
 
     def start(self) -> None:
-        """Start it once its server has loaded everything; a signal ends the wait, and `end` then ends the process.
+        """Start the process as soon as its server has loaded everything.
 
-        Another thread starts it: a start that is interrupted leaves a process with a part of its job, or without an
-        owner.
+        A signal may end the wait; `end` then ends the process. Another thread starts the process, since an interrupted
+        start would leave a process with a part of its job, or without an owner.
         """
         threading.Thread(target=self._start, daemon=True).start()
         while not wait([self._started], 0.1).done:  # a signal may reach that thread; its handler runs here
@@ -56,6 +59,7 @@ class Process:
         self.deadline = time.monotonic() + self.limit
 
     def _start(self) -> None:
+        """Start the process in a thread; `_started` gets the end of the start, or its error."""
         try:
             start_with_server(self._process)
             self._started.set_result(None)
@@ -63,19 +67,20 @@ class Process:
             self._started.set_exception(error)
 
     def receive(self) -> list[Any] | None:
-        """Its next message; None when it has ended."""
+        """The next message of the process; None when the process has ended."""
         try:
             return list(json.loads(self.pipe.recv_bytes()))
         except (EOFError, OSError):
             return None
 
     def end(self, patience: float = 0.0) -> str:
-        """End it with all its children, unless that was done; returns the end of its output.
+        """End the process with all its children, and return the last part of its output.
 
-        If its server is not ready in time, it starts when its output has no folder, and ends at once.
+        The process gets `patience` seconds to end by itself. If its server was not ready in time, the process may start
+        later: it then finds no folder for its output, and ends at once.
         """
         if self.pipe.closed:
-            return ""
+            return ""  # it was ended before
         wait([self._started], START)
         if self._process.pid is not None:
             self._process.join(patience)
@@ -91,24 +96,25 @@ class Process:
         return self.output.read_text(errors="replace")[-KEPT_OUTPUT:]
 
     def pause(self) -> None:
-        """Make it write a checkpoint and stop."""
+        """Make the process write a checkpoint and stop."""
         with suppress(ProcessLookupError):  # it has ended, and its last message is in the pipe
             os.kill(self._process.pid, PAUSE)
 
     def stuck_at(self) -> str:
-        """End it; returns its output with its stack."""
+        """Make the process print its stack, and end it. Returns the last part of its output."""
         before = self.output.stat().st_size
         try:
             os.kill(self._process.pid, STUCK)
         except ProcessLookupError:  # it has ended, but a child of it keeps the pipe open
             return self.end()
-        end = time.monotonic() + GRACE
-        while self.output.stat().st_size == before and time.monotonic() < end:
+        latest = time.monotonic() + GRACE
+        while self.output.stat().st_size == before and time.monotonic() < latest:
             time.sleep(0.05)
         time.sleep(0.2)  # for the rest of the lines
         return self.end()
 
     def cause_of_death(self) -> str:
+        """Why the process has ended without a result, in words."""
         self._process.join(GRACE)
         code = self._process.exitcode
         if code == -signal.SIGKILL:

@@ -27,7 +27,10 @@ QUIET_SECONDS = 10.0
 def time_left(
     seconds: Mapping[str, float], steps: Mapping[str, int], steps_left: Mapping[str, int], workers: int
 ) -> float | None:
-    """Seconds until a study is complete, at the pace of the ended trials of each arena; None before any step."""
+    """The seconds until a study is complete, at the pace of the ended trials of each arena; None before any step.
+
+    `seconds` and `steps` are those of ended trials by arena. An arena without ended trials has the mean pace.
+    """
     if not any(steps.values()):
         return None
     mean = sum(seconds.values()) / sum(steps.values())
@@ -77,8 +80,8 @@ def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
 class LiveProgress(Follower):
     """Shows the progress of a study, its running trials with their losses, and the time left.
 
-    A terminal has a table, a notebook one line that is replaced in place, and anything else plain lines. If `verbose`,
-    each trial that ends has a line.
+    A terminal shows a table, a notebook shows one line that is replaced in place, and anything else gets plain lines.
+    If `verbose` is True, a line is printed for each trial that ends.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic, verbose: bool = False) -> None:
@@ -89,7 +92,7 @@ class LiveProgress(Follower):
         self._progress = Progress(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
         self._steps: dict[str, int] = defaultdict(int)
-        self._sent: set[str] = set()  # arenas whose data do not fit on the GPU
+        self._told: set[str] = set()  # arenas for which the user knows that their data do not fit on the GPU
         self._last_line = clock()
         self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
@@ -136,20 +139,23 @@ class LiveProgress(Follower):
         self._steps[spec.arena.name] += record.result.steps
         if record.status == "diverged":
             self._print(f"diverged: {trial.label} at step {record.result.steps}")
-        if record.cost.data_on == "cpu" != spec.training.device and spec.arena.name not in self._sent:
-            self._sent.add(spec.arena.name)
+        if record.cost.data_on == "cpu" != spec.training.device and spec.arena.name not in self._told:
+            self._told.add(spec.arena.name)
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 
     def eta(self) -> float | None:
+        """The seconds until the study is complete; None before any trial has ended."""
         return time_left(self._seconds, self._steps, self._progress.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:
+        """The progress of the study in one line."""
         done = self._progress.done
         trials = self._progress.trials
         left = None if done == trials else self.eta()
         return progress_line(done, trials, left)
 
     def _show_line(self, line: str) -> None:
+        """Show a line: in place of the last one in a notebook, otherwise below it."""
         if self._in_cell:
             self._output.update({"text/plain": line}, raw=True)
         else:
@@ -159,6 +165,7 @@ class LiveProgress(Follower):
         self._console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
     def _view(self) -> Group:
+        """What a terminal shows: the summary, a bar, and the running trials."""
         table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread
         bar = ProgressBar(total=max(self._progress.trials, 1), completed=self._progress.done, width=40)
         return Group(self._summary(), bar, table)

@@ -1,4 +1,4 @@
-"""A live view of a study, read from its output directory; nothing there is locked or changed."""
+"""A live view of a study, read from its output directory. Nothing in the directory is locked or changed."""
 
 import time
 from collections import Counter, defaultdict
@@ -31,7 +31,10 @@ REFRESH_SECONDS = 1.5
 
 
 def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None]]:
-    """Every arm of a study with its records, None for a missing one, and for each seed while no setting is selected."""
+    """Every arm of a study with its records; None stands for a missing record.
+
+    An arm without any final trial in its plan gets a missing record for each seed that it needs.
+    """
 
     def records(specs: Sequence[TrialSpec]) -> list[Record | None]:
         return [lookup(spec) for spec in specs]
@@ -49,7 +52,7 @@ def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None
 
 @dataclass(frozen=True, repr=False)
 class StudyStatus:
-    """The progress of a study `now`, in seconds since 1970, with its running trials and its live drivers."""
+    """The progress of a study, its running trials, and its live drivers. `now` is in seconds since 1970."""
 
     study: ResolvedSuite
     arms: Sequence[Arm[Record | None]]
@@ -63,7 +66,7 @@ class StudyStatus:
 
     @property
     def summary(self) -> str:
-        """The progress of the study, the time left, and whether a driver runs it, in one line."""
+        """The progress of the study in one line, with the time left, or with a remark if no driver runs it."""
         trials = self._trials
         done = len(trials) - trials.count(None)
         if self.drivers:
@@ -134,13 +137,13 @@ class StudyStatus:
 
 
 def _counts(trials: Sequence[Record | None]) -> dict[str, int]:
-    """How many trials are planned, and how many have a record."""
+    """The number of planned trials, and the number of trials with a record."""
     return {"planned": len(trials), "done": len(trials) - trials.count(None)}
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """A study without a plan, whose first drivers run the preflight."""
+    """A study that has no plan yet, since its first drivers run the preflight."""
 
     drivers: list[str]
     complete: ClassVar = False
@@ -176,11 +179,12 @@ def status_table(statuses: Iterable[Arm[Record | None]]) -> Table:
 
 
 def _done(trials: Sequence[Record | None]) -> str:
+    """The number of trials with a record, of all: "3/10"."""
     return f"{len(trials) - trials.count(None)}/{len(trials)}"
 
 
 def _selected(arm: Arm[Record | None]) -> str:
-    """The rate that is selected, or that every rate diverged; empty while that is not known."""
+    """The selected learning rate, or "diverged" if every rate diverged; empty while neither is known."""
     if arm.diverged:
         return "diverged"
     if arm.selected:
@@ -217,7 +221,7 @@ class Watcher:
 
 
 def _running(drivers: Sequence[DriverStatus], snapshot: Snapshot[Record]) -> list[RunningTrial]:
-    """The running trials of live drivers; if two statuses name a trial, the later one counts."""
+    """The running trials of live drivers. If two drivers name the same trial, the later update counts."""
     latest: dict[str, RunningTrial] = {}
     trials = [item for driver in drivers for item in driver.trials.items()]
     for name, trial in sorted(trials, key=lambda item: item[1].updated):
@@ -227,7 +231,7 @@ def _running(drivers: Sequence[DriverStatus], snapshot: Snapshot[Record]) -> lis
 
 
 def watch_study(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show a study until it is complete: a view that updates on a terminal, plain lines elsewhere."""
+    """Show a study until it is complete. A terminal has a view that is updated, anything else gets plain lines."""
     watcher = Watcher(directory)
     status = watcher.status()
     if console.is_terminal:

@@ -21,7 +21,9 @@ def training_of(task: str) -> ModuleType:
 
 
 def run_trial(send: Callable[..., None], spec: TrialSpec, slot: DeviceSlot) -> WholeRecord:
-    """The record of a trial, which sends "progress", the number of steps done, and the training loss.
+    """Run a trial and return its record.
+
+    While it runs, the trial calls `send` with "progress", the number of steps done, and the training loss.
 
     Raises:
         Paused: this process received SIGTERM.

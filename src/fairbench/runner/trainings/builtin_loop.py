@@ -1,4 +1,4 @@
-"""Trials that fairbench trains itself: what is measured of an arena and of an optimizer before them, and their run."""
+"""Trials that fairbench trains itself: the measurement of arenas and optimizers before a study, and each trial."""
 
 import sys
 import time
@@ -35,15 +35,22 @@ from fairbench.training.trainer import CHUNK, FIRST_STEPS, Progress, Trainer, ev
 from fairbench.training.trial import trial
 
 PROBE_SECONDS = {"evaluation": 6.0, "steps": 20.0}
-"""Seconds at most, by an estimate, in which an arena is evaluated, and trained by all optimizers together."""
+"""The most seconds that a preflight spends in an arena, by an estimate: for its evaluation, and for all its steps."""
 STEPS = 4
 """Steps of every optimizer in every arena: the first two, and one each before and after it resumes."""
 STEP_COST = 3.0
-"""Seconds of a training step as a multiple of those of an evaluation, approximately."""
+"""The approximate duration of a training step, as a multiple of an evaluation of the same examples."""
 
 
 def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
-    """An arena with its data and code, the seconds of an evaluation, and with how many examples a step is measured."""
+    """Load the data of an arena, build its model for each seed, and measure an evaluation.
+
+    Returns:
+        The resolved arena, the seconds of an evaluation, and the number of examples with which steps are measured.
+
+    Raises:
+        UsageError: the data or the model cannot be made, or the arena's methods fail with them.
+    """
     plan = suite.arenas[name]
     facts = suite.facts(name)
     before = set(sys.modules)
@@ -65,8 +72,8 @@ def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
     has_known_data = "source" in plan.data
     blamed = impossible
     if not has_known_data:
-        own = f"arenas.{name}: {type(arena).__name__}.loss or scores fail with the model {dict(plan.model)}"
-        blamed = f"{own} and {described(arena, data)}"
+        failing = f"arenas.{name}: {type(arena).__name__}.loss or scores fail with the model {dict(plan.model)}"
+        blamed = f"{failing} and {described(arena, data)}"
     with one_thread(), _explained(blamed):
         check_outputs(arena, model, data, facts.metrics, plan.batch_size)
         per_example = _seconds_per_example(arena, model.to(slot.device), data, suite.training)
@@ -85,12 +92,13 @@ def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
 
 
 def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: Training) -> float:
-    """Duration of an evaluation per example, measured with a batch or as much of it as the bound allows."""
+    """The seconds of an evaluation per example, measured with a batch, or with as much of it as there is time for."""
     device = next(model.parameters()).device.type
     batch_size = training.evaluation_batch_size
     split = max(("val", "test"), key=lambda name: len(data.splits[name]))
 
     def seconds(examples: int) -> float:
+        """The duration of an evaluation of the first examples."""
         began = time.perf_counter()
         with torch.autocast(device, torch.bfloat16, enabled=training.precision == "bfloat16"):
             evaluate(arena, model, data, split, batch_size, most=examples)
@@ -104,10 +112,11 @@ def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: T
 
 
 def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
-    """The cost of the first steps of the one optimizer of a study, measured with some examples and scaled to a batch.
+    """The cost of the first steps of the one optimizer of a study, in an arena.
 
-    A checkpoint after these steps shows whether its trials can resume: a training that is restored from it and one that
-    continues must take the same step.
+    The steps are measured with `examples` examples, and their time is scaled to a whole batch. A checkpoint after the
+    steps shows whether trials can resume: a training that is restored from it must take the same step as the training
+    that continues.
     """
     ((name, resolved),) = study.optimizers.items()
     with _explained(f"optimizers.{name}: {resolved.factory} cannot be built", partial(remedy, name, is_built=False)):
@@ -137,7 +146,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
 
 
 def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: "") -> AbstractContextManager[None]:
-    """Turn any exception into a UsageError from `cause` to a remedy."""
+    """Turn any exception in a `with` block into a `UsageError` that names the cause, the exception and a remedy."""
 
     def message(error: BaseException) -> str:
         what = f"{cause}: {one_line(error)}"
@@ -148,7 +157,7 @@ def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: ""
 
 
 def run_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRecord:
-    """The record of a trial, whose code is compared with its spec as it runs."""
+    """Run a trial and return its record. While it runs, the loaded code is compared with the code in its spec."""
     loaded = LoadedCode({**spec.arena.code, **spec.optimizer.code})
 
     def checked_progress(step: int, loss: float) -> None:

@@ -1,4 +1,4 @@
-"""Trials of a training program: before a study, each optimizer trains a few steps, and its results are read."""
+"""Trials of a user's training program. Before a study, each optimizer trains a few steps, to check the program."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -19,7 +19,10 @@ run_trial = program_trial
 
 
 def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
-    """An arena with the files of its data and its code; a program evaluates in its steps, and has its own batches."""
+    """Resolve an arena: the hash of the files of its data, and its code.
+
+    A program evaluates as a part of its steps and makes its own batches, so that neither is measured.
+    """
     plan = suite.arenas[name]
     files = matched(plan.data.get("files", ()), "data.files")
     resolved = ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
@@ -27,9 +30,9 @@ def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
 
 
 def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
-    """The seconds of a step of a program with the one optimizer of a study, measured in two steps, its start included.
+    """The seconds of a step of a program with the one optimizer of a study. The start of the program is included.
 
-    With the first optimizer of a suite it runs with another seed too, which must change its losses.
+    With the first optimizer of a suite, the program also runs with another seed, which must change what it reports.
     """
     ((name, _),) = study.optimizers.items()
     setting = study.search(name).first()[0]
@@ -48,7 +51,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
 
 
 def _reported(record: WholeRecord) -> tuple[Any, Any]:
-    """What a program reported: its curves, and its final metrics."""
+    """The curves and the final metrics that a program reported."""
     final = record.result.final if record.result else None
     return record.details, final
 
@@ -56,6 +59,7 @@ def _reported(record: WholeRecord) -> tuple[Any, Any]:
 def _short_trial(
     study: ResolvedSuite, arena: str, name: str, setting: Setting, seed: int, slot: DeviceSlot
 ) -> WholeRecord:
+    """Run a trial of STEPS steps, and return its record. Raises `UsageError` if the program fails."""
     spec = trial_spec(study, arena, name, "final", setting.lr, seed, setting.extra)
     training = replace(spec.training, steps=STEPS, warmup_steps=min(spec.training.warmup_steps, 1), log_every=1)
     options = dict(spec.optimizer.options)

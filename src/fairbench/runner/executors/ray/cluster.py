@@ -35,9 +35,9 @@ LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000}
 
 
 def check_address(address: str) -> None:
-    """Raise `UsageError` unless an address is HOST:PORT and accepts connections; Ray itself takes minutes to fail."""
+    """Raise `UsageError` unless an address is HOST:PORT and accepts connections. Ray itself takes minutes to fail."""
     if address in ("local", "auto"):
-        return
+        return  # Ray finds or starts the cluster itself
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise UsageError(f"--ray {address}: not an address; {ADDRESSES}")
@@ -48,7 +48,10 @@ def check_address(address: str) -> None:
 
 
 def await_head(address: str) -> None:
-    """Wait until the head of the cluster answers, at most HEAD_ANSWER seconds: it may be restarting."""
+    """Wait until the head of the cluster answers, since it may be restarting.
+
+    Raises `UsageError` after HEAD_ANSWER seconds.
+    """
     until = time.monotonic() + HEAD_ANSWER
     while True:
         try:
@@ -64,17 +67,20 @@ def await_head(address: str) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A connection to a cluster; a local one is started for it, and ends with it."""
+    """Connect to a cluster for a `with` block.
+
+    For the address "local" a cluster is started, which ends with the block.
+    """
     check_address(address)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    local: dict[str, Any] = LOCAL if address == "local" else {}
-    environment = {}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if address == "local":
+        options |= LOCAL
     if OFFLINE in os.environ:
-        environment["runtime_env"] = {"env_vars": {OFFLINE: os.environ[OFFLINE]}}
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        options["runtime_env"] = {"env_vars": {OFFLINE: os.environ[OFFLINE]}}
     try:
         try:
-            ray.init(address, **environment, **local, **quiet)
+            ray.init(address, **options)
         except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise UsageError(f"--ray {address}: {type(error).__name__}: {error}; {ADDRESSES}") from error
         finally:

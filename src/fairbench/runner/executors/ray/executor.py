@@ -40,7 +40,7 @@ NODE = "ray.io/node-id"
 
 
 class _Submission(NamedTuple):
-    """What a trial was submitted with, to submit it again, and Ray's reference to it."""
+    """A submitted trial: what is needed to submit it again, and Ray's reference to its task."""
 
     spec: TrialSpec
     limit: float
@@ -49,10 +49,10 @@ class _Submission(NamedTuple):
 
 
 class RayExecutor:
-    """Runs trials on a Ray cluster, as many as its nodes have cores or GPUs for; nodes may join later.
+    """Runs trials on a Ray cluster, as many at a time as its nodes have cores or GPUs for. Nodes may join later.
 
-    Its methods do what those of `ProcessExecutor` do, and give bitwise equal results on the same CPU.
-    Trials run on devices of the kind of the first slot; as many share a GPU as there are such slots.
+    The methods do what the methods of `ProcessExecutor` do. Results are bitwise equal on the same CPU. Trials run on
+    the kind of device of the first slot. As many trials share a GPU as there are slots that equal the first one.
     """
 
     def __init__(
@@ -66,19 +66,22 @@ class RayExecutor:
         self._sharing = list(options.slots).count(first)
         self._cores = first.cores
         self._gpus = len(first.gpus.split(","))
-        kept = first.checkpoints and str(Path(first.checkpoints).absolute())
-        slot = replace(first, device=first.kind, gpus="", checkpoints=kept)  # Ray shows a task only its own GPUs
+        checkpoints = first.checkpoints and str(Path(first.checkpoints).absolute())
+        slot = replace(first, device=first.kind, gpus="", checkpoints=checkpoints)  # Ray shows a task only its own GPUs
         self._work = Work(slot, tuple(preload), str(Path.cwd()))
         self._allow_mixed = options.allow_mixed
         self._running: dict[Future[Reply], _Submission] = {}
-        self._rejected: set[str] = set()
-        self._unshared: set[str] = set()
+        self._rejected: set[str] = set()  # ids of the nodes that get no trials
+        self._unshared: set[str] = set()  # hosts that do not see the folder of checkpoints
         self._head_address = ""
         self._home = ""  # id of the node for calls and timing trials
         self._slots = 0
 
     def __enter__(self) -> "RayExecutor":
-        """Connect, and find the environment of the trials: that of the driver's node, if it can run them."""
+        """Connect to the cluster, and find the environment that its nodes must have.
+
+        It is the environment of the driver's node, if that node can run trials.
+        """
         with ExitStack() as entered:
             entered.enter_context(connected(self._address))
             here = ray.get_runtime_context()
@@ -88,13 +91,14 @@ class RayExecutor:
             self._actor = actor.options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
             if self._work.slot.checkpoints:
+                # a node that sees this file shares the folder of checkpoints with the driver
                 sentinel = Path(self._work.slot.checkpoints) / f".shared-{uuid.uuid4().hex}"
                 sentinel.parent.mkdir(parents=True, exist_ok=True)
                 sentinel.touch()
                 entered.callback(sentinel.unlink, missing_ok=True)
                 self._work = replace(self._work, sentinel=str(sentinel))
             self._work = replace(self._work, environment=self._common_environment())
-            self._entered = entered.pop_all()
+            self._entered = entered.pop_all()  # an error before this line has closed everything
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -103,7 +107,8 @@ class RayExecutor:
         self._entered.__exit__(*error)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        remote = self._remote(call_on_node, self._sharing).options(scheduling_strategy=_on(self._home, soft=True))
+        strategy = _on(self._home, soft=True)
+        remote = self._remote(call_on_node, self._sharing).options(scheduling_strategy=strategy)
         try:
             reference = remote.remote(self._work, self._call_limit, function, arguments)
             reply = self._answer(reference.future())
@@ -125,10 +130,10 @@ class RayExecutor:
             slot = replace(slot, alone=True)
             remote = self._remote(run_on_node, sharing=1).options(scheduling_strategy=_on(self._home))
         else:
-            fit = {}
+            selector = {}
             if self._rejected:
-                fit[NODE] = f"!in({','.join(self._rejected)})"
-            remote = self._remote(run_on_node, self._sharing).options(label_selector=fit)
+                selector[NODE] = f"!in({','.join(self._rejected)})"
+            remote = self._remote(run_on_node, self._sharing).options(label_selector=selector)
         work = replace(self._work, slot=slot)
         reference = remote.remote(work, spec, limit, self._actor)
         self._running[reference.future()] = _Submission(spec, limit, resumes, reference)
@@ -162,7 +167,7 @@ class RayExecutor:
         return records
 
     def _remote(self, function: Callable[..., Reply], sharing: int) -> Any:
-        """A function that Ray runs with the resources of a trial, one of `sharing` on a GPU."""
+        """A function that Ray runs with the resources of a trial, where `sharing` trials share a GPU."""
         resources: dict[str, float] = {"num_cpus": self._cores, "max_retries": RETRIES}
         if self._work.slot.kind == "cuda":
             resources["num_gpus"] = self._gpus / sharing
@@ -170,7 +175,12 @@ class RayExecutor:
         return ray.remote(**resources)(function)
 
     def _answer(self, future: Future[Reply]) -> Reply:
-        """The reply of a node; raises `UsageError` if it cannot start fairbench, `RayError` if all tries were lost."""
+        """The reply of a node.
+
+        Raises:
+            UsageError: the node cannot start fairbench.
+            RayError: the task and all its retries were lost.
+        """
         try:
             return future.result()
         except ray.exceptions.RayTaskError as error:
@@ -178,7 +188,7 @@ class RayExecutor:
             raise UsageError(f"--ray {self._address}: a node cannot run fairbench; {advice}\n{error}") from error
 
     def _ended(self, future: Future[Reply]) -> list[Ended]:
-        """A trial that Ray has ended; empty if the trial has to run again."""
+        """The outcome of a trial that Ray has ended, in a list. The list is empty if the trial was submitted again."""
         submission = self._running.pop(future)
         try:
             reply = self._answer(future)
@@ -195,7 +205,7 @@ class RayExecutor:
         return []
 
     def _count_slots(self) -> None:
-        """Count the trials that the present nodes can run concurrently; there must be one."""
+        """Count the trials that the present nodes can run at the same time. Raises `UsageError` if there is none."""
         has_gpus = self._work.slot.kind == "cuda"
         self._slots = 0
         for node in ray.nodes():
@@ -212,6 +222,7 @@ class RayExecutor:
             raise UsageError(f"--ray {self._address}: no usable node of the cluster has {kind} for trials")
 
     def _report_progress(self) -> None:
+        """Tell the observer the progress of running trials, and name hosts that do not see the checkpoints."""
         steps, unshared = self._answer_of_actor(self._actor.collect.remote())
         for submission in self._running.values():
             spec = submission.spec
@@ -223,7 +234,7 @@ class RayExecutor:
         self._unshared |= unshared
 
     def _answer_of_actor(self, reference: Any) -> Any:
-        """The answer of the actor, which may be lost with or without the head of the cluster."""
+        """The answer of the actor for progress. Raises `UsageError` if the actor is lost, with or without the head."""
         try:
             return answer(reference)
         except ray.exceptions.RayError as error:
@@ -234,7 +245,7 @@ class RayExecutor:
             ) from error
 
     def _common_environment(self) -> dict[str, str] | None:
-        """Versions, device and revision that every node must have: those of the first node; None for any."""
+        """The versions, the device and the revision of the first node, which every node must have; None for any."""
         if self._allow_mixed:
             return None
         environment: dict[str, str] = self.call(read_environment, self._work.slot.device)
@@ -247,5 +258,5 @@ class RayExecutor:
 
 
 def _on(node: str, soft: bool = False) -> Any:
-    """The strategy that runs a task on this node; if soft, on a different one when it is busy."""
+    """The strategy that runs a task on a node. If `soft` is True, the task may run elsewhere when the node is busy."""
     return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=soft)

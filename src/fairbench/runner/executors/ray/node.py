@@ -22,7 +22,10 @@ from fairbench.training.device_slot import DeviceSlot
 EXCHANGE = 1.0
 """Seconds between two exchanges of a running trial with its driver."""
 Reply = dict[str, Any]
-"""`node` and `host`, and one of: a trial's `record`, a call's `result` or `usage` error, why the node is `rejected`."""
+"""The reply of a node: its `node` id and `host`, and one more entry.
+
+This is the `record` of a trial, the `result` of a call, the `usage` error of a call, or why the node is `rejected`.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Work:
 
 
 class ProgressActor:
-    """Carries progress to the driver and the stop flag back: a Ray actor on the driver's node."""
+    """A Ray actor on the driver's node: it carries progress to the driver, and the order to stop to the trials."""
 
     def __init__(self) -> None:
         self._steps: dict[str, tuple[int, float]] = {}
@@ -51,15 +54,16 @@ class ProgressActor:
         self._pausing = False
 
     def report(self, trial: str, *progress: tuple[int, float]) -> bool:
-        """Store the last step and loss of a trial; returns whether it must write a checkpoint and stop."""
+        """Store the last step and loss of a trial, if it has a new one. Returns whether the trial must be paused."""
         self._steps.update((trial, last) for last in progress)
         return self._pausing
 
     def report_unshared(self, host: str) -> None:
+        """Note that a host does not see the folder of checkpoints."""
         self._unshared.add(host)
 
     def collect(self) -> tuple[dict[str, tuple[int, float]], set[str]]:
-        """The reports since the last call: step and loss of trials; machines that do not see the checkpoints."""
+        """The reports since the last call: step and loss by trial, and the hosts that do not see the checkpoints."""
         steps = self._steps
         unshared = self._unshared
         self._steps = {}
@@ -67,6 +71,7 @@ class ProgressActor:
         return steps, unshared
 
     def pause(self) -> None:
+        """Answer from now on that trials must be paused."""
         self._pausing = True
 
 
@@ -84,7 +89,7 @@ def run_on_node(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Reply:
 
 
 def call_on_node(work: Work, limit: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Reply:
-    """Call a module's function on this node, in a separate process."""
+    """Call a module's function on this node, in a separate process; the reply has its result or its usage error."""
     try:
         with _processes(work, limit=limit) as executor:
             return _reply(result=executor.call(function, *arguments))
@@ -94,27 +99,29 @@ def call_on_node(work: Work, limit: float, function: Callable[..., Any], argumen
 
 @cache
 def _node_environment(device: str, preload: tuple[str, ...]) -> dict[str, str]:
-    """Versions, device and revision of this node, which do not change."""
+    """The versions, the device and the revision of this node, which do not change while this process runs."""
     with _processes(Work(DeviceSlot(device), preload)) as executor:
         return dict(executor.call(read_environment, device))
 
 
 def read_environment(device: str) -> dict[str, str]:
-    """Versions, device and revision of this process; loads torch."""
+    """The versions, the device and the revision of this process. It loads torch."""
     from fairbench.training.environment import environment
 
     return environment(device)
 
 
 def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Ended:
+    """Run a trial in a process of this node, and exchange progress with the driver while it runs."""
     if work.slot.checkpoints and not Path(work.sentinel).exists():
+        # the driver could not resume from checkpoints in this folder
         actor.report_unshared.remote(socket.gethostname())
         work = replace(work, slot=replace(work.slot, checkpoints=""))
 
     latest: list[tuple[int, float]] = []
 
     def report(spec: TrialSpec, step: int, loss: float) -> None:
-        latest[:] = [(step, loss)]
+        latest[:] = [(step, loss)]  # only the last one is sent
 
     with _processes(work, report) as executor:
         if answer(actor.report.remote(spec.id)):  # the driver is stopping; the task waited in the queue
@@ -125,18 +132,18 @@ def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Ended:
                 ended = executor.pause()
                 break
             latest.clear()
-        return ended[0]
+        return ended[0]  # this executor runs one trial
 
 
 def answer(reference: Any) -> Any:
-    """The value of a reference; `ray.get` would release the trial's core meanwhile, and lose signals."""
+    """The value of a reference. While `ray.get` waits, it would release the core of the trial and lose signals."""
     return reference.future().result()
 
 
 def _processes(
     work: Work, report: ReportProgress = lambda spec, step, loss: None, limit: float = CALL_LIMIT
 ) -> ProcessExecutor:
-    """The executor of this node; its process server lives as long as this Ray worker."""
+    """An executor with one slot on this node. Its process server lives as long as this Ray worker."""
     vars(sys.modules["__main__"]).pop("__file__", None)  # otherwise every process would run Ray's worker script
     if Path(work.folder).is_dir():
         os.chdir(work.folder)

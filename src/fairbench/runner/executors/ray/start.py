@@ -1,4 +1,4 @@
-"""Makes the executor of a study that runs on Ray; it sets what Ray reads when it is imported, and imports it."""
+"""Makes the executor of a study that runs on Ray. It sets the variables that Ray reads on import, then imports Ray."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ With the first one, also on Linux, this machine is 127.0.0.1, and the cluster li
 
 
 def executor_of_study(options: RunOptions, observer: Observer, preload: Sequence[str], limit: float) -> Executor:
-    """The executor on the cluster that the options name; `limit` is that of a call, in seconds."""
+    """The executor on the cluster that the options name. A call of it may take `limit` seconds."""
     if options.ray == "local":
         os.environ |= PRIVATE
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
