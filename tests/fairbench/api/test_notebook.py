@@ -60,24 +60,36 @@ def results(cell):
 
 
 def printed(cell):
-    return "".join(output["text"] for output in cell.outputs if output.output_type == "stream")
+    texts = [output["text"] for output in cell.outputs if output.output_type == "stream"]
+    return "".join(texts)
 
 
 def test_the_example_shows_tables_figures_and_a_link(cells):
-    by_text = {cell.source.splitlines()[-1]: cell for cell in cells}
-    assert "28 trials, at most 12 more; about " in results(by_text["suite.plan()"])["text/plain"]
-    assert len(by_text["suite.plan()"].outputs) == 1
-    assert "<td" in results(by_text["study.verdicts()"])["text/html"]
-    assert results(by_text['study.figure("learning_curves")'])["image/svg+xml"].lstrip().startswith("<?xml")
-    assert 'href="results/sign-descent/report.html"' in results(by_text["study.report()"])["text/html"]
-    assert not [cell.source for cell in cells[:-3] if "stderr" in str(cell.outputs)]
+    by_last_line = {cell.source.splitlines()[-1]: cell for cell in cells}
+    plan = by_last_line["suite.plan()"]
+    assert "28 trials, at most 12 more; about " in results(plan)["text/plain"]
+    assert len(plan.outputs) == 1
+    verdicts = results(by_last_line["study.verdicts()"])
+    assert "<td" in verdicts["text/html"]
+    figure = results(by_last_line['study.figure("learning_curves")'])
+    assert figure["image/svg+xml"].lstrip().startswith("<?xml")
+    report = results(by_last_line["study.report()"])
+    assert 'href="results/sign-descent/report.html"' in report["text/html"]
+    for cell in cells[:-3]:
+        assert "stderr" not in str(cell.outputs), cell.source
 
 
 def test_the_progress_is_one_line_that_is_replaced(cells):
     """Its last state is left; before, there was a line for every 15 seconds."""
     run = next(cell for cell in cells if "fb.run(" in cell.source)
-    shown = [output.data["text/plain"] for output in run.outputs if output.output_type == "display_data"]
-    (line,) = [text for text in shown if "trials" in text or text == "preparing"]
+    lines = []
+    for output in run.outputs:
+        if output.output_type != "display_data":
+            continue
+        text = output.data["text/plain"]
+        if "trials" in text or text == "preparing":
+            lines.append(text)
+    (line,) = lines
     assert re.fullmatch(r"(\d+) of \1 trials", line)
 
 
