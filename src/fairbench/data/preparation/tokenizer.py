@@ -56,7 +56,7 @@ def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None
     tokenizer.train_from_iterator(map(bytes.decode, texts), trainer)
     trained = json.loads(tokenizer.to_str())
     merges = [(left, right) for left, right in trained["model"]["merges"]]
-    # Number the tokens anew, so that each byte is its own token and the merges come after the end token.
+    # Number the tokens again, so that each byte is its own token and the merges come after the end token.
     tokens = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
     tokens["<|endoftext|>"] = END
     for left, right in merges:
