@@ -59,12 +59,14 @@ def test_any_key_of_a_suite_file_can_be_set():
         "optimizers.AdamW.arenas.gpt.eps=1e-6",
     ]
     mini = load_suite("mini")
-    suite = chosen(*[f"--set={setting}" for setting in settings])
+    words = [f"--set={setting}" for setting in settings]
+    suite = chosen(*words)
     assert suite.training.clip_norm == 0.0
     assert suite.sweep.seeds == [7]
     assert suite.reference == "Lion"
     assert suite.arenas["vit"] == replace(mini.arenas["vit"], steps=100, margin=0.5)
-    assert suite.arenas["gpt"] == replace(mini.arenas["gpt"], model={**mini.arenas["gpt"].model, "layers": 3})
+    gpt = mini.arenas["gpt"]
+    assert suite.arenas["gpt"] == replace(gpt, model={**gpt.model, "layers": 3})
     assert suite.optimizers["Lion"] == replace(mini.optimizers["Lion"], lr=0.001)
     assert suite.optimizers["AdamW"].arenas == {"gpt": {"eps": 1e-6}}
     assert suite.optimizers["PsiLogic"].options["gamma"] == 2
@@ -101,8 +103,11 @@ def shortest_of_ladder(suite, arena):
     if not plan.ladder_point or not plan.ladder_point.size:
         return plan.steps
     family = plan.ladder_point.family
-    points = [other for other in suite.arenas.values() if other.ladder_point]
-    return min(point.steps for point in points if point.ladder_point.family == family)
+    steps = []
+    for other in suite.arenas.values():
+        if other.ladder_point and other.ladder_point.family == family:
+            steps.append(other.steps)
+    return min(steps)
 
 
 @pytest.mark.parametrize("name", suite_names())

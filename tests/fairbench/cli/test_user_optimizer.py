@@ -36,7 +36,8 @@ def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(tiny_f
     others = ["AdamW", "own_optimizers:Explodes"]
     rows = preview("own_optimizers:Raises", against=others, suite="tiny.toml", lr=[1e-3, 1e-2])
     assert [row.status for row in rows] == ["finished", "finished", "diverged", "diverged", "finished", "failed"]
-    assert all((row.value is None) == (row.status != "finished") for row in rows)
+    for row in rows:
+        assert (row.value is None) == (row.status != "finished")
     assert rows.seconds["Explodes"] is None
     assert rows[-1].error.endswith(": this optimizer cannot continue")
     assert not rows.ok
@@ -68,15 +69,18 @@ def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(tiny_fo
 
 def test_a_preview_ends_with_the_command_of_its_study(tiny_folder, command):
     words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--baselines", "AdamW", "--lr", "1e-3"]
-    assert (
+    shown = command("try", "own_optimizers:Signs", "--suite", "tiny.toml", *words)
+    expected = (
         "    fairbench run --suite tiny.toml --arenas vit --optimizers AdamW "
         "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8'\n"
-    ) in command("try", "own_optimizers:Signs", "--suite", "tiny.toml", *words)
+    )
+    assert expected in shown
 
 
 def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(tiny_folder, command):
     shown = command("try", "AdamW", "--suite", "tiny.toml", "--lr", "1e-3")
-    assert [line.split() for line in shown.splitlines() if line.startswith("lr")] == [["lr", "AdamW"]]
+    (head,) = [line for line in shown.splitlines() if line.startswith("lr")]
+    assert head.split() == ["lr", "AdamW"]
     assert shown.endswith("\n    fairbench run --suite tiny.toml\n")
 
 
