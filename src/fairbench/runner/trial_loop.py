@@ -57,7 +57,7 @@ class KnownRecords:
     def new(self, spec: TrialSpec) -> Record | None:
         """The record on disk now, unless it is the failure of an earlier run.
 
-        The user is told if the record is damaged.
+        The driver prints a message if the record is damaged.
         """
         stamp = self._store.stamp(spec.id)
         record = self._store.read(spec, Record, self._metrics[spec.arena.name])

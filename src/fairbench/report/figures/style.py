@@ -53,7 +53,7 @@ KNOWN = (
 NAME_WIDTH = 106
 """The most points that a bold name takes."""
 LEAST_PANEL = 0.4
-"""The least share of a panel's width that remains beside names."""
+"""The least share of a panel's width that remains next to names."""
 LEAST_ABSENT = 40
 """The least width in points of the name of an arm without a line. A list of many such names is cut instead."""
 

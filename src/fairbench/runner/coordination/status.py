@@ -158,7 +158,7 @@ def start_of(pid: int) -> str:
     """The start time of a process of this machine, in clock ticks after the start of the machine.
 
     It is empty if there is no such process, and UNKNOWN if this user may not see it. The start is relative to that of
-    the machine because somebody may set the clock while a driver runs: both absolute times move then, but not their
+    the machine because a user may set the clock while a driver runs: both absolute times move then, but not their
     difference.
     """
     try:
