@@ -36,18 +36,28 @@ def select(
     if torch.cuda.is_initialized():
         for bucket in buckets:
             warn_of_frozen("lr", bucket.groups[0]["lr"])
-    candidates = [_candidates(bucket) for bucket in buckets]
+    candidates: list[list[Backend]] = []
+    for bucket in buckets:
+        candidates.append(_candidates(bucket))
     if any(bucket.group["fused"] for bucket in buckets):
         _check_fused(buckets, candidates)
-    works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
+    works: list[BucketStep] = []
+    for bucket, admitted in zip(buckets, candidates, strict=True):
+        works.append(_work(bucket, every_state, admitted))
     if not scaled:
         cpu.speculate(works, observed)
     if all(work.backend.on_device for work in works):
         from psilogic.backends import triton  # not at the top, because it takes a second to import
 
         triton.decide_by_kernels(works)
-    waiting = [work for work in works if not work.backend.speculates]
-    return waiting + [work for work in works if work.backend.speculates]
+    waiting: list[BucketStep] = []
+    speculating: list[BucketStep] = []
+    for work in works:
+        if work.backend.speculates:
+            speculating.append(work)
+        else:
+            waiting.append(work)
+    return waiting + speculating
 
 
 def _candidates(bucket: Bucket) -> list[Backend]:
@@ -94,17 +104,20 @@ def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: li
     owned = bucket
     if len(bucket.owned) < len(bucket.params):
         owned = bucket.owned_part()
-    may_be_on_device = any(backend.on_device for backend in admitted)
+    may_be_on_device = False
+    for backend in admitted:
+        if backend.on_device:
+            may_be_on_device = True
     states = states_of(every_state, owned, may_be_on_device)
     exp_avgs = local_states(owned, states, "exp_avg")
     exp_avg_sqs = local_states(owned, states, "exp_avg_sq")
     tensors = Tensors(owned.values, owned.grads, exp_avgs, exp_avg_sqs)
     if bucket.dtype.is_complex:
         tensors = Tensors(*map(as_real, tensors))
-    backend = _pick(owned, tensors, admitted)
-    if backend.on_device:
+    picked = _pick(owned, tensors, admitted)
+    if picked.on_device:
         move_clocks_(states, bucket.device)
-    return BucketStep(bucket, owned, states, tensors, backend)
+    return BucketStep(bucket=bucket, owned=owned, states=states, tensors=tensors, backend=picked)
 
 
 def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> Backend:
