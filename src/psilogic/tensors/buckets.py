@@ -76,7 +76,7 @@ class Bucket:
         self.vector_dtype = torch.float32 if self.device.type == "mps" else torch.float64
         # The units of each tensor that this rank holds; and with the empty slots of a split tensor's rows.
         if self.by_rows:
-            self.local_units = [len(x) if x.ndim > 1 else 1 for x in self.values]
+            self.local_units = _rows_of_each(self.values)
         else:
             self.local_units = [1] * len(self.values)
         self.units = self.local_units
@@ -168,18 +168,42 @@ class Bucket:
 
     def owned_part(self) -> Bucket:
         """The tensors that have a gradient on this rank."""
+        groups: list[Group] = []
+        params: TensorList = []
+        values: TensorList = []
+        grads: TensorList = []
+        pieces: list[Piece | None] = []
+        for i in self.owned:
+            groups.append(self.groups[i])
+            params.append(self.params[i])
+            values.append(self.values[i])
+            grads.append(self.grads[i])
+            pieces.append(self.pieces[i])
+        if not groups:  # the hyperparameters are read also if no tensor is owned
+            groups = self.groups[:1]
         return Bucket(
-            groups=[self.groups[i] for i in self.owned] or self.groups[:1],
+            groups=groups,
             device=self.device,
             dtype=self.dtype,
             ranks=self.ranks,
             cache=self.cache,
-            params=[self.params[i] for i in self.owned],
-            values=[self.values[i] for i in self.owned],
-            grads=[self.grads[i] for i in self.owned],
-            pieces=[self.pieces[i] for i in self.owned],
-            owned=list(range(len(self.owned))),
+            params=params,
+            values=values,
+            grads=grads,
+            pieces=pieces,
+            owned=list(range(len(params))),
         )
+
+
+def _rows_of_each(tensors: TensorList) -> list[int]:
+    """The number of rows of each tensor; 1 for one without rows, which is treated as a whole."""
+    counts = []
+    for x in tensors:
+        if x.ndim > 1:
+            counts.append(len(x))
+        else:
+            counts.append(1)
+    return counts
 
 
 def broadcast_units(
@@ -209,12 +233,15 @@ def merged(groups: Sequence[Group]) -> Group:
         if traced() or decay.device.type != "cpu":
             return first
         return {**first, "weight_decay": float(decay)}
-    numbers = {name: _column(map(itemgetter(name), groups)) for name in (*NUMBERS, "eps")}
-    betas_of_each = [group["betas"] for group in groups]
-    betas = tuple(_column(column) for column in zip(*betas_of_each, strict=True))
-    if not any(isinstance(x, Tensor) for x in (*numbers.values(), *betas, decay)):
+    columns: Group = {}
+    for name in (*NUMBERS, "eps"):
+        columns[name] = _column(map(itemgetter(name), groups))
+    betas1_of_each, betas2_of_each = zip(*map(itemgetter("betas"), groups), strict=True)
+    beta1 = _column(betas1_of_each)
+    beta2 = _column(betas2_of_each)
+    if not any(isinstance(number, Tensor) for number in (*columns.values(), beta1, beta2, decay)):
         return first
-    return {**first, **numbers, "betas": betas}
+    return {**first, **columns, "betas": (beta1, beta2)}
 
 
 def _column(number_of_each: Iterable[float | Tensor]) -> float | Tensor:

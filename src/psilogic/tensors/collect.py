@@ -50,7 +50,10 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
     groups = optimizer.param_groups
     layouts: dict[int, Layout] = {}
     if dist.is_available() and dist.is_initialized():
-        layouts = sharding.layouts([p for group in groups for p in group["params"]])
+        every_param: list[Tensor] = []
+        for group in groups:
+            every_param += group["params"]
+        layouts = sharding.layouts(every_param)
     buckets: list[Bucket] = []
     merged = [groups]
     if len(groups) > 1:
@@ -128,17 +131,32 @@ def _by_kind(groups: list[Group], params: list[Tensor], layouts: dict[int, Layou
 
 
 def _bucket(kind: Kind, members: list[Member], cache: BucketCache) -> Bucket:
+    """The bucket of tensors of one kind."""
+    groups: list[Group] = []
+    params: TensorList = []
+    values: TensorList = []
+    grads: TensorList = []
+    pieces: list[Piece | None] = []
+    owned: list[int] = []
+    for i, member in enumerate(members):
+        groups.append(member.group)
+        params.append(member.param)
+        values.append(member.value)
+        grads.append(member.grad)
+        pieces.append(member.piece)
+        if member.owned:
+            owned.append(i)
     return Bucket(
-        groups=[member.group for member in members],
+        groups=groups,
         device=kind.device,
         dtype=kind.dtype,
         ranks=kind.ranks,
         cache=cache,
-        params=[member.param for member in members],
-        values=[member.value for member in members],
-        grads=[member.grad for member in members],
-        pieces=[member.piece for member in members],
-        owned=[i for i, member in enumerate(members) if member.owned],
+        params=params,
+        values=values,
+        grads=grads,
+        pieces=pieces,
+        owned=owned,
     )
 
 
@@ -164,10 +182,13 @@ def _shared_beside_options(group: Group) -> tuple[Any, ...] | None:
     params = group["params"]
     if not params:
         return None
-    tensors = [x for x in (group["lr"], group["weight_decay"]) if isinstance(x, Tensor)]
-    if all(map(attrgetter("is_cpu"), (*params, *tensors))):  # where vectors may be read as numbers
+    tensor_numbers: list[Tensor] = []
+    for name in ("lr", "weight_decay"):
+        if isinstance(group[name], Tensor):
+            tensor_numbers.append(group[name])
+    if all(map(attrgetter("is_cpu"), (*params, *tensor_numbers))):  # where vectors may be read as numbers
         return (_contiguous(params),)
-    if not params[0].is_cuda or tensors or group["chaos_scope"] != "tensor":
+    if not params[0].is_cuda or tensor_numbers or group["chaos_scope"] != "tensor":
         return None
     if group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest":
         return None  # foreach updates it

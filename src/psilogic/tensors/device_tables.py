@@ -54,7 +54,7 @@ class DeviceTables:
         if tables is None:
             on_host = build()
             whole = self._upload(name, torch.cat(on_host), device, capturing, moves)
-            tables = list(whole.split([len(x) for x in on_host]))
+            tables = list(whole.split(list(map(len, on_host))))
             if not capturing:  # otherwise they are filled only when the graph is replayed
                 self._uploaded[name] = _Uploaded(device, stream, key, tables)
         if capturing:

@@ -1,6 +1,7 @@
 """Sums over tensors in host memory, where calls cost more than elements and float64 is available."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,45 +67,70 @@ def row_sums(tensors: TensorList, with_sums: bool) -> tuple[Tensor, Tensor | Non
     where float32 is not precise enough for it, the sums are computed in float64.
     """
     single = [x for x in tensors if x.ndim <= 1]
-    squares_of_single = iter(squares(single).split(1) if single else ())
+    squares_of_single: Iterator[Tensor] = iter(())
+    if single:
+        squares_of_single = iter(squares(single).split(1))
     zero = torch.zeros(1, dtype=torch.float64, device="cpu")
     squares_by_row: TensorList = []
     sums_by_row: TensorList = []
+    matrices: list[_Matrix] = []
     for x in tensors:  # squares and sums of one tensor, while it is in cache
         if x.ndim <= 1:
             squares_by_row.append(next(squares_of_single))
-        else:
-            squares_by_row.append(_of_rows(x, _squares))
+            sums_by_row.append(zero)
+            continue
+        row_squares = _of_rows(x, _squares)
+        squares_by_row.append(row_squares)
         if with_sums:
-            sums_by_row.append(zero if x.ndim <= 1 else _of_rows(x, torch.sum))
+            sums_of_rows = _of_rows(x, torch.sum)
+            sums_by_row.append(sums_of_rows)
+            matrices.append(_Matrix(x, row_squares, sums_of_rows))
     if not with_sums:
         return torch.cat(squares_by_row), None
-    if len(single) < len(tensors) and tensors[0].dtype != torch.float64:
-        matrices = [i for i, x in enumerate(tensors) if x.ndim > 1]
-        _recompute_(
-            [tensors[i] for i in matrices],
-            [squares_by_row[i] for i in matrices],
-            [sums_by_row[i] for i in matrices],
-        )
+    if matrices and tensors[0].dtype != torch.float64:
+        _recompute_(matrices)
     return torch.cat(squares_by_row), torch.cat(sums_by_row)
 
 
-def _recompute_(matrices: TensorList, squares_by_row: TensorList, sums_by_row: TensorList) -> None:
+class _Matrix(NamedTuple):
+    """A tensor with rows, and the sums over each of them."""
+
+    tensor: Tensor
+    squares: Tensor
+    sums: Tensor
+
+
+def _recompute_(matrices: list[_Matrix]) -> None:
     """Compute in float64 the sums of rows whose mean makes up too much of their squares for float32."""
-    lengths = [torch.full_like(sums, x.shape[1:].numel()) for sums, x in zip(sums_by_row, matrices, strict=True)]
+    squares_by_row: TensorList = []
+    sums_by_row: TensorList = []
+    lengths: TensorList = []
+    for matrix in matrices:
+        squares_by_row.append(matrix.squares)
+        sums_by_row.append(matrix.sums)
+        length = matrix.tensor.shape[1:].numel()
+        lengths.append(torch.full_like(matrix.sums, length))
     doubtful = torch.cat(sums_by_row).square() > CENTERED * torch.cat(lengths) * torch.cat(squares_by_row)
     if not doubtful.any():
         return
-    parts = doubtful.split([len(x) for x in matrices])
-    for x, of_squares, of_sums, doubt in zip(matrices, squares_by_row, sums_by_row, parts, strict=True):
-        if not doubt.any():
-            continue
-        dims = tuple(range(1, x.ndim))
-        count = max(1, PART // max(1, x.shape[1:].numel()))
-        for rows in doubt.nonzero().flatten().split(count):
-            wide = x[rows].double()
-            of_squares[rows] = torch.linalg.vector_norm(wide, dim=dims).square()
-            of_sums[rows] = wide.sum(dims)
+    first = 0
+    for matrix in matrices:
+        end = first + len(matrix.tensor)
+        _recompute_rows_(matrix, doubtful[first:end].nonzero().flatten())
+        first = end
+
+
+def _recompute_rows_(matrix: _Matrix, doubtful: Tensor) -> None:
+    """Compute the sums of some rows in float64, not too many elements at once."""
+    if not len(doubtful):
+        return
+    tensor = matrix.tensor
+    dims = tuple(range(1, tensor.ndim))
+    count = max(1, PART // max(1, tensor.shape[1:].numel()))
+    for rows in doubtful.split(count):
+        wide = tensor[rows].double()
+        matrix.squares[rows] = torch.linalg.vector_norm(wide, dim=dims).square()
+        matrix.sums[rows] = wide.sum(dims)
 
 
 def _squares(x: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tensor:

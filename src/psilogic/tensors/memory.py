@@ -16,9 +16,10 @@ T = TypeVar("T")
 
 def is_dense(x: Tensor) -> bool:
     """Whether a tensor's elements are in memory without gaps or overlaps, in any order."""
-    steps = [(stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size > 1]
     expected = 1
-    for stride, size in sorted(steps):
+    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
+        if size < 2:
+            continue
         if stride != expected:
             return False
         expected *= size
@@ -79,7 +80,7 @@ def ordinary(columns: Sequence[TensorList]) -> bool:
         classes.update(map(type, xs))
     if layouts != {torch.strided}:
         return False
-    return all(of_tensors.__torch_dispatch__ is Tensor.__torch_dispatch__ for of_tensors in classes)
+    return all(cls.__torch_dispatch__ is Tensor.__torch_dispatch__ for cls in classes)
 
 
 def uniform(dtypes: Container[torch.dtype], columns: Sequence[TensorList], by_rows: bool) -> bool:
@@ -98,8 +99,9 @@ def same_layouts(columns: Sequence[TensorList], by_rows: bool) -> bool:
     With `by_rows` also whether the rows of dimension 0 are there one after the other.
     """
     numels = list(map(Tensor.numel, columns[0]))
-    if any(list(map(Tensor.numel, xs)) != numels for xs in columns[1:]):
-        return False
+    for xs in columns[1:]:
+        if list(map(Tensor.numel, xs)) != numels:
+            return False
     if all(all(map(Tensor.is_contiguous, xs)) for xs in columns):
         return True
     return all(_same_layout(tensors, by_rows) for tensors in zip(*columns, strict=True))
@@ -110,9 +112,11 @@ def _same_layout(tensors: tuple[Tensor, ...], by_rows: bool) -> bool:
     if all(map(Tensor.is_contiguous, tensors)):
         return True
     p = tensors[0]
-    if any(x.shape != p.shape for x in tensors):
-        return False
-    if any(_used_strides(x) != _used_strides(p) for x in tensors) or not is_dense(p):
+    strides = _used_strides(p)
+    for x in tensors:
+        if x.shape != p.shape or _used_strides(x) != strides:
+            return False
+    if not is_dense(p):
         return False
     rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
     return rows_first or not by_rows

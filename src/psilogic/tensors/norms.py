@@ -96,8 +96,13 @@ def row_sums(tensors: TensorList, dtype: torch.dtype, with_sums: bool) -> tuple[
     if not with_sums:
         return squares, None
     zero = tensors[0].new_zeros(1, dtype=dtype_of_sums)
-    of_matrices = [by_row if x.ndim > 1 else zero for by_row, x in zip(sums[0], tensors, strict=True)]
-    return squares, torch.cat(of_matrices)
+    sums_by_row: TensorList = []
+    for by_row, x in zip(sums[0], tensors, strict=True):
+        if x.ndim > 1:
+            sums_by_row.append(by_row)
+        else:
+            sums_by_row.append(zero)
+    return squares, torch.cat(sums_by_row)
 
 
 def _of_rows(tensors: TensorList, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
@@ -105,10 +110,11 @@ def _of_rows(tensors: TensorList, of_matrix: Callable[[Tensor], tuple[Tensor, ..
     matrices = [_matrix(x) for x in tensors]
     by_tensor: dict[int, tuple[Tensor, ...]] = {}
     for members in _calls(matrices):
-        counts = [len(matrices[i]) for i in members]
-        rows = matrices[members[0]]
-        if len(members) > 1:
-            rows = torch.cat([matrices[i] for i in members])
+        chosen = [matrices[i] for i in members]
+        counts = [len(matrix) for matrix in chosen]
+        rows = chosen[0]
+        if len(chosen) > 1:
+            rows = torch.cat(chosen)
         by_quantity = [vector.split(counts) for vector in _in_blocks(rows, of_matrix)]
         by_tensor.update(zip(members, zip(*by_quantity, strict=True), strict=True))
     in_order = [by_tensor[i] for i in range(len(tensors))]
@@ -145,7 +151,7 @@ def _in_blocks(rows: Tensor, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) 
     if len(rows) <= most or traced():
         return of_matrix(rows)
     blocks = [of_matrix(block) for block in rows.split(most)]
-    return tuple(torch.cat(parts) for parts in zip(*blocks, strict=True))
+    return tuple(map(torch.cat, zip(*blocks, strict=True)))
 
 
 def root(squares: Tensor) -> Tensor:

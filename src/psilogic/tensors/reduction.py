@@ -45,7 +45,13 @@ def complete(
 
 def _next_for_each(sums: Sequence[Tensor | None], reduced: Iterator[Tensor]) -> list[Tensor | None]:
     """The reduced vectors in the places of the given ones, and None where none was given."""
-    return [None if vector is None else next(reduced) for vector in sums]
+    completed: list[Tensor | None] = []
+    for vector in sums:
+        if vector is None:
+            completed.append(None)
+        else:
+            completed.append(next(reduced))
+    return completed
 
 
 def _placed(bucket: Bucket, sums: Sequence[Tensor | None]) -> list[Tensor]:
@@ -70,13 +76,17 @@ def _in_slots(by_unit: Tensor, piece: Piece, by_rows: bool) -> Tensor:
 
 def _all_reduced(vectors: list[Tensor], ranks: ProcessGroup) -> list[Tensor]:
     """Each vector's sum over the ranks, in a single all-reduce: where they have a backend, as NCCL on a GPU only."""
-    real = [torch.view_as_real(x).flatten() if x.is_complex() else x for x in vectors]
+    real: list[Tensor] = []
+    for vector in vectors:
+        if vector.is_complex():
+            vector = torch.view_as_real(vector).flatten()
+        real.append(vector)
     buffer = torch.cat([x.to(real[-1]) for x in real])
     devices = [device.type for device in getattr(ranks, "_device_types", ())]
     if devices and buffer.device.type not in devices:  # with CPU offload
         buffer = buffer.to(devices[0])
     dist.all_reduce(buffer, group=ranks)
-    parts = buffer.split([len(x) for x in real])
+    parts = buffer.split(list(map(len, real)))
     return [_as_before(part, vector) for part, vector in zip(parts, vectors, strict=True)]
 
 

@@ -87,8 +87,7 @@ class Scalars:
             pairs = copies.setdefault((values.device, values.dtype), [])
             shared = None if apart else self._in_step[name]
             if shared is None:
-                targets = [state[name] for state in states]
-                pairs += zip(targets, values.unbind(), strict=True)
+                pairs += zip(_named(states, name), values.unbind(), strict=True)
             elif shared.positions is not None:
                 shared.vector.index_copy_(0, shared.positions, values.to(shared.vector))
             elif values is not shared.vector:
@@ -107,15 +106,20 @@ class Scalars:
         else:
             self._names = names
             self._addresses = now_at
-            self._found = {name: _shared([state[name] for state in states]) for name in names}
+            self._found = {name: _shared(_named(states, name)) for name in names}
             self._in_step = self._found
         if in_graph:
             self._captured.append(self._in_step)
         return self._in_step
 
 
+def _named(states: list[State], name: str) -> list[Tensor]:
+    """The scalar of a name in each state."""
+    return [state[name] for state in states]
+
+
 def _stacked(states: list[State], name: str) -> Tensor:
-    return torch.stack([state[name] for state in states])
+    return torch.stack(_named(states, name))
 
 
 def _copy_pairs_(pairs: list[tuple[Tensor, Tensor]]) -> None:
@@ -135,9 +139,11 @@ def _shared(scalars: list[Tensor]) -> Shared | None:
     """The vector whose memory 0-dim tensors share, and their positions in it; None if they share none."""
     first = scalars[0]
     storage = first.untyped_storage()
-    positions = [int(x.storage_offset()) for x in scalars]
-    if not all(x.untyped_storage()._cdata == storage._cdata and x.dtype == first.dtype for x in scalars):
-        return None
+    positions: list[int] = []
+    for scalar in scalars:
+        if scalar.untyped_storage()._cdata != storage._cdata or scalar.dtype != first.dtype:
+            return None
+        positions.append(int(scalar.storage_offset()))
     if not storage.nbytes() or len(set(positions)) < len(positions):  # without memory torch raises
         return None
     begin = positions[0]

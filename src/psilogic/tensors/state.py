@@ -80,6 +80,10 @@ def _zero(name: str, p: Tensor, bucket: Bucket, dtype: torch.dtype, device: torc
 
 def _may_start_with(p: Tensor, bucket: Bucket) -> list[int]:
     """The ids of a parameter and of all others of its groups whose state may start with scalars of the same dtype."""
-    every = {id(q): q for group in bucket.groups for q in group["params"]}
-    every[id(p)] = p
-    return [i for i, q in every.items() if q is p or (q.requires_grad and q.dtype == p.dtype)]
+    ids: dict[int, None] = {}  # without repetitions, in the order of the groups
+    for group in bucket.groups:
+        for other in group["params"]:
+            if other is p or (other.requires_grad and other.dtype == p.dtype):
+                ids[id(other)] = None
+    ids[id(p)] = None
+    return list(ids)
