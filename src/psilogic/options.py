@@ -135,7 +135,7 @@ class Option(NamedTuple):
     same_in_all_groups: bool = False
 
 
-OPTIONS = {
+_REAL_NUMBERS = {
     "betas": Option(TwoNumbers(Number(high=1.0)), Sharing.ALL_ON_A_DEVICE),
     "lr": Option(Number(), Sharing.NONE),
     "eps": Option(Number(), Sharing.ALL_ON_A_DEVICE),
@@ -148,13 +148,19 @@ OPTIONS = {
     "agc_clip": Option(Number()),
     "max_grad_norm": Option(Number(or_none=True), same_in_all_groups=True),
     "max_cancel": Option(Number(high=1.0, includes_high=True), Sharing.NONE),
+}
+_WHOLE_NUMBERS = {
     "chaos_warmup": Option(WholeNumber(least=-1)),
     "total_steps": Option(WholeNumber(least=0)),
     "gamma_T_max": Option(WholeNumber(least=0)),
+}
+_CHOICES = {
     "agc_norm": Option(Choice(("unit", "tensor"))),
     "chaos_signal": Option(Choice(("raw", "relative"))),
     "chaos_scope": Option(Choice(("tensor", "group", "global"))),
     "bf16_update": Option(Choice(("nearest", "stochastic", "kahan"))),
+}
+_SWITCHES = {
     "adaptive_tau": Option(Switch()),
     "grad_centralize": Option(Switch()),
     "maximize": Option(Switch()),
@@ -163,6 +169,7 @@ OPTIONS = {
     "foreach": Option(Switch(or_none=True)),
     "fused": Option(Switch(or_none=True)),
 }
+OPTIONS = {**_REAL_NUMBERS, **_WHOLE_NUMBERS, **_CHOICES, **_SWITCHES}
 """All options but `amsgrad`, in the order in which they are checked."""
 
 NUMBERS = tuple(name for name, option in OPTIONS.items() if option.sharing is Sharing.NONE)

@@ -75,6 +75,11 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) 
     work.mean = units.mean
     work.scale = units.scale
     lr = work.bucket.hyperparameters(wide=False)["lr"]
+    reference = None
+    if group["chaos_signal"] == "relative":
+        reference = scalars["chaos_ref"]
+    numbers_of_each = _numbers(work, lr)
+    shared_numbers = _shared_numbers(group)
     out = sums.parts.new_empty(11, count)
     gates = torch.empty(count, dtype=torch.int8, device=out.device)
     with torch.cuda.device_of(out):
@@ -93,23 +98,36 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) 
             scalars["chaos_start"],
             scalars["chaos_fast"],
             scalars["chaos_slow"],
-            scalars["chaos_ref"] if group["chaos_signal"] == "relative" else None,
+            reference,
             width=sums.parts.shape[1],
             count=sum(sums.units),
-            **_numbers(work, lr),
-            eps=group["eps"],
-            t_warm=t_warm(group),
-            T_max=group["gamma_T_max"],
-            quantum_decay=group["quantum_decay"],
-            agc_clip=group["agc_clip"],
-            max_norm=group["max_grad_norm"] or 0.0,
+            **numbers_of_each,
+            **shared_numbers,
             WITH_PARAMS=sums.with_params,
-            ADAPTIVE=group["adaptive_tau"],
-            MAXIMIZE=group["maximize"],
             **OPTIONS,
         )
-    torch.autograd.graph.increment_version([x for name, x in scalars.items() if name != "chaos_start"])
+    written = [vector for name, vector in scalars.items() if name != "chaos_start"]
+    torch.autograd.graph.increment_version(written)
     _note(work, out, gates, lr)
+
+
+def _shared_numbers(group: dict[str, Any]) -> dict[str, Any]:
+    """The numbers and switches of the kernel that are the same for all tensors of a bucket."""
+    return {
+        "eps": group["eps"],
+        "t_warm": t_warm(group),
+        "T_max": group["gamma_T_max"],
+        "quantum_decay": group["quantum_decay"],
+        "agc_clip": group["agc_clip"],
+        "max_norm": _max_norm(group),
+        "ADAPTIVE": group["adaptive_tau"],
+        "MAXIMIZE": group["maximize"],
+    }
+
+
+def _max_norm(group: dict[str, Any]) -> float:
+    """The largest norm of all gradients; 0 without clipping, and for a norm of 0."""
+    return group["max_grad_norm"] or 0.0
 
 
 def _numbers(work: BucketStep, lr: Any) -> dict[str, Any]:
@@ -119,7 +137,10 @@ def _numbers(work: BucketStep, lr: Any) -> dict[str, Any]:
     lr_pointer, number = pointer_or_number(lr)
     numbers = {name: group[name] for name in NUMBERS if name not in ("tau_scale", "chaos_tau")}
     numbers["lr"] = number
-    numbers["tau"] = group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"]
+    if group["adaptive_tau"]:
+        numbers["tau"] = group["tau_scale"]
+    else:
+        numbers["tau"] = group["chaos_tau"]
     if table is not None:
         numbers = dict.fromkeys(numbers, 0.0)
     return {"lr_pointer": lr_pointer, "numbers": table, **numbers}
@@ -156,7 +177,11 @@ def _process_units(group: dict[str, Any], sums: UnitSums, factors: Factors) -> U
         return Units(mean=None, scale=scale)
     mean = sums.parts.new_empty(count) if sums.with_sums else None
     key = [*sums.numels, *sums.units]
-    tiles, tensor_of_tile = sums.tables.get("tiles", key, sums.parts.device, lambda: _tiles(sums.numels, sums.units))
+
+    def build() -> list[Tensor]:
+        return _tiles(sums.numels, sums.units)
+
+    tiles, tensor_of_tile = sums.tables.get("tiles", key, sums.parts.device, build)
     programs = len(tensor_of_tile)
     squares = sums.parts.new_empty(programs)
     if programs:
@@ -174,7 +199,7 @@ def _process_units(group: dict[str, Any], sums: UnitSums, factors: Factors) -> U
                 width=sums.parts.shape[1],
                 count=count,
                 agc_clip=group["agc_clip"],
-                max_norm=group["max_grad_norm"] or 0.0,
+                max_norm=_max_norm(group),
                 WITH_PARAMS=sums.with_params,
                 MAXIMIZE=group["maximize"],
                 **OPTIONS,
