@@ -32,7 +32,7 @@ PSILOGIC = (
     ("step",),
     ("checkpoint", "hyperparameters"),
     ("tensors",),
-    ("description", "options", "published_calls", "reference"),
+    ("description", "monitor_results", "options", "published_calls", "reference"),
 )
 FLOORS = {fairbench: FAIRBENCH, psilogic: PSILOGIC}
 """Folders and files of each package, from the top; those on one floor do not import each other."""

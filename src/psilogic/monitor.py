@@ -2,97 +2,21 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from psilogic.monitor_results import TOTALS, WRITTEN, ScalarWriter, Spike, TensorChaos, joined
 from psilogic.step import Decision, DetectorState, Observable
 from psilogic.tensors.device_tables import capturing
 
+__all__ = ["Monitor", "ScalarWriter", "Spike", "TensorChaos", "monitor"]
+
 SPIKE_LOG_STEPS = 1000
 """Number of last steps that the spike log covers."""
-
-
-@dataclass(frozen=True)
-class TensorChaos:
-    """One tensor's chaos term: the last step that gave it a gradient, and all steps since the monitor began.
-
-    Attributes:
-        name: name of the tensor.
-        group: name of its parameter group, or the group's index.
-        gn: scale-normalized norm of the processed gradient.
-        fast: the detector's 0.90-EMA.
-        slow: the detector's 0.99-EMA.
-        ratio: fast / (slow + eps).
-        chaos: the chaos measure, in [0, 1.5).
-        gate: s, True while the tensor spikes.
-        warmup: w, the chaos warm-up weight.
-        cancellation: w c, the fraction of theta that was cancelled in this step.
-        steps: steps with a gradient.
-        gate_steps: steps with s = 1.
-        active_steps: steps that cancelled something.
-        total_cancellation: sum of w c.
-        total_weight_decay: sum of lr weight_decay.
-    """
-
-    name: str
-    group: str
-    gn: float
-    fast: float
-    slow: float
-    ratio: float
-    chaos: float
-    gate: bool
-    warmup: float
-    cancellation: float
-    steps: int
-    gate_steps: int
-    active_steps: int
-    total_cancellation: float
-    total_weight_decay: float
-
-
-class Spike(NamedTuple):
-    """A tensor that spiked: s = 1 after the warm-up.
-
-    Attributes:
-        step: the monitor's count of optimizer steps, from 1, without replays of CUDA graphs.
-        name: name of the tensor.
-        ratio: fast / (slow + eps) in that step.
-    """
-
-    step: int
-    name: str
-    ratio: float
-
-
-class _Quantity(NamedTuple):
-    """A total that benchmarks read: its unit, and the attribute of `TensorChaos` that holds it."""
-
-    unit: str
-    attribute: str
-
-
-_QUANTITIES = {
-    "tensor_steps": _Quantity("tensor steps", "steps"),
-    "fired": _Quantity("tensor steps", "gate_steps"),
-    "acted": _Quantity("tensor steps", "active_steps"),
-    "cancellation": _Quantity("share of the tensor", "total_cancellation"),
-    "weight_decay": _Quantity("share of the tensor", "total_weight_decay"),
-}
-
-_WRITTEN = ("gn", "fast", "slow", "ratio", "chaos", "gate", "warmup", "cancellation")
-"""Attributes of `TensorChaos` that `Monitor.write` writes, besides the total cancellation."""
-
-
-class ScalarWriter(Protocol):
-    """The interface of `torch.utils.tensorboard.SummaryWriter` that `Monitor.write` needs."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        """Record a value."""
 
 
 @dataclass
@@ -165,7 +89,7 @@ class Monitor:
             for param, row in zip(seen.params, self._rows(seen), strict=True):
                 earlier = rows.get(id(param))
                 if earlier is not None:
-                    row = _joined(earlier, row)
+                    row = joined(earlier, row)
                 rows[id(param)] = row
         return [rows[id(param)] for param in self._params() if id(param) in rows]
 
@@ -198,7 +122,7 @@ class Monitor:
         """
         rows = self.read()
         quantities = {}
-        for name, quantity in _QUANTITIES.items():
+        for name, quantity in TOTALS.items():
             totals = {row.name: float(getattr(row, quantity.attribute)) for row in rows}
             quantities[name] = (quantity.unit, totals)
         return quantities
@@ -224,7 +148,7 @@ class Monitor:
             step: the step passed to the writer.
         """
         for row in self.read():
-            for quantity in _WRITTEN:
+            for quantity in WRITTEN:
                 value = float(getattr(row, quantity))
                 writer.add_scalar(f"chaos/{quantity}/{row.name}", value, step)
             writer.add_scalar(f"chaos/total_cancellation/{row.name}", row.total_cancellation, step)
@@ -371,18 +295,6 @@ class Monitor:
 def _key(params: list[Tensor]) -> tuple[int, ...]:
     """A key for the tensors of a bucket."""
     return tuple(map(id, params))
-
-
-def _joined(earlier: TensorChaos, later: TensorChaos) -> TensorChaos:
-    """The later values with the sums of both, for a tensor that was in two different buckets."""
-    return replace(
-        later,
-        steps=earlier.steps + later.steps,
-        gate_steps=earlier.gate_steps + later.gate_steps,
-        active_steps=earlier.active_steps + later.active_steps,
-        total_cancellation=earlier.total_cancellation + later.total_cancellation,
-        total_weight_decay=earlier.total_weight_decay + later.total_weight_decay,
-    )
 
 
 def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
