@@ -127,7 +127,8 @@ def _shared_numbers(group: dict[str, Any]) -> dict[str, Any]:
 
 def _max_norm(group: dict[str, Any]) -> float:
     """The largest norm of all gradients; 0 without clipping, and for a norm of 0."""
-    return group["max_grad_norm"] or 0.0
+    max_norm: float = group["max_grad_norm"] or 0.0
+    return max_norm
 
 
 def _numbers(work: BucketStep, lr: Any) -> dict[str, Any]:
