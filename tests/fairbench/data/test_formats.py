@@ -1,4 +1,4 @@
-"""Files of every format: what they decode to, and one clear error for those that are damaged or too large."""
+"""Files of every format: their content, and one clear error for a file that is damaged or too large."""
 
 import io
 import struct
@@ -20,27 +20,36 @@ pytestmark = pytest.mark.xdist_group("datasets")
 
 COLORS = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
 GREY = np.arange(0, 240, 10, np.uint8).reshape(4, 6)
-"""Pixels of test images, which are 6 wide and 4 high."""
+"""The pixels of the test images, which are 6 wide and 4 high."""
 
 
 # Images
 
 
 def saved(image, kind="PNG", **options):
+    """The bytes of an image in a format of Pillow."""
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
 
 
 def chunk(kind, data):
+    """A chunk of a PNG: length, kind, data and checksum."""
     checksum = zlib.crc32(kind + data)
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
 
 
-def png_with_16_bits(pixels, color):
-    """A PNG that Pillow does not write, of big-endian pixels; color 0: grey, 2: RGB, 4: grey and alpha."""
-    header = struct.pack(">IIBBBBB", 6, 4, 16, color, 0, 0, 0)
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+def png_with_16_bits(pixels, color_type):
+    """A PNG with 16 bits for each value, which Pillow does not write.
+
+    Args:
+        pixels: big-endian values.
+        color_type: 0 for grey, 2 for RGB, 4 for grey and alpha.
+    """
+    # Width, height, bits, color type, and the default methods of compression, filter and interlacing.
+    header = struct.pack(">IIBBBBB", 6, 4, 16, color_type, 0, 0, 0)
+    no_filter = b"\0"  # before each row
+    rows = b"".join(no_filter + row.tobytes() for row in pixels)
     parts = [
         b"\x89PNG\r\n\x1a\n",
         chunk(b"IHDR", header),
@@ -50,20 +59,25 @@ def png_with_16_bits(pixels, color):
     return b"".join(parts)
 
 
+ORIENTATION = 0x0112
+"""The tag of EXIF for the orientation: 2 is mirrored, 6 is on its side."""
+
+
 def with_orientation(orientation):
+    """The colors, with an orientation by EXIF."""
     exif = Image.Exif()
-    exif[0x0112] = orientation
+    exif[ORIENTATION] = orientation
     return saved(Image.fromarray(COLORS), exif=exif)
 
 
 def with_alpha(alpha):
-    """The colors, all with the same opacity."""
+    """The colors with an opacity, the same for all pixels; 255 is opaque."""
     opacity = np.full((4, 6), alpha, np.uint8)
     return Image.fromarray(np.dstack([COLORS, opacity]))
 
 
 def as_rgb(grey):
-    """Three equal channels."""
+    """An image with three equal channels."""
     return np.dstack([grey, grey, grey])
 
 
@@ -79,6 +93,8 @@ DAMAGED_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\xff"
 
 @dataclass
 class RightImage:
+    """An image that can be decoded, and its pixels."""
+
     name: str
     data: bytes
     pixels: np.ndarray
@@ -93,7 +109,7 @@ GREY_IMAGES = [
     ),
     RightImage(
         name="grey, alpha, 16 bits",
-        data=png_with_16_bits(GREY_AND_ALPHA_16, color=4),
+        data=png_with_16_bits(GREY_AND_ALPHA_16, color_type=4),
         pixels=as_rgb(GREY),
     ),
 ]
@@ -101,7 +117,7 @@ COLOR_IMAGES = [
     RightImage("palette", saved(PALETTE), pixels=np.asarray(PALETTE.convert("RGB"))),
     RightImage("opaque", saved(with_alpha(255)), pixels=COLORS),
     RightImage("CMYK", saved(Image.fromarray(INK, "CMYK"), "TIFF"), pixels=COLORS),
-    RightImage("RGB with 16 bits", png_with_16_bits(COLORS_16, color=2), pixels=COLORS),
+    RightImage("RGB with 16 bits", png_with_16_bits(COLORS_16, color_type=2), pixels=COLORS),
 ]
 EXIF_IMAGES = [
     RightImage("on its side", with_orientation(6), pixels=np.rot90(COLORS, -1)),
@@ -118,6 +134,8 @@ def test_images_are_decoded_to_rgb(image):
 
 @dataclass
 class RefusedImage:
+    """An image that is refused, and a part of the message."""
+
     name: str
     data: bytes
     complaint: str
@@ -130,7 +148,7 @@ TRANSPARENT_IMAGES = [
 DEEP_IMAGES = [
     RefusedImage(
         name="grey with 16 bits",
-        data=png_with_16_bits(GREY_16, color=0),
+        data=png_with_16_bits(GREY_16, color_type=0),
         complaint="more than 8 bits per pixel value (Pillow's mode I",
     ),
     RefusedImage(
