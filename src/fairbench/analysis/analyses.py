@@ -16,27 +16,28 @@ T = TypeVar("T")
 
 
 class Analyses:
-    """The records of the last plan of a study, and what is computed from them, as far as they go.
+    """The records of the last plan of a study, as far as they go, and the analyses of these records.
 
-    An analysis is a function of this object. `analyses.of(speedups)` is `speedups(analyses)`, computed when it is first
-    asked for and then kept, so an analysis may ask for others, and nothing is computed that nobody asks for. The lookup
-    returns the record of a trial, or None; always the same one.
+    An analysis is a function of this object. `analyses.of(speedups)` is `speedups(analyses)`. It is computed at the
+    first call and then kept, so analyses may use each other, and an analysis that nobody asks for costs nothing. The
+    lookup returns the record of a trial, or None. It must return the same record each time.
     """
 
     def __init__(self, history: History, lookup: Lookup) -> None:
         self.history = history
         self.lookup = lookup
-        self._made: dict[Callable[[Analyses], Any], Any] = {}
+        self._kept_results: dict[Callable[[Analyses], Any], Any] = {}
 
     def of(self, analysis: Callable[["Analyses"], T]) -> T:
         """The result of an analysis, computed once."""
-        if analysis not in self._made:
-            self._made[analysis] = analysis(self)
-        made: T = self._made[analysis]
-        return made
+        if analysis not in self._kept_results:
+            self._kept_results[analysis] = analysis(self)
+        result: T = self._kept_results[analysis]
+        return result
 
     @cached_property
     def _interim(self) -> InterimResults:
+        """The records by arm and the verdicts, both as of the interim analyses that are complete."""
         return judge_interim_analyses(self.history.study, self.lookup)
 
     @cached_property
@@ -51,24 +52,27 @@ class Analyses:
 
     @cached_property
     def comparisons(self) -> Sequence[Comparison]:
-        """The verdict table, in the order of the suite, with the verdicts of the first one as declared."""
-        found = self._interim.comparisons
+        """The verdict table, in the order of the suite. The field `declared` has the verdict by the declared plan."""
+        comparisons = self._interim.comparisons
         if self.history.declared is None:
-            return found
+            return comparisons
         declared = {c.pair: c.verdict for c in self.first_comparisons}
-        return [replace(c, declared=declared.get(c.pair, NOT_DECLARED)) for c in found]
+        return [replace(c, declared=declared.get(c.pair, NOT_DECLARED)) for c in comparisons]
 
     @cached_property
     def first_comparisons(self) -> Sequence[Comparison]:
-        """The verdict table by the plan that was declared before the first final trial, if any, without `declared`."""
+        """The verdict table by the plan that was declared before the first final trial; without one, by the last plan.
+
+        Its field `declared` is empty.
+        """
         last = self.history.plans[-1]
         first = self.history.declared or last
-        if first is last:
+        if first is last:  # its verdicts are known already
             return self._interim.comparisons
         return judge_interim_analyses(first.study, self.lookup).comparisons
 
     def title(self, c: Comparison) -> str:
-        """A comparison in words."""
+        """The name of a comparison in words."""
         return self.suite.pair_title(*c.pair)
 
     def margin(self, c: Comparison) -> float:

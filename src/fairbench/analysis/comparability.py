@@ -1,4 +1,4 @@
-"""Whether trials that share arena, stage and seed had the same start and the same data."""
+"""Checks whether trials of one arena, stage and seed had the same start, data and environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ class HashCheck:
 
     @property
     def agrees(self) -> bool:
-        """Whether none of the three is known to differ."""
+        """Whether initial weights, batches and noise all agree, as far as they are known."""
         return False not in (self.initial_weights, self.batches, self.noise)
 
 
 def hash_checks(analyses: Analyses) -> list[HashCheck]:
-    """A check for each arena, stage and seed with records of at least two trials."""
+    """The check of each arena, stage and seed with records of at least two trials."""
     ended = analyses.results.select(lambda run: run.result is not None)
     groups = grouped(((run.arena, run.stage, run.seed), run) for run in ended)
     checks = []
@@ -47,7 +47,11 @@ def hash_checks(analyses: Analyses) -> list[HashCheck]:
 
 
 def _hash_check(arena: str, stage: str, seed: int, runs: list[Run], start: str | None) -> HashCheck:
-    """The check of some trials, and of the initial weights of a process without an optimizer, if they are known."""
+    """The check of some trials of one arena, stage and seed.
+
+    `start` is the hash of the initial weights of a process without an optimizer; None if it is not known.
+    """
+    # a trial that stopped early did not draw all batches and noise
     complete = [run for run in runs if run.status == "finished"]
     return HashCheck(
         arena=arena,
@@ -61,13 +65,16 @@ def _hash_check(arena: str, stage: str, seed: int, runs: list[Run], start: str |
 
 
 def _agreement(runs: list[Run], name: str, expected: str | None = None) -> bool | None:
-    """Whether all trials have one hash, the expected one if there is one; None if one of them did not show it."""
-    found = {run.hash(name) for run in runs}
-    if None in found:
+    """Whether a hash is the same in all trials, and equal to the expected one if that is known.
+
+    None if a trial did not show the hash.
+    """
+    hashes = {run.hash(name) for run in runs}
+    if None in hashes:
         return None
     if expected is not None:
-        found.add(expected)
-    return len(found) <= 1
+        hashes.add(expected)
+    return len(hashes) <= 1
 
 
 Pairs = tuple[tuple[str, str, str], ...]
@@ -92,13 +99,14 @@ class Mixture:
 def mixtures(analyses: Analyses) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
     results = analyses.results
-    facts_of: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
+    mixed_facts: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
     for fact, values in results.environment.items():
         if len(values) > 1:
             mixed = _mixed(results, fact)
             confounded = _confounded(results, fact, mixed)
-            facts_of.setdefault((mixed, confounded), {})[fact] = values
-    return [Mixture(facts, mixed, confounded) for (mixed, confounded), facts in facts_of.items() if mixed]
+            mixed_facts.setdefault((mixed, confounded), {})[fact] = values
+    # a fact may differ only between arms that are not compared
+    return [Mixture(facts, mixed, confounded) for (mixed, confounded), facts in mixed_facts.items() if mixed]
 
 
 def _mixed(results: Results, fact: str) -> Pairs:
@@ -113,7 +121,7 @@ def _mixed(results: Results, fact: str) -> Pairs:
 
 
 def _confounded(results: Results, fact: str, pairs: Pairs) -> Pairs:
-    """Those comparisons in which the final trials of the two arms share no value of a fact."""
+    """The comparisons, among some, in which the final trials of the two arms share no value of a fact."""
     confounded = []
     for arena, optimizer, baseline in pairs:
         ours = _values(fact, _finals(results, arena, optimizer))
@@ -124,7 +132,7 @@ def _confounded(results: Results, fact: str, pairs: Pairs) -> Pairs:
 
 
 def _finals(results: Results, arena: str, optimizer: str) -> list[Run]:
-    """The trials of stage 2 at every setting."""
+    """The trials of stage 2 of an arm, at every setting."""
     return [run for run in results.arm(arena, optimizer).trials if run.stage == "final"]
 
 

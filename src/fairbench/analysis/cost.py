@@ -47,7 +47,7 @@ class Cost:
 
 
 def costs(analyses: Analyses) -> list[Cost]:
-    """The cost of every arm with a final trial; the only table that another run of the study would change."""
+    """The cost of every arm with a timed trial. No other table would change if the study ran once more."""
     found = []
     for arm in analyses.results.arms:
         cost = _cost(arm)
@@ -57,12 +57,16 @@ def costs(analyses: Analyses) -> list[Cost]:
 
 
 def trial_costs(arm: ArmResults) -> list[TrialCost]:
-    """What each of the trials took that make up the cost of an arm, if they had their device to themselves."""
+    """The costs of the trials of an arm: of its timing trials, or of its final trials if it has none.
+
+    Some of them may have shared their device.
+    """
     runs = arm.timing or arm.final
     return [run.cost for run in runs if run.cost]
 
 
-def _alone(arm: ArmResults) -> list[TrialCost]:
+def _costs_alone(arm: ArmResults) -> list[TrialCost]:
+    """The costs of these trials, without those that shared their device. They make up the cost of the arm."""
     return [cost for cost in trial_costs(arm) if cost.alone]
 
 
@@ -73,34 +77,35 @@ def step_seconds(cost: TrialCost) -> float:
 
 def step_times(arm: ArmResults) -> list[float]:
     """The milliseconds of a training step in each trial that makes up the cost of an arm."""
-    return [1000 * step_seconds(cost) / cost.steps for cost in _alone(arm)]
+    return [1000 * step_seconds(cost) / cost.steps for cost in _costs_alone(arm)]
 
 
 def _cost(arm: ArmResults) -> Cost | None:
-    taken = _alone(arm)
-    if not taken:
+    """The cost of an arm; None if no finished trial had its device to itself."""
+    trials = _costs_alone(arm)
+    if not trials:
         return None
-    phases = {phase: _milliseconds(taken, phase) for phase in STEP_PHASES}
-    data_on = {cost.data_on for cost in taken}
+    phases = {phase: _milliseconds(trials, phase) for phase in STEP_PHASES}
+    data_on = {cost.data_on for cost in trials}
     return Cost(
         arena=arm.arena,
         optimizer=arm.optimizer,
         source="timing" if arm.timing else "final",
-        trials=len(taken),
+        trials=len(trials),
         data_ms=phases["data"],
         forward_ms=phases["forward"],
         backward_ms=phases["backward"],
         step_ms=phases["step"],
         train_ms=sum(phases.values()),
-        eval_s=median(cost.seconds.eval for cost in taken),
-        trial_s=median(cost.seconds.total for cost in taken),
+        eval_s=median(cost.seconds.eval for cost in trials),
+        trial_s=median(cost.seconds.total for cost in trials),
         total_s=sum(run.cost.seconds.total for run in arm.trials if run.cost),
         data_on=data_on.pop() if len(data_on) == 1 else "mixed",
-        peak_memory_mb=max(cost.peak_memory_bytes for cost in taken) / 1e6,
+        peak_memory_mb=max(cost.peak_memory_bytes for cost in trials) / 1e6,
     )
 
 
-def _milliseconds(taken: Sequence[TrialCost], phase: str) -> float:
+def _milliseconds(trials: Sequence[TrialCost], phase: str) -> float:
     """The milliseconds of a phase of a training step, median over trials."""
-    seconds: list[float] = [getattr(cost.seconds, phase) / cost.steps for cost in taken]
+    seconds: list[float] = [getattr(cost.seconds, phase) / cost.steps for cost in trials]
     return 1000 * median(seconds)

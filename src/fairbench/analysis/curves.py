@@ -46,6 +46,7 @@ def aggregates(analyses: Analyses) -> list[Aggregate]:
 
 
 def _aggregate(arm: ArmResults, metric: str) -> Aggregate:
+    """A metric of an arm over its final seeds."""
     values = arm.scores(metric)
     return Aggregate(
         arena=arm.arena,
@@ -62,30 +63,30 @@ def _aggregate(arm: ArmResults, metric: str) -> Aggregate:
 
 
 def _spread(values: Sequence[float]) -> float | None:
-    """The standard deviation, which a single value does not have."""
+    """The standard deviation of some values; None for fewer than two."""
     return stdev(values) if len(values) > 1 else None
 
 
 Curve = list[tuple[float, float, float | None]]
-"""Step, mean and standard deviation, which one seed does not have."""
+"""The points of a curve: step, mean and standard deviation. The last is None for one seed."""
 
 
 def curves(analyses: Analyses) -> dict[tuple[str, str], Curve]:
     """The learning curve of every arm, by arena and optimizer.
 
-    It is the primary metric on the validation split over the final seeds, at the steps that every seed with a record
-    has.
+    A curve is the primary metric on the validation split, a mean over the final seeds. It has the steps at which all
+    seeds with a record were evaluated.
     """
-    found = {}
+    curve_of_arm = {}
     for arm in analyses.results.arms:
         metric = analyses.suite.arenas[arm.arena].metric
         seeds = [run.curve(metric) for run in arm.final if run.result]
-        found[arm.arena, arm.optimizer] = mean_curve(seeds)
-    return found
+        curve_of_arm[arm.arena, arm.optimizer] = mean_curve(seeds)
+    return curve_of_arm
 
 
 def mean_curve(seeds: Sequence[Mapping[int, float]]) -> Curve:
-    """The mean of the values of some seeds by step, at the steps that all of them have."""
+    """The mean curve of some seeds, at the steps that all of them have. Each seed has its values by step."""
     if not seeds:
         return []
     shared = set(seeds[0]).intersection(*seeds[1:])
@@ -117,7 +118,9 @@ class EqualTime:
 
 
 def equal_times(analyses: Analyses) -> list[EqualTime]:
-    """Every arm of an arena in which at least two have a cost, after the training time of the fastest one.
+    """The value of every arm after the training time of the fastest arm of its arena.
+
+    An arena in which fewer than two arms have a cost is left out.
 
     steps(arm) = min over arms (steps * train_ms) / train_ms(arm)
     """

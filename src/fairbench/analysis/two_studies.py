@@ -1,4 +1,4 @@
-"""Two studies, A and B, compared arm by arm: what differs between their plans, their verdicts, values and costs."""
+"""Comparison of two studies, A and B, arm by arm: differences of their plans, verdicts, values and costs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ from fairbench.study.history import ABSENT, Change, changes, locked_settings
 from fairbench.study.plan import ResolvedSuite
 
 HASHES = ("initial_weights", "batches", "noise")
-"""What must agree in a seed of two studies, so that its two values are a pair."""
+"""The hashes that must agree between two trials with the same seed, so that their values are a pair."""
 ELSEWHERE = ("margin", "sweep_steps", "tuning_arena", "log_every", "evaluation_batch_size")
 """Keys of an arena or of the training that change no final trial."""
 OWN = ("clip_norm", "schedule", "min_lr")
@@ -31,7 +31,7 @@ class TwoVerdicts(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The comparison in words."""
+        """The name of the comparison in words."""
         return f"{self.a.arena}: {self.a.optimizer} against {self.a.baseline}"
 
     @property
@@ -79,7 +79,7 @@ class TwoArms:
 
 
 def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
-    """What differs: names that only one plan has, settings of what both have, versions, machine and revision."""
+    """The differences of two plans: names that only one has, settings of what both have, and the environment."""
     first = a.results.study
     second = b.results.study
     found = []
@@ -91,7 +91,7 @@ def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
 
 
 def _only_one_has(kind: str, ours: Collection[str], theirs: Collection[str]) -> list[Change]:
-    """The names that only one plan has; none if both have the same."""
+    """The change that lists the names that only one plan has; empty if both have the same names."""
     only_ours = ", ".join(name for name in ours if name not in theirs)
     only_theirs = ", ".join(name for name in theirs if name not in ours)
     if not only_ours and not only_theirs:
@@ -100,14 +100,15 @@ def _only_one_has(kind: str, ours: Collection[str], theirs: Collection[str]) -> 
 
 
 def _environment(analyses: Analyses) -> dict[str, str]:
-    """The values of each fact about machine and versions, in words."""
+    """The values of each fact about the machine and the versions, joined in one text."""
     return {fact: " / ".join(values) for fact, values in analyses.results.environment.items()}
 
 
 def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
-    """What the verdicts of a study depend on, for the arenas and optimizers of both; code as one digest.
+    """The settings on which the verdicts of a study depend, for the arenas and optimizers that both studies have.
 
-    An optimizer has what the trials get, and not once more what the suite sets.
+    Code is replaced by a digest. An optimizer has the settings that its trials get. The suite's entry for it, which
+    would repeat them, is left out.
     """
     settings = locked_settings(study)
     suite = settings["suite"]
@@ -122,21 +123,25 @@ def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
 
 
 def _with_code_as_digest(entries: Mapping[str, Mapping[str, Any]], kept: Collection[str]) -> dict[str, dict[str, Any]]:
-    """The entries of some names, with the beginning of a digest in place of their code."""
-    found = {}
+    """The entries whose names are kept, with the first digits of a digest in place of their code."""
+    shortened = {}
     for name, entry in entries.items():
         if name in kept:
             code = digest(entry["code"])
-            found[name] = {**entry, "code": code[:12]}
-    return found
+            shortened[name] = {**entry, "code": code[:12]}
+    return shortened
 
 
 def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:
-    """The comparisons that both studies have, in either direction, in the order and direction of A."""
+    """The comparisons that both studies have, in the order of A.
+
+    B may compare the same two optimizers the other way round. Its comparison is then exchanged.
+    """
     theirs = {}
     for comparison in b.comparisons:
         exchanged = comparison.exchanged
         theirs[exchanged.pair] = exchanged
+    # after the exchanged ones, so that a comparison in the same direction replaces them
     for comparison in b.comparisons:
         theirs[comparison.pair] = comparison
     both = []
@@ -157,6 +162,7 @@ def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
 
 
 def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:
+    """The row of an arm that both studies have."""
     arena = ours.arena
     metric = a.suite.arenas[arena].metric
     compared = _compared(a, b, ours, theirs, metric)
@@ -189,7 +195,7 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
 
 @dataclass(frozen=True)
 class Compared:
-    """The test of two arms, see `TwoArms`; without a method they are not compared."""
+    """The test of an arm of two studies; `TwoArms` explains the fields. An empty method: they are not compared."""
 
     note: str
     method: str = ""
@@ -200,14 +206,15 @@ class Compared:
 
 
 def _compared(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults, metric: str) -> Compared:
+    """The test of an arm of two studies: of B against A. With an obstacle, only a note that names it."""
     obstacle = _obstacle(a, b, ours, theirs)
     if obstacle:
-        return Compared(obstacle)
+        return Compared(note=obstacle)
     sign = a.suite.sign(ours.arena)
-    before = [sign * value for value in ours.scores(metric)]
-    after = [sign * value for value in theirs.scores(metric)]
-    method = "paired" if _starts(ours) == _starts(theirs) else "Welch"
-    test = difference_test(method.lower(), after, before)
+    gains_a = [sign * value for value in ours.scores(metric)]
+    gains_b = [sign * value for value in theirs.scores(metric)]
+    method = "paired" if _conditions(ours) == _conditions(theirs) else "Welch"
+    test = difference_test(method.lower(), gains_b, gains_a)
     differing = changes(_optimizer(a, ours), _optimizer(b, theirs))
     notes = [test.reason, *map(str, differing)]
     return Compared(
@@ -220,13 +227,13 @@ def _compared(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults, me
     )
 
 
-def _starts(arm: ArmResults) -> list[tuple[int | str | None, ...]]:
-    """What must agree in the final trials of two arms, so that their values are pairs."""
+def _conditions(arm: ArmResults) -> list[tuple[int | str | None, ...]]:
+    """The seed and the hashes of each final trial. If those of two arms are equal, their values are pairs."""
     return [(run.seed, *map(run.hash, HASHES)) for run in arm.final]
 
 
 def _optimizer(analyses: Analyses, arm: ArmResults) -> dict[str, Any]:
-    """Where the optimizer of an arm comes from, and its options."""
+    """The factory of the optimizer of an arm, and its options."""
     resolved = analyses.results.study.optimizers[arm.optimizer]
     spec = resolved.spec(arm.arena, {}, 0)
     return {"from": spec.factory, **spec.options}
@@ -234,7 +241,7 @@ def _optimizer(analyses: Analyses, arm: ArmResults) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Side:
-    """What one study says about an arm, see `TwoArms`."""
+    """The values of one study for an arm; `TwoArms` explains the fields."""
 
     mean: float | None
     std: float | None
@@ -244,32 +251,36 @@ class Side:
 
 
 def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> Side:
+    """The values of one study for an arm."""
     values = arm.scores(metric)
     step_ms = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arm.arena}
-    own = step_ms.get(arm.optimizer)
-    of_reference = step_ms.get(reference)
+    own_ms = step_ms.get(arm.optimizer)
+    reference_ms = step_ms.get(reference)
     return Side(
         mean=fmean(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
         n=len(values),
         lr=arm.selected.lr if arm.selected else None,
-        step_ratio=own / of_reference if own and of_reference else None,
+        step_ratio=own_ms / reference_ms if own_ms and reference_ms else None,
     )
 
 
 def _obstacle(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> str:
-    """Why an arm of two studies is not compared: other data, task or training, or seeds without a value."""
-    differing = changes(_measured(a, ours.arena), _measured(b, ours.arena))
-    found = [str(change) for change in differing]
+    """The reasons why an arm of two studies is not compared; empty if there are none.
+
+    They are another task, other data or another training, and seeds without a value.
+    """
+    differing = changes(_training_of_arena(a, ours.arena), _training_of_arena(b, ours.arena))
+    reasons = [str(change) for change in differing]
     for letter, analyses, arm in (("A", a, ours), ("B", b, theirs)):
         values = len(arm.scores(analyses.suite.arenas[arm.arena].metric))
         if values < max(len(arm.final), 1):
-            found.append(f"{letter} has a value in {values} of {plural(len(arm.final), 'seed')}")
-    return "; ".join(found)
+            reasons.append(f"{letter} has a value in {values} of {plural(len(arm.final), 'seed')}")
+    return "; ".join(reasons)
 
 
-def _measured(analyses: Analyses, arena: str) -> dict[str, Any]:
-    """What the final value of an arena depends on, whichever optimizer trains it."""
+def _training_of_arena(analyses: Analyses, arena: str) -> dict[str, Any]:
+    """The settings and data on which the final value of an arena depends, apart from the optimizer."""
     study = analyses.results.study
     plan = asdict(study.suite.arenas[arena])
     training = dict(vars(study.suite.training))

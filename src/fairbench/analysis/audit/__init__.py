@@ -10,19 +10,19 @@ from fairbench.common.errors import attempted
 MODULES = (declaration, trials, records, treatment, search, horizon, assumptions)
 
 
-def _severity(judged: Check[Analyses] | Flag) -> int:
-    """The place of a severity among all, the worst first."""
+def _severity_rank(judged: Check[Analyses] | Flag) -> int:
+    """The rank of a severity: 0 is the worst."""
     return SEVERITIES.index(judged.severity)
 
 
 def _checks() -> list[Check[Analyses]]:
-    """Every check, by severity; those of a module in its order."""
+    """Every check, the most severe first. Equal severities keep the order of `MODULES`, and of each module."""
     checks = []
     for module in MODULES:
         for value in vars(module).values():
             if isinstance(value, Check):
                 checks.append(value)
-    return sorted(checks, key=_severity)
+    return sorted(checks, key=_severity_rank)
 
 
 AUDIT_CHECKS = tuple(_checks())
@@ -32,14 +32,15 @@ def audit(case: Analyses) -> list[Flag]:
     """Every flag that a study raises, by severity, then in the order of `AUDIT_CHECKS`."""
     flags = []
     for check in AUDIT_CHECKS:
+        # if a check raises an arithmetic error, its flag says so
         flag = attempted(partial(check.flag, case), partial(_not_judged, check))
         if flag.severity != "pass":
             flags.append(flag)
-    return sorted(flags, key=_severity)
+    return sorted(flags, key=_severity_rank)
 
 
 def _not_judged(check: Check[Analyses], reason: str) -> Flag:
-    """The flag of a check that could not be made."""
+    """The flag in place of a check that raised an error, for the reason in words."""
     return Flag(
         name=check.name,
         severity="warn",

@@ -1,4 +1,4 @@
-"""Checks of what the test of a suite assumes of the seeds, and of what it can find with them."""
+"""Checks of the statistical test of a suite: whether the seeds meet its assumptions, and whether they are enough."""
 
 from collections.abc import Iterator
 from math import exp, hypot, log, sqrt
@@ -15,15 +15,15 @@ from fairbench.common.formatting import plain, some
 from fairbench.suites.stages import TESTS
 
 SPREAD_RATIO = 2.0
-"""The ratio of the spreads from which both tests may reject too often."""
+"""The ratio of the spreads from which both tests may reject equal means too often."""
 CORRELATION = -0.3
-"""The correlation from which Welch's test may reject too often."""
+"""The correlation from which Welch's test may reject equal means too often."""
 
 
 def spread_limit(seeds: int, arenas: int) -> float:
-    """The ratio of two spreads, geometric mean over arenas, that is flagged.
+    """The ratio of the spreads of two arms, a geometric mean over arenas, from which on it is flagged.
 
-    At least 2, and more than 95% of the ratios of two equal spreads if the seeds are normal:
+    It is at least 2. It also exceeds 95% of the ratios that equal spreads give by chance with normal seeds:
 
         exp(1.96 sqrt(psi'((n - 1) / 2) / (2 k))),    n seeds, k arenas; psi' is the trigamma function
     """
@@ -33,9 +33,11 @@ def spread_limit(seeds: int, arenas: int) -> float:
 
 
 def correlation_limit(seeds: int, arenas: int) -> float:
-    """The correlation over the seeds, mean over arenas, from which on it is flagged.
+    """The correlation of two arms over the seeds, a mean over arenas, from which on downwards it is flagged.
 
-    At most -0.3, and below 95% of the correlations of independent seeds: -1.645 / sqrt(k (n - 1)).
+    It is at most -0.3. It is also below 95% of the correlations that independent seeds give by chance:
+
+        -1.645 / sqrt(k (n - 1)),    n seeds, k arenas
     """
     by_chance = -1.645 / sqrt(arenas * (seeds - 1))
     return min(CORRELATION, by_chance)
@@ -52,7 +54,7 @@ def beyond_test(case: Analyses) -> Iterator[str]:
     for optimizer, baseline in case.suite.pairs:
         pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (optimizer, baseline)]
         if not any(c.verdict in ("better", "worse") for c in pair):
-            continue
+            continue  # no claim rests on the test
         seeds = pair[0].seeds
         log_ratios = [log(c.std_baseline / c.std_optimizer) for c in pair if c.std_optimizer and c.std_baseline]
         if log_ratios:
@@ -61,10 +63,10 @@ def beyond_test(case: Analyses) -> Iterator[str]:
                 yield f"{baseline} spreads {ratio:.2g} times as much as {optimizer}, on average over the arenas"
         correlations = [c.seed_correlation for c in pair if c.seed_correlation is not None]
         if welch and correlations:
-            r = fmean(correlations)
-            if r <= correlation_limit(seeds, len(correlations)):
+            correlation = fmean(correlations)
+            if correlation <= correlation_limit(seeds, len(correlations)):
                 arms = f"{baseline} and {optimizer}"
-                yield f"the seeds of {arms} have a correlation of {r:.2f}, on average over the arenas"
+                yield f"the seeds of {arms} have a correlation of {correlation:.2f}, on average over the arenas"
 
 
 @check("low power", "warn", "Take more final seeds, or read inconclusive as it is meant: these seeds cannot decide.")
@@ -73,13 +75,14 @@ def low_power(case: Analyses) -> str:
     suite = case.suite
     alpha = suite.alpha
     test = suite.final.test
-    n = len(suite.final.seeds)
+    seeds = len(suite.final.seeds)
     family = len(case.comparisons)
-    if not family:
+    if family == 0:
         return ""
+    # with interim analyses, the last one has only a share of alpha
     share = design_of(suite).shares[-1]
-    alone = minimum_detectable_effect(n, share * alpha, test)
-    strictest = minimum_detectable_effect(n, share * (alpha / family), test)
+    alone = minimum_detectable_effect(seeds, share * alpha, test)
+    strictest = minimum_detectable_effect(seeds, share * (alpha / family), test)
     if alone is None or strictest is None:
         return f"alpha = {alpha:g}: with fewer than 2 seeds there is no test."
     too_few = []
@@ -93,14 +96,14 @@ def low_power(case: Analyses) -> str:
     if family > 1:
         corrected = f", or {strictest:.1f} at the strictest step of Holm's correction ({alpha:g}/{family})"
     return (
-        f"With {n} seeds in each arm, a difference is detected with 80% power only if it is at least {alone:.1f} "
+        f"With {seeds} seeds in each arm, a difference is detected with 80% power only if it is at least {alone:.1f} "
         f"standard deviations {TESTS[test]} (a single comparison at {alpha:g}){corrected}. "
         f"That exceeds the margin in {some(too_few)}."
     )
 
 
 def _undetected(case: Analyses, c: Comparison, detectable: float) -> str:
-    """A comparison whose seeds detect only differences beyond the margin, in words."""
+    """A comparison in words, with the smallest difference that its seeds detect, and the seeds that it needs."""
     seeds = ""
     if c.seeds_needed:
         seeds = f": {c.seeds_needed} seeds"
@@ -108,7 +111,10 @@ def _undetected(case: Analyses, c: Comparison, detectable: float) -> str:
 
 
 def _spread(c: Comparison) -> float:
-    """The standard deviation of the test, see `TESTS`, with Welch's pooled over both arms; 0 for one seed."""
+    """The standard deviation that the test divides by, see `TESTS`; 0 for one seed.
+
+    For Welch's test it is pooled over both arms.
+    """
     if c.test == "paired":
         return c.std_difference or 0.0
     both = hypot(c.std_optimizer or 0.0, c.std_baseline or 0.0)

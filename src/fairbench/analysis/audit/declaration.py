@@ -9,8 +9,8 @@ from fairbench.common.checks import check
 from fairbench.study.history import Change, plan_digest
 from fairbench.suites.schema import RULES
 
-CLOCKS = timedelta(minutes=5)
-"""By how much the clocks of two machines may differ."""
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""The largest difference between the clocks of two machines that is allowed for."""
 
 
 @check("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")
@@ -33,27 +33,28 @@ def changed_afterwards(case: Analyses) -> str:
     for plan, differing in case.history.late:
         when = f"{plan.declared}, when {plan.final_trials} final trials had a record"
         changes.append(f"{when}: {_changed(differing)}")
-    return f"the plan that was declared {first.declared} was changed {'; '.join(changes)}. {_instead(case)}"
+    changed = f"the plan that was declared {first.declared} was changed {'; '.join(changes)}"
+    return f"{changed}. {_verdicts_by_declared_plan(case)}"
 
 
 def _changed(differing: Iterable[Change]) -> str:
-    """Changes in words; a change that several entries share, such as that of a version, is written once."""
-    tables: dict[tuple[str, str, str], list[str]] = {}
+    """Changes in words. A change that several tables share, such as a new version, is written once."""
+    tables_of_changes: dict[tuple[str, str, str], list[str]] = {}
     for change in differing:
         table, _, entry = change.path.rpartition(".")
-        same = (entry, str(change.before), str(change.after))
-        tables.setdefault(same, []).append(table)
+        shared = (entry, str(change.before), str(change.after))
+        tables_of_changes.setdefault(shared, []).append(table)
     parts = []
-    for (entry, before, after), names in tables.items():
-        part = f"{names[0]}.{entry} from {before} to {after}"
-        if len(names) > 1:
-            part += f" (and {len(names) - 1} more times)"
+    for (entry, before, after), tables in tables_of_changes.items():
+        part = f"{tables[0]}.{entry} from {before} to {after}"
+        if len(tables) > 1:
+            part += f" (and {len(tables) - 1} more times)"
         parts.append(part)
     return ", ".join(parts)
 
 
-def _instead(case: Analyses) -> str:
-    """The verdicts that differ by the plan that was declared first."""
+def _verdicts_by_declared_plan(case: Analyses) -> str:
+    """The verdicts that would differ by the plan that was declared first, in words."""
     differing = []
     new = []
     for c in case.comparisons:
@@ -79,22 +80,23 @@ def of_another_plan(case: Analyses) -> str:
     """Final trials ran under a plan that is not in the history, or before the plan that counts as declared first."""
     plans = case.history.plans
     first = case.history.declared
-    since = ""
+    since = ""  # no record is written before an empty time
     declared = "is unknown"
     if first:
+        # plans before this one were replaced before any final trial
         plans = plans[plans.index(first) :]
-        since = (datetime.fromisoformat(first.declared) - CLOCKS).isoformat()
+        since = (datetime.fromisoformat(first.declared) - CLOCK_TOLERANCE).isoformat()
         declared = f"was declared {first.declared}"
-    known = {plan_digest(plan.study) for plan in plans}
-    odd = []
+    known_digests = {plan_digest(plan.study) for plan in plans}
+    dates = []
     for run in case.results.select(lambda run: run.stage == "final"):
         record = run.record
-        if record and record.plan and (record.plan not in known or record.written < since):
-            odd.append(record.written)
-    if not odd:
+        if record and record.plan and (record.plan not in known_digests or record.written < since):
+            dates.append(record.written)
+    if not dates:
         return ""
-    evidence = f"final trials that do not belong to the plans in the history: {len(odd)}"
-    return f"{evidence}, the first from {min(odd)}; the plan before all final trials {declared}."
+    evidence = f"final trials that do not belong to the plans in the history: {len(dates)}"
+    return f"{evidence}, the first from {min(dates)}; the plan before all final trials {declared}."
 
 
 @check("selection on what is reported", "fail", "Select on a split that the report does not show (leave out `breaks`).")

@@ -1,4 +1,4 @@
-"""Checks of whether the result depends on the length of training; differences within the margin never count."""
+"""Checks whether the result depends on the length of training. Differences within the margin never count."""
 
 from collections.abc import Iterator
 from statistics import fmean
@@ -17,7 +17,7 @@ DECIDED = ("better", "worse", "equivalent")
 LENGTH = ("steps", "sweep_steps", "margin", "tuning_arena", "ladder_point")
 """Fields of an arena's plan that may differ between two horizons."""
 MISFIT = 4.0
-"""The misfit of a law from which its residuals are twice what seeds explain."""
+"""The largest allowed misfit of a law: its residuals are then twice as large as seeds explain."""
 SeedCurves = dict[int, dict[int, float]]
 """The validation metric by seed and step, with the sign that makes higher better."""
 
@@ -32,7 +32,7 @@ def flips_between_horizons(case: Analyses) -> Iterator[str]:
     for (arena, optimizer, baseline), short in comparisons.items():
         long = comparisons.get((longer.get(arena, ""), optimizer, baseline))
         if long is None:
-            continue
+            continue  # the task has no longer horizon
         decided = short.verdict in DECIDED and long.verdict in DECIDED
         contradict = decided and short.verdict != long.verdict
         if contradict or _flip(short.gain, long.gain, case.margin(long)):
@@ -40,12 +40,12 @@ def flips_between_horizons(case: Analyses) -> Iterator[str]:
 
 
 def _last_horizons(suite: Suite) -> dict[str, str]:
-    """The arena with the last horizon of a task, by the one with the horizon before it."""
-    rising = sorted(suite.arenas, key=lambda name: suite.arenas[name].steps)
+    """For each task with two or more horizons, the arena of the last horizon, by the arena of the horizon before."""
+    by_length = sorted(suite.arenas, key=lambda name: suite.arenas[name].steps)
     longer = {}
-    for names in suite.alike(rising, *LENGTH):
-        by_steps = {suite.arenas[name].steps: name for name in names}
-        horizons = [*by_steps.values()]
+    for names in suite.alike(by_length, *LENGTH):
+        arena_of_horizon = {suite.arenas[name].steps: name for name in names}
+        horizons = [*arena_of_horizon.values()]
         if len(horizons) > 1:
             longer[horizons[-2]] = horizons[-1]
     return longer
@@ -59,7 +59,7 @@ def _flip(before: float | None, after: float | None, margin: float) -> bool:
 
 
 def _in_words(c: Comparison) -> str:
-    """A verdict with its gain."""
+    """The verdict of a comparison with its gain."""
     if c.gain is None:
         return c.verdict
     return f"{c.verdict} ({plain(c.gain, '+.3g')})"
@@ -81,7 +81,7 @@ def order_not_settled(case: Analyses) -> Iterator[str]:
 
 
 def _mean_at(curves: SeedCurves, step: int) -> float:
-    """The mean over the seeds after a step."""
+    """The mean of some curves at a step."""
     return fmean(curve[step] for curve in curves.values())
 
 
@@ -94,7 +94,7 @@ def gap_changes(case: Analyses) -> Iterator[str]:
         their_gains = _gains(theirs)
         seeds = [seed for seed in our_gains if seed in their_gains]
         if not seeds:
-            continue
+            continue  # the arms share no seed, or were evaluated only in the last third
         test = difference_test(
             suite.final.test,
             [our_gains[seed] for seed in seeds],
@@ -169,7 +169,7 @@ def horizon_not_tuned(case: Analyses) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]]:
-    """The comparisons whose arms both have finished seeds, with their curves."""
+    """Each comparison whose arms both have finished seeds, with the curves of the optimizer and of the baseline."""
     curves = _curves(case)
     for c in case.comparisons:
         ours = curves[c.arena, c.optimizer]
@@ -179,31 +179,34 @@ def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]
 
 
 def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
-    """The curves of the finished seeds of every arm, at the steps in which all of its arena were evaluated."""
-    found: dict[tuple[str, str], SeedCurves] = {}
+    """The curves of the finished seeds of every arm, by arena and optimizer.
+
+    A curve has only the steps at which all finished trials of its arena were evaluated.
+    """
+    curves_of_arms: dict[tuple[str, str], SeedCurves] = {}
     for arena, plan in case.suite.arenas.items():
         sign = case.suite.sign(arena)
         arms: dict[str, SeedCurves] = {}
-        every: list[dict[int, float]] = []
+        all_curves: list[dict[int, float]] = []
         for arm in case.results.of(arena):
             finished = [run for run in arm.final if run.status == "finished"]
             arms[arm.optimizer] = {run.seed: run.curve(plan.metric) for run in finished}
-            every += arms[arm.optimizer].values()
+            all_curves += arms[arm.optimizer].values()
         shared: set[int] = set()
-        if every:
-            shared = set.intersection(*map(set, every))
+        if all_curves:
+            shared = set.intersection(*map(set, all_curves))
         for name, curves in arms.items():
-            found[arena, name] = {seed: _signed(curve, shared, sign) for seed, curve in curves.items()}
-    return found
+            curves_of_arms[arena, name] = {seed: _signed(curve, shared, sign) for seed, curve in curves.items()}
+    return curves_of_arms
 
 
 def _signed(curve: dict[int, float], steps: set[int], sign: float) -> dict[int, float]:
-    """The values of a curve after some steps, times a sign."""
+    """The values of a curve at some steps, times a sign."""
     return {step: sign * curve[step] for step in steps}
 
 
 def _gains(curves: SeedCurves) -> dict[int, float]:
-    """The gain of each seed in the last third, since the last evaluation before it."""
+    """The gain of each seed since the last evaluation before the last third; empty without such an evaluation."""
     steps = sorted(next(iter(curves.values()), ()))
     before = [step for step in steps if step <= 2 * steps[-1] / 3]
     if not before:

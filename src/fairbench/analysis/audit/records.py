@@ -37,16 +37,16 @@ def contradictory(case: Analyses) -> Iterator[str]:
                 yield f"{_name(run)}: {', '.join(wrong)}"
 
 
-def _contradictions(run: Run, result: Result, planned: int) -> list[str]:
-    """What contradicts itself in the record of a trial with a result, its metrics left out."""
-    final = result.final or {}
+def _contradictions(run: Run, result: Result, planned_steps: int) -> list[str]:
+    """The contradictions in the record of a trial, in words. Values that a metric cannot have are not among them."""
+    final_metrics = result.final or {}
     finished = run.status == "finished"
     wrong = []
-    if finished and result.steps != planned:
-        wrong.append(f"finished after {result.steps} of {planned} steps")
-    if final and not finished:
+    if finished and result.steps != planned_steps:
+        wrong.append(f"finished after {result.steps} of {planned_steps} steps")
+    if final_metrics and not finished:
         wrong.append("diverged with final metrics")
-    if finished and _last_evaluation(run, planned) != final.get("val"):
+    if finished and _last_evaluation(run, planned_steps) != final_metrics.get("val"):
         wrong.append("its final metrics are not those of its last evaluation")
     if not 0 <= result.clip_rate <= 1:
         wrong.append(f"clip rate {100 * result.clip_rate:.0f}%")
@@ -55,16 +55,16 @@ def _contradictions(run: Run, result: Result, planned: int) -> list[str]:
     return wrong
 
 
-def _last_evaluation(run: Run, planned: int) -> dict[str, float]:
+def _last_evaluation(run: Run, planned_steps: int) -> dict[str, float]:
     """The metrics that were evaluated after the last planned step; empty if there was no such evaluation."""
     evaluations = run.details.evaluations
-    if planned not in evaluations.steps[-1:]:
-        return {}
+    if planned_steps not in evaluations.steps[-1:]:
+        return {}  # there may be no evaluation at all
     return {metric: values[-1] for metric, values in evaluations.values.items()}
 
 
 def _impossible_metrics(run: Run, result: Result) -> list[str]:
-    """The values that a metric of fairbench's own arenas cannot have, each once."""
+    """The measured values that a metric of fairbench's own arenas cannot have, each written once."""
     measured: list[tuple[str, float]] = []
     for metric, values in run.details.evaluations.values.items():
         measured += [(metric, value) for value in values]
@@ -80,18 +80,18 @@ def _impossible_metrics(run: Run, result: Result) -> list[str]:
 @check("same weights, other metrics", "fail", "Find the code that changes the evaluation of one; trust neither.")
 def unequal_evaluation(case: Analyses) -> Iterator[str]:
     """Trials of an arena ended with the same weights, bit by bit, in the same environment, but with other metrics."""
-    for same in _same_weights(case, lambda run: True):
-        firsts: dict[tuple[tuple[str, str], ...], Run] = {}
-        for run in same:
+    for same_weights in _groups_with_same_weights(case, lambda run: True):
+        first_in_environment: dict[tuple[tuple[str, str], ...], Run] = {}
+        for run in same_weights:
             environment = tuple(run.environment.items())
-            first = firsts.setdefault(environment, run)
+            first = first_in_environment.setdefault(environment, run)
             differences = _differences(first, run)
             if differences:
                 yield f"{_name(first)} and {_name(run)}: {some(differences)}"
 
 
 def _differences(a: Run, b: Run) -> list[str]:
-    """The final metrics of two finished trials that differ."""
+    """The final metrics in which two finished trials differ, with both values."""
     if a.result is None or a.result.final is None:
         return []
     differences = []
@@ -107,7 +107,7 @@ def _differences(a: Run, b: Run) -> list[str]:
 def duplicates(case: Analyses) -> str:
     """Final trials of different arms, or with different seeds, ended with the same weights, bit by bit."""
     equal = []
-    for runs in _same_weights(case, lambda run: run.stage == "final"):
+    for runs in _groups_with_same_weights(case, lambda run: run.stage == "final"):
         names = [f"{run.optimizer} seed {run.seed}" for run in runs]
         equal.append(f"{runs[0].arena} {' = '.join(names)}")
     if not equal:
@@ -115,15 +115,18 @@ def duplicates(case: Analyses) -> str:
     return f"the same final weights: {some(sorted(equal))}."
 
 
-def _same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]]:
-    """The finished trials that fulfil a condition and ended with the same weights in an arena, two or more together."""
+def _groups_with_same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]]:
+    """Groups of two or more finished trials of an arena that ended with the same weights.
+
+    Only trials that fulfil the condition `keep` are in a group.
+    """
     finished = case.results.select(lambda run: run.status == "finished" and keep(run))
     groups = grouped(((run.arena, run.hash("final_weights")), run) for run in finished)
-    return [same for (_, weights), same in groups.items() if weights and len(same) > 1]
+    return [runs for (_, weights), runs in groups.items() if weights and len(runs) > 1]
 
 
 def _name(run: Run) -> str:
-    """A trial in words, with its id where several could be meant."""
+    """The name of a trial in words. It has the id where several trials have the same name."""
     name = f"{run.arena} {run.optimizer} {run.stage} seed {run.seed}"
     if run.record and run.stage != "final":
         return f"{name} ({run.record.id})"

@@ -1,4 +1,4 @@
-"""Checks of the search for settings: where the selected ones lie, and whether verdicts depend on their choice."""
+"""Checks of the search for settings: whether selected ones lie at an edge, and whether verdicts depend on them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,9 +10,9 @@ from fairbench.suites.search import are_numbers
 
 
 def edge(arm: ArmResults) -> str:
-    """The place of the selected rate among those of stage 2, or of the sweep if stage 2 has only one.
+    """The position of the selected learning rate among the rates of stage 2: "lowest", "highest" or "inside".
 
-    It is "lowest", "highest" or "inside"; empty without any.
+    If stage 2 has only one rate, the rates are those of the sweep. Empty for an arm without a selected rate.
     """
     if not (arm.selected and arm.sweep):
         return ""
@@ -34,18 +34,18 @@ def _rates(runs: Sequence[Run]) -> set[float]:
 @check("rate at the edge", "warn", "Widen the range of rates, or give the searches more settings (`sweep.budget`).")
 def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried at the reported length."""
-    tuned = 0
+    tuned_arms = 0
     flagged = []
     for arm in case.results.arms:
-        where = edge(arm)
-        if not where or arm.selected is None:
-            continue
-        tuned += 1
-        if where != "inside":
-            flagged.append(f"{arm.arena} {arm.optimizer} ({where}, {rate(arm.selected.lr)})")
+        position = edge(arm)
+        if not position or arm.selected is None:
+            continue  # nothing was searched
+        tuned_arms += 1
+        if position != "inside":
+            flagged.append(f"{arm.arena} {arm.optimizer} ({position}, {rate(arm.selected.lr)})")
     if not flagged:
         return ""
-    count = f"{len(flagged)} of {plural(tuned, 'arm')}"
+    count = f"{len(flagged)} of {plural(tuned_arms, 'arm')}"
     return (
         f"selected at the edge of the rates that were tried: {', '.join(flagged)} ({count}). "
         "A rate beyond might be better."
@@ -61,18 +61,19 @@ def by_one_search(case: Analyses) -> str:
     """A single search selected the settings, so a verdict is about them; another search might select others."""
     suite = case.suite
     if suite.final.settings > 1 or not any(map(case.results.study.tuned, suite.optimizers)):
-        return ""
-    lengths = dict.fromkeys(f"{plan.sweep_steps} of {plan.steps} steps" for plan in suite.arenas.values())
+        return ""  # several settings have final trials, or nothing was searched
+    sweep_lengths = dict.fromkeys(f"{plan.sweep_steps} of {plan.steps} steps" for plan in suite.arenas.values())
     noun = "seed" if len(suite.sweep.seeds) == 1 else "seeds"
     seeds = ", ".join(map(str, suite.sweep.seeds))
-    return f"by trials with {some(list(lengths))} and {noun} {seeds}. What another search would select cannot be known."
+    trials = f"by trials with {some(list(sweep_lengths))} and {noun} {seeds}"
+    return f"{trials}. What another search would select cannot be known."
 
 
 @check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
 def untuned(case: Analyses) -> str:
     """An optimizer has a learning rate that is fixed from the start; none was searched."""
     optimizers = case.results.study.optimizers
-    fixed = [f"{name} (lr {rate(x.lr)})" for name, x in optimizers.items() if x.lr is not None]
+    fixed = [f"{name} (lr {rate(optimizer.lr)})" for name, optimizer in optimizers.items() if optimizer.lr is not None]
     if not fixed:
         return ""
     return f"{', '.join(fixed)}: final trials only."
@@ -82,12 +83,12 @@ def untuned(case: Analyses) -> str:
 def extra_at_end(case: Analyses) -> Iterator[str]:
     """The selected value of a hyperparameter that is searched with the rate is its lowest or its highest."""
     for name, values in case.suite.sweep.extra.items():
-        if len(values) < 3 or not are_numbers(values):  # of two, each is an end
-            continue
-        ends = (min(values), max(values))
+        if len(values) < 3 or not are_numbers(values):
+            continue  # each of two values is an edge, and words have no order
+        edges = (min(values), max(values))
         for arm in case.results.arms:
             if not arm.sweep or not arm.selected:
                 continue
             value = dict(arm.selected.extra).get(name)
-            if value in ends:
+            if value in edges:
                 yield f"{arm.arena} {arm.optimizer} ({name} {value:g})"

@@ -19,8 +19,9 @@ from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, sch
 CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""
 SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr")
-"""Fields of an `OptimizerPlan` that are specific to an optimizer, or are named with another one, as `min_lr` with the
-schedule; the remaining ones could be given to any."""
+"""Fields of an `OptimizerPlan` that are not a treatment which any optimizer could have.
+
+Most belong to one optimizer. `min_lr` is a part of the schedule, which is named as a whole."""
 
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
@@ -32,13 +33,13 @@ def unequal_treatment(case: Analyses) -> Iterator[tuple[str, str]]:
         for name in study.suite.optimizers:
             for treatment, value in _treatments(case.results, arena, name).items():
                 values.setdefault(treatment, {})[name] = value
-        for treatment, of_optimizers in values.items():
-            if len(set(of_optimizers.values())) > 1:
-                yield arena, f"{treatment} {_by_value(of_optimizers)}"
+        for treatment, value_of_optimizer in values.items():
+            if len(set(value_of_optimizer.values())) > 1:
+                yield arena, f"{treatment} {_by_value(value_of_optimizer)}"
 
 
 def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
-    """The treatments of an optimizer in an arena that any optimizer could have, with their values."""
+    """The treatments that any optimizer could have, with the value of each for one optimizer in an arena."""
     study = results.study
     plan = study.suite.optimizers[name]
     resolved = study.optimizers[name]
@@ -51,6 +52,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     treatments["schedule"] = schedule(resolved.needs, *study.suite.schedule(arena, name))
     treatments["clip_norm"] = _word(study.suite.clip_norm(name))
     for words in TREATMENTS.values():
+        # several options may have one treatment, so all are off before any is on
         treatments[words] = "off"
     for option, words in TREATMENTS.items():
         if options.get(option):
@@ -70,7 +72,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
 
 
 def _scale_in_words(resolved: ResolvedOptimizer) -> str:
-    """The factor of an optimizer's rates, as far as it is not the usual one of its kind."""
+    """The factor of an optimizer's rates in words; "default" if it is the usual one of its factory."""
     facts = facts_of(resolved.factory)
     usual = facts.lr_scale if facts else 1.0
     if resolved.lr_scale == usual:
@@ -92,7 +94,7 @@ def _word(value: Any) -> str:
 def _by_value(values: Mapping[str, str]) -> str:
     """The optimizers with each value: "0.01 (AdamW, PsiLogic), 0.1 (Lion)"."""
     names = grouped((value, name) for name, value in values.items())
-    return ", ".join(f"{value} ({some(of_value)})" for value, of_value in names.items())
+    return ", ".join(f"{value} ({some(optimizers)})" for value, optimizers in names.items())
 
 
 @check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
@@ -100,16 +102,16 @@ def coupled_decay(case: Analyses) -> Iterator[tuple[str, str]]:
     """Coupled and decoupled weight decay have the same number, which has a different effect in each."""
     study = case.results.study
     if "weight_decay" in study.suite.sweep.extra:
-        return
+        return  # each optimizer has a decay of its own
     for arena in study.suite.compared_arenas:
-        by_decay: dict[float, dict[str, list[str]]] = {}
+        names_by_decay: dict[float, dict[str, list[str]]] = {}
         for name, resolved in study.optimizers.items():
             options = {**resolved.options, **resolved.arenas.get(arena, {})}
             decay = options.get("weight_decay")
             if decay:
                 kind = decay_kind(resolved.factory, options)
-                by_decay.setdefault(decay, {}).setdefault(kind, []).append(name)
-        for decay, names in by_decay.items():
+                names_by_decay.setdefault(decay, {}).setdefault(kind, []).append(name)
+        for decay, names in names_by_decay.items():
             if "coupled" in names and "decoupled" in names:
                 coupled = ", ".join(names["coupled"])
                 decoupled = ", ".join(names["decoupled"])
@@ -127,17 +129,17 @@ def inactive_mechanism(case: Analyses) -> Iterator[tuple[str, str]]:
 @check("unused parts", "warn", "If its authors' loop calls more than step(), say so by `needs`, and run it again.")
 def unused_parts(case: Analyses) -> tuple[Severity, str]:
     """State of an optimizer never changed in final trials (warn), or a public method was never called (note)."""
-    found = []
+    unused = []
     severity: Severity = "pass"
     for arm in case.results.arms:
         for run in arm.final:
             for words in run.details.unused:
-                found.append((arm.arena, f"{arm.optimizer} {words}"))
+                unused.append((arm.arena, f"{arm.optimizer} {words}"))
                 if words.startswith("state"):
                     severity = "warn"
                 elif severity == "pass":
                     severity = "note"
-    return severity, merged(dict.fromkeys(found))
+    return severity, merged(dict.fromkeys(unused))
 
 
 @check("mechanism not finite", "note", "Return 0 for what does not exist yet; the trials themselves are sound.")

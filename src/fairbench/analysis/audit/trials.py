@@ -1,4 +1,4 @@
-"""Checks of the trials: that all have records, had the same environment, start and data, and times that compare."""
+"""Checks of the trials: whether all have records, and had the same environment, start, data and use of the device."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,24 +20,24 @@ def incomplete(case: Analyses) -> str:
     """Trials are missing or failed."""
     runs = case.results.select(lambda run: True)
     counts = Counter(run.status for run in runs)
-    parts = [f"{counts[status]} {status}" for status in ("missing", "failed") if counts[status]]
-    if not parts:
+    shortages = [f"{counts[status]} {status}" for status in ("missing", "failed") if counts[status]]
+    if not shortages:
         return ""
-    waiting = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if not (arm.selected or arm.diverged)]
-    more = ""
-    if waiting:
-        more = f" No learning rate is selected yet for {', '.join(waiting)}."
-    return f"of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
+    unselected = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if not (arm.selected or arm.diverged)]
+    waiting = ""
+    if unselected:
+        waiting = f" No learning rate is selected yet for {', '.join(unselected)}."
+    return f"of {len(runs)} trials known to be needed, {' and '.join(shortages)}.{waiting}"
 
 
 @check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
 def mixed_machines(case: Analyses) -> str:
     """Trials of a comparison ran on different devices, versions or code revisions."""
-    return " ".join(_mixture(case.suite, mixture) for mixture in mixtures(case))
+    return " ".join(_mixture_in_words(case.suite, mixture) for mixture in mixtures(case))
 
 
-def _mixture(suite: Suite, mixture: Mixture) -> str:
-    """A mixture in words."""
+def _mixture_in_words(suite: Suite, mixture: Mixture) -> str:
+    """The facts that differ between trials, and the comparisons concerned, in words."""
     facts = "; ".join(f"{fact} ({some(values, ' / ')})" for fact, values in mixture.facts.items())
     concerned = ", ".join(suite.pair_titles(mixture.comparisons))
     sentence = f"Trials differ in {facts}. Concerned: {concerned}."
@@ -51,9 +51,9 @@ def _mixture(suite: Suite, mixture: Mixture) -> str:
 def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
     differing = []
-    for found in case.of(hash_checks):
-        if not found.agrees:
-            differing.append(f"{found.arena} {found.stage} seed {found.seed}")
+    for hash_check in case.of(hash_checks):
+        if not hash_check.agrees:
+            differing.append(f"{hash_check.arena} {hash_check.stage} seed {hash_check.seed}")
     if not differing:
         return ""
     differ = f"initial weights, batch order or noise differ between trials in {', '.join(differing)}"
@@ -63,11 +63,11 @@ def unequal_conditions(case: Analyses) -> str:
 @check("conditions not shown", "note", "Let the program show them: `trial.start(model)` and `trial.batch(x)`.")
 def not_shown(case: Analyses) -> Iterator[tuple[str, str]]:
     """Training programs did not show that trials with the same seed had the same initial weights and batches."""
-    for found in case.of(hash_checks):
-        if found.initial_weights is None:
-            yield found.arena, "initial weights"
-        if found.batches is None:
-            yield found.arena, "batches"
+    for hash_check in case.of(hash_checks):
+        if hash_check.initial_weights is None:
+            yield hash_check.arena, "initial weights"
+        if hash_check.batches is None:
+            yield hash_check.arena, "batches"
 
 
 @check(
@@ -98,9 +98,9 @@ def diverged(case: Analyses) -> str:
     lost = case.results.select(lambda run: run.status == "diverged")
     if not lost:
         return ""
-    final = sum(run.stage == "final" and run.selected for run in lost)
+    reported = sum(run.stage == "final" and run.selected for run in lost)
     evidence = (
-        f"{plural(len(lost), 'trial')} diverged ({final} reported). A setting with a diverged trial ranks after "
+        f"{plural(len(lost), 'trial')} diverged ({reported} reported). A setting with a diverged trial ranks after "
         "those without one. An arm with a diverged trial at the selected setting is not tested: the mean of its "
         "finished trials would be too good."
     )
@@ -123,10 +123,10 @@ def data_bound(case: Analyses) -> Iterator[tuple[str, str]]:
     """Getting the batch takes a fifth of an arm's training step or more."""
     for arm in case.results.arms:
         costs = trial_costs(arm)
-        whole = sum(map(step_seconds, costs))
-        if not whole:
-            continue
-        share = sum(cost.seconds.data for cost in costs) / whole
+        all_seconds = sum(map(step_seconds, costs))
+        if not all_seconds:
+            continue  # the arm has no finished trial
+        share = sum(cost.seconds.data for cost in costs) / all_seconds
         if share >= DATA_BOUND:
             yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"
 

@@ -38,11 +38,13 @@ class Contribution:
 
 
 def contributions(analyses: Analyses) -> list[Contribution]:
-    """For each arena the ablation steps of the control ladder from the bottom, then the whole; nothing without one.
+    """The contribution of each ablation step in each arena, from the bottom, and then of the whole control ladder.
+
+    Empty for a suite without a control ladder.
 
         contribution of ablation step k = mean over seeds of m_k - m_(k-1),    whole = mean over seeds of m_K - m_0
 
-    where m is the primary metric, with the sign that makes higher better.
+    m_k is the primary metric of the k-th optimizer from the bottom, with the sign that makes higher better.
     """
     suite = analyses.suite
     controls = suite.controls
@@ -78,7 +80,8 @@ def _contribution(results: Results, arena: str, part: str, before: str, optimize
     incomplete = [_finished_in_words(arm, suite) for arm in (upper, lower) if not arm.complete]
     if incomplete:
         return replace(unknown, note=", ".join(incomplete))
-    n = min(len(upper.final), len(lower.final))  # with interim analyses, the seeds that both have
+    # with interim analyses one arm may have more seeds
+    n = min(len(upper.final), len(lower.final))
     upper_gains = [sign * score for score in upper.scores(metric)[:n]]
     lower_gains = [sign * score for score in lower.scores(metric)[:n]]
     test = paired_t(upper_gains, lower_gains)
@@ -93,6 +96,6 @@ def _contribution(results: Results, arena: str, part: str, before: str, optimize
 
 
 def _finished_in_words(arm: ArmResults, suite: Suite) -> str:
-    """How many seeds of an arm finished: "AdamW finished 2 of 5 seeds"."""
+    """The number of finished seeds of an arm in words: "AdamW finished 2 of 5 seeds"."""
     seeds = len(arm.final) or len(suite.final.seeds)
     return f"{arm.optimizer} finished {arm.count('finished')} of {seeds} seeds"

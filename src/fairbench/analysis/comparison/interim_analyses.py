@@ -16,15 +16,15 @@ from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
 from fairbench.suites.schema import Suite
 
 CONTINUES: tuple[Verdict, ...] = ("inconclusive", "identical values")
-"""The verdicts with which a comparison gets more seeds, where an interim analysis follows."""
+"""The verdicts with which a comparison goes on to the next interim analysis, if there is one."""
 
 
 @dataclass(frozen=True)
 class InterimResults:
-    """A study as far as its interim analyses are complete.
+    """The results of a study as far as its interim analyses are complete.
 
     Attributes:
-        comparisons: each as of its last interim analysis, in the order of the suite.
+        comparisons: each comparison as of its last interim analysis, in the order of the suite.
         seeds: the final seeds that each arm needs so far.
         results: the records with these seeds.
     """
@@ -36,7 +36,7 @@ class InterimResults:
 
 def design_of(suite: Suite) -> Design:
     """The interim analyses of a suite; if it declares none, a single analysis after all its seeds."""
-    return Design(tuple(suite.final.numbers), suite.final.spending, suite.alpha)
+    return Design(interim_analyses=tuple(suite.final.numbers), spending=suite.final.spending, alpha=suite.alpha)
 
 
 def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResults:
@@ -53,15 +53,16 @@ def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResul
     seeds = dict.fromkeys(suite.arms, design.interim_analyses[0])
     judged: dict[tuple[str, str, str], Comparison] = {}
     undecided = suite.compared
-    for n, share in zip(design.interim_analyses, design.shares, strict=True):
-        interim_analysis = InterimAnalysis(n, share)
+    for seed_count, share in zip(design.interim_analyses, design.shares, strict=True):
+        interim_analysis = InterimAnalysis(seed_count, share)
         for arena, optimizer, baseline in undecided:
             # an arena that another one is tuned on selects with as many seeds
-            for needed in (arena, suite.tuning_arena(arena)):
-                seeds[needed, optimizer] = n
-                seeds[needed, baseline] = n
+            for needed_arena in (arena, suite.tuning_arena(arena)):
+                seeds[needed_arena, optimizer] = seed_count
+                seeds[needed_arena, baseline] = seed_count
         results = collect(study, lookup, seeds)
         complete = not results.select(lambda run: run.record is None)
+        # the first interim analysis is judged in any case, so that each comparison has a verdict
         if complete or not judged:
             for pair in undecided:
                 judged[pair] = compare(results, interim_analysis, *pair)
@@ -72,19 +73,19 @@ def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResul
         if not complete:
             break
         undecided = [pair for pair, comparison in judged.items() if comparison.verdict in CONTINUES]
-    most = design.interim_analyses[-1]
-    comparisons = [_with_seeds_in_words(comparison, most) for comparison in judged.values()]
+    most_seeds = design.interim_analyses[-1]
+    comparisons = [_with_seeds_in_words(comparison, most_seeds) for comparison in judged.values()]
     return InterimResults(comparisons, seeds, results)
 
 
-def _with_seeds_in_words(c: Comparison, most: int) -> Comparison:
-    """A comparison whose note says that it was judged before the last interim analysis."""
-    if c.seeds == most or c.verdict in ("incomplete", "diverged"):
+def _with_seeds_in_words(c: Comparison, most_seeds: int) -> Comparison:
+    """The comparison with a note on its seeds, if it was judged before the last interim analysis."""
+    if c.seeds == most_seeds or c.verdict in ("incomplete", "diverged"):
         return c
     notes = []
     if c.note:
         notes.append(c.note)
-    notes.append(f"after {c.seeds} of {most} seeds")
+    notes.append(f"after {c.seeds} of {most_seeds} seeds")
     if c.verdict in CONTINUES:
         notes.append("to be continued")
     return replace(c, note=", ".join(notes))

@@ -69,7 +69,7 @@ def leaderboard(analyses: Analyses) -> list[Standing]:
 
 
 def _standing(analyses: Analyses, name: str, rank: Rank | None) -> Standing:
-    """The row of an optimizer; without its rank over all arenas if that is not known."""
+    """The row of an optimizer. Its rank over all arenas is None while it is not known."""
     study = analyses.results.study
     step_ratio, train_ratio = _ratios(analyses.of(costs), analyses.suite.reference, name)
     counts = _verdicts_against_reference(analyses, name)
@@ -102,7 +102,7 @@ def _standing(analyses: Analyses, name: str, rank: Rank | None) -> Standing:
         undecided=counts["undecided"],
         step_ratio=step_ratio,
         train_ratio=train_ratio,
-        speedup=_median(speedup_rows),
+        speedup=_median_speedup(speedup_rows),
         faster=faster,
         state=state,
         further_state=further_state,
@@ -111,7 +111,10 @@ def _standing(analyses: Analyses, name: str, rank: Rank | None) -> Standing:
 
 
 def _verdicts_against_reference(analyses: Analyses, name: str) -> dict[str, int | None]:
-    """The number of verdicts of each kind; None for each where the suite does not compare with its reference."""
+    """The number of verdicts of each kind on an optimizer against the suite's reference.
+
+    All are None if the suite does not compare the two.
+    """
     kinds = (*DECIDED, "undecided")
     pair = (name, analyses.suite.reference)
     verdicts = [c.verdict for c in analyses.comparisons if (c.optimizer, c.baseline) == pair]
@@ -124,8 +127,8 @@ def _verdicts_against_reference(analyses: Analyses, name: str) -> dict[str, int 
     return counts
 
 
-def _median(rows: Sequence[Speedup]) -> float | None:
-    """The median of speed-ups; None where it is beyond the horizons, or an arena is unknown."""
+def _median_speedup(rows: Sequence[Speedup]) -> float | None:
+    """The median of the speed-ups; None if it is beyond the horizons, or if a speed-up is unknown."""
     values = []
     for row in rows:
         if row.beyond == "at least":
@@ -145,15 +148,18 @@ def _median(rows: Sequence[Speedup]) -> float | None:
 
 
 def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:
-    """The times of the optimizer's part of a step and of a whole step over the reference's; medians over arenas."""
+    """The ratios of an optimizer's times to the reference's, medians over arenas.
+
+    The first is of the optimizer's part of a step, the second of the whole step. None without a common arena.
+    """
     reference_costs = {cost.arena: cost for cost in costs if cost.optimizer == reference}
     step_ratios = []
     train_ratios = []
     for cost in costs:
         if cost.optimizer == name and cost.arena in reference_costs:
-            other = reference_costs[cost.arena]
-            step_ratios.append(cost.step_ms / other.step_ms)
-            train_ratios.append(cost.train_ms / other.train_ms)
+            reference_cost = reference_costs[cost.arena]
+            step_ratios.append(cost.step_ms / reference_cost.step_ms)
+            train_ratios.append(cost.train_ms / reference_cost.train_ms)
     if not step_ratios:
         return None, None
     return median(step_ratios), median(train_ratios)

@@ -47,14 +47,14 @@ class Rank:
 
 
 def ranking(analyses: Analyses) -> list[Rank]:
-    """The ranks where the verdicts on all pairs separate optimizers; empty unless all pairs are compared."""
+    """The ranks of the optimizers; empty unless the suite compares all pairs."""
     if not analyses.suite.every_pair:
         return []
     return analyses.of(ranks)
 
 
 def ranks(analyses: Analyses) -> list[Rank]:
-    """The ranks in each arena in the order of the suite, then those over all arenas; the best first."""
+    """The ranks in each arena, in the order of the suite, then the ranks over all arenas. The best rank comes first."""
     suite = analyses.suite
     within = [within_arena(analyses.results, arena, analyses.comparisons) for arena in suite.compared_arenas]
     overall = over_arenas(within, suite.alpha)
@@ -74,12 +74,14 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
     metric = suite.arenas[arena].metric
     sign = suite.sign(arena)
     means = {arm.optimizer: fmean(arm.scores(metric)) for arm in arms if arm.complete}
-    costs = {}  # lower is better; arms that did not finish are last
+    # lower costs are better; arms that did not finish are last
+    costs = {}
     for arm in arms:
         costs[arm.optimizer] = math.inf
         if arm.optimizer in means:
             costs[arm.optimizer] = -sign * means[arm.optimizer]
     ranks: dict[str, float] = {}
+    # no rank is known while trials are missing
     if all(arm.diverged or not arm.count("missing", "failed") for arm in arms):
         ranked = stats.rankdata([*costs.values()])
         ranks = dict(zip(costs, ranked.tolist(), strict=True))
@@ -102,7 +104,7 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
 
 
 def _separated_by_verdicts(arena: str, comparisons: Sequence[Comparison]) -> Pairs:
-    """The pairs of optimizers in an arena of which the first is better by the verdict."""
+    """The pairs of optimizers in an arena whose verdict is better or worse, the better one first."""
     better = set()
     for c in comparisons:
         if c.arena == arena and c.verdict == "better":
@@ -113,38 +115,42 @@ def _separated_by_verdicts(arena: str, comparisons: Sequence[Comparison]) -> Pai
 
 
 def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
-    """The ranks over the arenas in which all ranks are known; none without such an arena.
+    """The mean ranks over the arenas in which all ranks are known; empty without such an arena.
 
     Friedman's test asks whether the ranks differ at all; where they do, Nemenyi's critical difference separates two
     optimizers. There is no test where the critical difference exceeds the distance from always first to always last.
     (Friedman's p is that of chi squared, too large for few arenas.)
-    Both treat the arenas as independent: a task at two horizons counts twice.
+    Both tests treat the arenas as independent: a task at two horizons counts twice.
+
+    Args:
+        within: the ranks in each arena.
+        alpha: the level of both tests.
 
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
     """
-    complete = []
+    rank_by_name = []
     for ranks in within:
         known = {rank.optimizer: rank.rank for rank in ranks if rank.rank is not None}
         if len(known) == len(ranks):
-            complete.append(known)
-    if not complete:
+            rank_by_name.append(known)
+    if not rank_by_name:
         return []
-    means = {name: fmean(known[name] for known in complete) for name in complete[0]}
+    means = {name: fmean(known[name] for known in rank_by_name) for name in rank_by_name[0]}
     order = sorted(means, key=means.__getitem__)
     method = "too few arenas"
     p = None
     difference = None
-    apart = set()
+    separated = set()
     if len(means) > 2:
-        critical = critical_difference(len(means), len(complete), alpha)
+        critical = critical_difference(len(means), len(rank_by_name), alpha)
         if critical < len(means) - 1:
             method = "Friedman, Nemenyi"
-            p = friedman([[known[name] for name in order] for known in complete])
+            p = friedman([[known[name] for name in order] for known in rank_by_name])
             difference = critical
             if p < alpha:
-                apart = {(a, b) for a, b in product(order, order) if means[b] - means[a] > critical}
+                separated = {(a, b) for a, b in product(order, order) if means[b] - means[a] > critical}
     rows = []
-    for name, bounds in _bounds(order, apart).items():
+    for name, bounds in _bounds(order, separated).items():
         rank = Rank(
             arena=ALL_ARENAS,
             optimizer=name,
@@ -162,9 +168,10 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
 
 
 def friedman(ranks: Sequence[Sequence[float]]) -> float:
-    """The p-value of Friedman's test, corrected for ties; 1 where all share one rank everywhere.
+    """The p-value of Friedman's test, corrected for ties; 1 if all optimizers share one rank in every arena.
 
-    Of at least 3 optimizers, with a row for each of at least 2 arenas.
+    Args:
+        ranks: a row for each arena, at least 2, and a column for each optimizer, at least 3.
 
     Source: Friedman, "The use of ranks to avoid the assumption of normality ...", J. Am. Stat. Assoc. 1937.
     """
@@ -186,7 +193,7 @@ def critical_difference(k: int, n: int, alpha: float) -> float:
 
 
 class Bounds(NamedTuple):
-    """What verdicts say about the rank of an optimizer: the best and the worst one, and its groups as letters."""
+    """The best and the worst rank of an optimizer that verdicts do not rule out, and its groups as letters."""
 
     low: int
     high: int
@@ -194,23 +201,34 @@ class Bounds(NamedTuple):
 
 
 def _bounds(order: Sequence[str], better: Pairs) -> dict[str, Bounds]:
-    """The bounds of each optimizer, in the order given."""
+    """The bounds of the rank of each optimizer.
+
+    Args:
+        order: the optimizers, the best first.
+        better: the pairs of optimizers of which the first is better than the second.
+    """
+    # "a" to "z", then the letters of other alphabets
     letters = filter(str.isalpha, map(chr, count(ord("a"))))
-    lettered = [*zip(groups(order, better), letters, strict=False)]
+    lettered_groups = [*zip(groups(order, better), letters, strict=False)]
     bounds = {}
     for name in order:
         losses = sum(loser == name for _, loser in better)
         wins = sum(winner == name for winner, _ in better)
-        own = "".join(letter for group, letter in lettered if name in group)
-        bounds[name] = Bounds(low=1 + losses, high=len(order) - wins, groups=own)
+        own_letters = "".join(letter for group, letter in lettered_groups if name in group)
+        bounds[name] = Bounds(low=1 + losses, high=len(order) - wins, groups=own_letters)
     return bounds
 
 
 def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
-    """The largest groups in which no two are separated: two share a group if and only if they are not.
+    """The largest groups of optimizers in which no two are separated.
 
-    Each separated pair splits every group that has both into one without the first and one without the second; a group
-    that is part of a larger one is dropped. The names begin with the best, and so do the groups.
+    Two optimizers share a group if and only if they are not separated. Each separated pair splits every group that has
+    both into a group without the first and a group without the second. A group that is a part of a larger one is
+    dropped.
+
+    Args:
+        order: the optimizers, the best first. The groups have the same order.
+        apart: the pairs of optimizers that are separated.
 
     Source: Piepho, "An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons", JCGS 2004.
     """
@@ -225,7 +243,8 @@ def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
                 split.add(group)
         largest = {group for group in split if not any(group < other for other in split)}
 
-    def places(group: frozenset[str]) -> list[int]:
+    def positions(group: frozenset[str]) -> list[int]:
+        """The positions of the optimizers of a group in the order, the best first."""
         return sorted(order.index(name) for name in group)
 
-    return sorted(largest, key=places)
+    return sorted(largest, key=positions)

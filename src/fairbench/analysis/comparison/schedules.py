@@ -1,4 +1,4 @@
-"""Whether a gain depends on the learning-rate schedule: optimizers x schedules, two of each at a time."""
+"""Tests whether a gain depends on the learning-rate schedule, for two optimizers and two schedules at a time."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -49,7 +49,7 @@ class Interaction:
 
 
 def interactions(analyses: Analyses) -> list[Interaction]:
-    """A row for each two schedules of an arena and each compared pair of optimizers, in the order of the suite.
+    """The interaction of each compared pair of optimizers with each two schedules of an arena, in the suite's order.
 
         interaction = gain_b - gain_a
         t = interaction / (s sqrt(sum 1 / n_i)),    s^2 = sum (n_i - 1) s_i^2 / df,    df = sum n_i - 4
@@ -61,17 +61,17 @@ def interactions(analyses: Analyses) -> list[Interaction]:
     suite = analyses.suite
     comparisons = {c.pair: c for c in analyses.comparisons}
     rows = []
-    for name, arenas in _families(suite):
+    for name, arena_of_schedule in _families(suite):
         for optimizer, baseline in suite.pairs:
-            for schedules in combinations(arenas, 2):
-                a, b = (comparisons[arenas[schedule], optimizer, baseline] for schedule in schedules)
+            for schedules in combinations(arena_of_schedule, 2):
+                a, b = (comparisons[arena_of_schedule[schedule], optimizer, baseline] for schedule in schedules)
                 rows.append(_interaction(name, schedules, a, b))
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
 def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
-    """The arenas that are made of one and differ in the schedule alone: their common name, and each by its schedule."""
+    """Groups of arenas that differ only in the schedule: their common name, and the name of each by its schedule."""
     scheduled = []
     for name in suite.compared_arenas:
         plan = suite.arenas[name]
@@ -79,15 +79,21 @@ def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
             scheduled.append(name)
     families = []
     for names in suite.alike(scheduled, "schedule", "tuning_arena"):
-        arenas = {suite.arenas[name].schedule: name for name in names}
-        first_schedule = next(iter(arenas))
-        common = "".join(names[0].rsplit(f"-{first_schedule}", 1))
-        families.append((common, arenas))
+        arena_of_schedule = {suite.arenas[name].schedule: name for name in names}
+        first_schedule = next(iter(arena_of_schedule))
+        # "gpt-cosine-long" and "gpt-linear-long" are both "gpt-long"
+        common_name = "".join(names[0].rsplit(f"-{first_schedule}", 1))
+        families.append((common_name, arena_of_schedule))
     return families
 
 
 def _interaction(arena: str, schedules: tuple[str, str], a: Comparison, b: Comparison) -> Interaction:
-    """The row of a pair of optimizers and two schedules, without Holm's correction."""
+    """The interaction of two optimizers and two schedules, before Holm's correction.
+
+    Args:
+        arena: the common name of the arenas.
+        a, b: the comparison of the optimizers with each schedule.
+    """
     schedule_a, schedule_b = schedules
     row = Interaction(
         arena=arena,

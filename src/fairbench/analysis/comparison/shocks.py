@@ -1,4 +1,4 @@
-"""The cost of shocks, against the same training without them: excess loss, steps to recover, final metric."""
+"""The cost of shocks, against the same training without shocks: excess loss, steps to recover, final metric."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class ShockCost:
 
 
 def shock_costs(analyses: Analyses) -> list[ShockCost]:
-    """A row for each arm of a disturbed arena that has an undisturbed one, in the order of the suite."""
+    """The cost of the shocks for each arm of an arena that has an undisturbed one, in the order of the suite."""
     results = analyses.results
     costs = []
     for arm in results.arms:
@@ -61,7 +61,7 @@ def shock_costs(analyses: Analyses) -> list[ShockCost]:
 
 
 def _cost(results: Results, arm: ArmResults, undisturbed: ArmResults) -> ShockCost:
-    """The cost of the shocks for an arm, against the same arm in the arena without them."""
+    """The cost of the shocks for an arm, against the same arm in the undisturbed arena."""
     suite = results.study.suite
     plan = suite.arenas[arm.arena]
     undisturbed_runs = {run.seed: run for run in undisturbed.final if run.status == "finished"}
@@ -80,10 +80,10 @@ def _cost(results: Results, arm: ArmResults, undisturbed: ArmResults) -> ShockCo
         return replace(unknown, note="no seed finished in both")
     starts = shock_starts(plan.shock, plan.steps)
     excesses = []
-    waits = []
+    all_recoveries = []
     for run, calm_run in pairs:
         excesses.append(excess(run.loss_curve, calm_run.loss_curve, starts[0]))
-        waits.extend(recoveries(run.loss_curve, calm_run.loss_curve, starts))
+        all_recoveries.extend(recoveries(run.loss_curve, calm_run.loss_curve, starts))
     sign = suite.sign(arm.arena)
     calm_gains = _gains([calm_run for _, calm_run in pairs], plan.metric, sign)
     disturbed_gains = _gains([run for run, _ in pairs], plan.metric, sign)
@@ -91,8 +91,8 @@ def _cost(results: Results, arm: ArmResults, undisturbed: ArmResults) -> ShockCo
     return replace(
         unknown,
         excess=fmean(excesses),
-        recovery=median(steps for steps, _ in waits),
-        recovered=fmean(overcome for _, overcome in waits),
+        recovery=median(steps for steps, _ in all_recoveries),
+        recovered=fmean(overcome for _, overcome in all_recoveries),
         lost=lost.difference,
         lost_low=lost.ci_low,
         lost_high=lost.ci_high,
@@ -107,7 +107,12 @@ def _gains(runs: Sequence[Run], metric: str, sign: float) -> list[float]:
 
 
 def excess(disturbed: LossCurve, undisturbed: LossCurve, start: int) -> float:
-    """Sum over logged steps s > start of (s - the logged step before) (disturbed(s) - undisturbed(s))."""
+    """The excess loss of a disturbed training over the same training without shocks, summed over steps.
+
+        sum over logged steps s > start of (s - s_before) (disturbed(s) - undisturbed(s))
+
+    s_before is the logged step before s, or the start. Steps count that both curves have.
+    """
     total = 0.0
     before = start
     for step in sorted(disturbed.keys() & undisturbed.keys()):
@@ -118,17 +123,22 @@ def excess(disturbed: LossCurve, undisturbed: LossCurve, start: int) -> float:
 
 
 def recoveries(disturbed: LossCurve, undisturbed: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
-    """The steps after each shock until the loss was within 5% of the undisturbed one, and whether it was."""
+    """The recovery of a training from each of its shocks.
+
+    Returns:
+        for each shock, the steps until the loss is within 5% of the undisturbed loss, and whether it was before the
+        next shock or the last logged step. If it was not, all steps until then count.
+    """
     logged = sorted(disturbed.keys() & undisturbed.keys())
     last = logged[-1] if logged else 0
     ends = [*starts[1:], last]
-    waits = []
+    found = []
     for start, end in zip(starts, ends, strict=True):
-        wait = (end - start, False)
+        recovery = (end - start, False)
         for step in logged:
             within = disturbed[step] - undisturbed[step] <= RECOVERED * abs(undisturbed[step])
             if start < step <= end and within:
-                wait = (step - start, True)
+                recovery = (step - start, True)
                 break
-        waits.append(wait)
-    return waits
+        found.append(recovery)
+    return found

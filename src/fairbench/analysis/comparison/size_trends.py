@@ -1,4 +1,4 @@
-"""Whether a speed-up changes with the size of the model: the law of each ladder, and the trend of each optimizer."""
+"""The law of each ladder, and the trend of each optimizer's speed-up over the size of the model."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from fairbench.suites.schema import Suite
 EXPONENT = 0.35
 """Both exponents of the law that a plan assumes while there are no records."""
 FARTHEST = 20.0
-"""The logarithm beyond which the end of an interval is not finite."""
+"""The logarithm beyond which a limit of an interval counts as infinite."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SizeTrend:
 
 
 class Ladder(NamedTuple):
-    """What the trials of a ladder say; without a law where they do not determine it."""
+    """The law of a ladder, and the trend of each optimizer. The law is None if the trials do not determine it."""
 
     law: Law | None
     trends: list[SizeTrend]
@@ -71,17 +71,20 @@ def ladder_laws(analyses: Analyses) -> list[Law]:
 
 
 def size_trends(analyses: Analyses) -> list[SizeTrend]:
-    """A row for each optimizer of each ladder but the reference, in the order of the suite."""
+    """The trend of each optimizer but the reference on each ladder, in the order of the suite."""
     return [row for ladder in analyses.of(ladders).values() for row in ladder.trends]
 
 
 def ladders(analyses: Analyses) -> dict[str, Ladder]:
-    """Each ladder of the suite by its name."""
+    """The law and the trends of each ladder of the suite, by its name."""
     return judge_ladders(analyses.results)
 
 
 def judge_ladders(results: Results) -> dict[str, Ladder]:
-    """Each ladder by its name; the level of the verdicts is alpha over the number of ladders."""
+    """The law and the trends of each ladder, by its name.
+
+    The level of the verdicts is alpha over the number of ladders.
+    """
     suite = results.study.suite
     judged = {}
     for ladder, arenas in suite.ladders.items():
@@ -91,39 +94,42 @@ def judge_ladders(results: Results) -> dict[str, Ladder]:
 
 
 def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]:
-    """`trend` and `trend_spread` of a `Forecast` for each arena; nothing where a ladder does not determine a law."""
+    """`trend` and `trend_spread` of a `Forecast` for each arena on a ladder that can determine a law."""
     suite = results.study.suite
     seeds = len(suite.final.seeds)
     judged = judge_ladders(results)
-    found: dict[str, tuple[float | None, float]] = {}
+    trends_of_arenas: dict[str, tuple[float | None, float]] = {}
     for ladder, arenas in suite.ladders.items():
         sizes, steps, names = _design(suite, [*product(arenas, suite.optimizers)])
         level = suite.alpha / len(suite.ladders)
-        spread = _spread(sizes / center_of(sizes), steps / center_of(steps), names, suite, level)
+        spread = _needed_spread(sizes / center_of(sizes), steps / center_of(steps), names, suite, level)
         if spread is None:
-            continue
+            continue  # the ladder has too few sizes, horizons or seeds
         trend = None
         law = judged[ladder].law
         if law and law.spread:
-            alike = replace(law, speed_ups=())
-            trends = detectable_trend(sizes, steps, names, seeds, alike, law.spread, alpha=level)
+            # the plan assumes optimizers that are as fast as the reference
+            equally_fast = replace(law, speed_ups=())
+            trends = detectable_trend(sizes, steps, names, seeds, equally_fast, law.spread, alpha=level)
             trend = max(trends.values())
         for arena in arenas:
-            found[arena] = (trend, spread)
-    return found
+            trends_of_arenas[arena] = (trend, spread)
+    return trends_of_arenas
 
 
-def _spread(sizes: Array, steps: Array, names: list[str], suite: Suite, level: float) -> float | None:
-    """The spread between seeds with which a design finds `trend_margin`, over what twice the steps gain.
+def _needed_spread(sizes: Array, steps: Array, names: list[str], suite: Suite, level: float) -> float | None:
+    """The spread between seeds with which a planned ladder detects a trend of `trend_margin`.
+
+    It is a share of what the loss falls when the steps double.
 
     Args:
-        sizes, steps: those of the design's cells, relative to their centers.
+        sizes, steps: the size and the steps of each planned cell, relative to their centers.
         names: the optimizer of each cell.
-        suite: gives the reference, the seeds and the margin.
+        suite: the suite, for the reference, the seeds and the margin.
         level: the level of the verdicts of the ladder.
 
     Returns:
-        None where the design finds no trend.
+        None where the ladder detects no trend.
     """
     typical = Law(
         reference=suite.reference,
@@ -138,9 +144,11 @@ def _spread(sizes: Array, steps: Array, names: list[str], suite: Suite, level: f
     seeds = len(suite.final.seeds)
 
     def detectable(spread: float) -> dict[str, float]:
+        """The detectable trend of each optimizer with a spread."""
         return detectable_trend(sizes, steps, names, seeds, typical, spread, alpha=level)
 
     def excess(spread: float) -> float:
+        """The largest detectable trend with a spread, minus the margin."""
         return max(detectable(spread).values()) - suite.trend_margin
 
     if not detectable(1.0):
@@ -150,7 +158,7 @@ def _spread(sizes: Array, steps: Array, names: list[str], suite: Suite, level: f
 
 
 def _design(suite: Suite, cells: Sequence[tuple[str, str]]) -> tuple[Array, Array, list[str]]:
-    """The size, the steps and the optimizer of each cell of a ladder, an arena with an optimizer."""
+    """The size, the steps and the optimizer of each cell of a ladder. A cell is an arena with an optimizer."""
     sizes = []
     steps = []
     names = []
@@ -168,15 +176,15 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
     suite = results.study.suite
     reference = suite.reference
     metric = suite.arenas[arenas[0]].metric
-    names = []
+    complete_names = []
     for name in suite.optimizers:
         if all(results.arm(arena, name).complete for arena in arenas):
-            names.append(name)
+            complete_names.append(name)
     law = None
     trends: list[Trend] = []
     note = f"not all trials of {reference} finished"
-    if reference in names:
-        law, trends = _law_and_trends(results, [*product(arenas, names)], metric, alpha)
+    if reference in complete_names:
+        law, trends = _law_and_trends(results, [*product(arenas, complete_names)], metric, alpha)
         note = "not all trials finished"
     known = {trend.optimizer: trend for trend in trends}
     points = [suite.arenas[arena].ladder_point for arena in arenas]
@@ -194,17 +202,24 @@ def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -
 def _law_and_trends(
     results: Results, cells: Sequence[tuple[str, str]], metric: str, alpha: float
 ) -> tuple[Law | None, list[Trend]]:
-    """The law in cells of a ladder, whose trials are complete, and the verdicts."""
+    """The law that fits the cells of a ladder, and the verdict on each trend. The trials of all cells are complete."""
     suite = results.study.suite
     scores = [results.arm(*cell).scores(metric) for cell in cells]
-    shared = min(map(len, scores))  # with interim analyses, arms have different numbers of the same seeds
-    losses = np.array([of_cell[:shared] for of_cell in scores])
+    # with interim analyses, some arms have only the first of the seeds
+    shared_seeds = min(map(len, scores))
+    losses = np.array([cell_scores[:shared_seeds] for cell_scores in scores])
     sizes, steps, names = _design(suite, cells)
     return judge_trends(sizes, steps, losses, names, suite.reference, alpha=alpha, margin=suite.trend_margin)
 
 
 def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, smallest: int) -> SizeTrend:
-    """The row of an optimizer; `smallest` is the smallest size of the ladder."""
+    """The row of an optimizer.
+
+    Args:
+        ladder: the name of the ladder.
+        trend: the verdict on the optimizer.
+        smallest: the smallest size of the ladder.
+    """
     row = SizeTrend(
         arena=ladder,
         optimizer=trend.optimizer,
@@ -223,8 +238,8 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
     return replace(
         row,
         speedup=math.exp(log.difference),
-        ci_low=_end(log.ci_low),
-        ci_high=_end(log.ci_high),
+        ci_low=_limit(log.ci_low),
+        ci_high=_limit(log.ci_high),
         smallest=law.speed_up(trend.optimizer, smallest),
         largest=law.speed_up(trend.optimizer, law.largest),
         trend=exponent.difference,
@@ -235,8 +250,8 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
     )
 
 
-def _end(log: float | None) -> float | None:
-    """The end of an interval by its logarithm; None for one that is not finite."""
+def _limit(log: float | None) -> float | None:
+    """The limit of an interval with this logarithm; None if it is unknown or counts as infinite."""
     if log is None or log > FARTHEST:
         return None
     return math.exp(log)

@@ -1,4 +1,4 @@
-"""How much less training an optimizer needs than the reference, in steps and in time."""
+"""The speed-up of an optimizer: how much less training it needs than the reference, in steps and in time."""
 
 import math
 from collections.abc import Sequence
@@ -59,7 +59,10 @@ class Speedup:
 
     @property
     def reached(self) -> float:
-        """The speed-up, or the end of the horizons that it is beyond."""
+        """The speed-up; if it is beyond the horizons of the reference, the longest or the shortest of them.
+
+        It is 1 if the speed-up is unknown.
+        """
         if self.speedup is not None:
             return self.speedup
         if self.beyond == "at least":
@@ -70,23 +73,26 @@ class Speedup:
 
 
 def curve_arenas(suite: Suite, arena: str) -> list[str]:
-    """The arenas in which the reference has its curve over horizons for an arena, itself included, by rising steps."""
+    """The arenas that make up the curve of the reference over horizons for an arena, by rising steps.
+
+    The arena itself is one of them.
+    """
     own = suite.arenas[arena]
-    found = []
+    arenas = []
     if own.ladder_point and own.ladder_point.size:
         for name, plan in suite.arenas.items():
             if _same_size(plan, own):
-                found.append(name)
+                arenas.append(name)
     else:
-        found.append(arena)
+        arenas.append(arena)
         for name, plan in suite.arenas.items():
             if plan.ladder_point and plan.ladder_point.reference_curve_arena == arena:
-                found.append(name)
-    return sorted(found, key=lambda name: suite.arenas[name].steps)
+                arenas.append(name)
+    return sorted(arenas, key=lambda name: suite.arenas[name].steps)
 
 
 def _same_size(plan: ArenaPlan, other: ArenaPlan) -> bool:
-    """Whether two arenas are points of one ladder that differ in the horizon alone."""
+    """Whether two arenas are points of one ladder that differ only in the horizon."""
     point = plan.ladder_point
     other_point = other.ladder_point
     if point is None or other_point is None:
@@ -96,7 +102,7 @@ def _same_size(plan: ArenaPlan, other: ArenaPlan) -> bool:
 
 
 def speedups(analyses: Analyses) -> list[Speedup]:
-    """A row for every arm but those of the reference, in each arena with a curve of the reference over horizons."""
+    """The speed-up of every arm but the reference's, in each arena in which the reference has a curve over horizons."""
     suite = analyses.suite
     results = analyses.results
     verdicts = {c.pair: c.verdict for c in analyses.comparisons}
@@ -104,7 +110,7 @@ def speedups(analyses: Analyses) -> list[Speedup]:
     for arena in suite.compared_arenas:
         curve = [results.arm(name, suite.reference) for name in curve_arenas(suite, arena)]
         if len(curve) < 2:
-            continue
+            continue  # a single horizon is not a curve
         for arm in results.of(arena):
             if arm.optimizer != suite.reference:
                 verdict = verdicts.get((arena, arm.optimizer, suite.reference), "")
@@ -113,7 +119,12 @@ def speedups(analyses: Analyses) -> list[Speedup]:
 
 
 def _speedup(results: Results, arm: ArmResults, curve: Sequence[ArmResults], verdict: str) -> Speedup:
-    """The row of an arm, by the curve of the reference."""
+    """The speed-up of an arm.
+
+    Args:
+        curve: the arms of the reference, by rising horizon.
+        verdict: the verdict on the arm against the reference; empty if they are not compared.
+    """
     suite = results.study.suite
     plan = suite.arenas[arm.arena]
     horizons = [suite.arenas[trained.arena].steps / plan.steps for trained in curve]
@@ -132,6 +143,7 @@ def _speedup(results: Results, arm: ArmResults, curve: Sequence[ArmResults], ver
         verdict=verdict,
         claimed=False,
     )
+    # a row for each arm, a column for each seed
     table = _by_seed([arm, *curve], plan.metric)
     if len(table[0]) < 2:
         return replace(unknown, note="fewer than 2 seeds")
@@ -139,14 +151,14 @@ def _speedup(results: Results, arm: ArmResults, curve: Sequence[ArmResults], ver
         return replace(unknown, note="not all trials finished")
     lower_is_better = -suite.sign(arm.arena) * np.array(table, dtype=float)
     own, *others = lower_is_better
-    found = reach(np.array(horizons), np.array(others), own)
+    reached = reach(np.array(horizons), curve=np.array(others), values=own)
     known = replace(
         unknown,
-        speedup=found.speedup,
-        ci_low=found.ci_low,
-        ci_high=found.ci_high,
-        beyond=found.beyond,
-        claimed=verdict == "better" and found.ci_low is not None and found.ci_low > 1,
+        speedup=reached.speedup,
+        ci_low=reached.ci_low,
+        ci_high=reached.ci_high,
+        beyond=reached.beyond,
+        claimed=verdict == "better" and reached.ci_low is not None and reached.ci_low > 1,
         n=len(table[0]),
     )
     return _with_time(known, arm, results.arm(arm.arena, suite.reference))
@@ -157,13 +169,15 @@ def _by_seed(arms: Sequence[ArmResults], metric: str) -> list[list[float | None]
     values = [{run.seed: run.metric("test", metric) for run in arm.final} for arm in arms]
     shared = set.intersection(*map(set, values))
     seeds = sorted(shared)
-    return [[of_arm[seed] for seed in seeds] for of_arm in values]
+    return [[arm_values[seed] for seed in seeds] for arm_values in values]
 
 
 def _with_time(row: Speedup, arm: ArmResults, reference: ArmResults) -> Speedup:
-    """The row with the speed-up in time: that in steps, multiplied by the ratio of the times of a step.
+    """The row with the speed-up in time: the speed-up in steps times the ratio of the times of a step.
 
-    Of two independent factors with intervals, with logarithms x and y: x + y - sqrt((x - x_low)^2 + (y - y_low)^2).
+    x and y are the logarithms of the two factors, which are independent and have intervals. The lower limit is
+
+        x + y - sqrt((x - x_low)^2 + (y - y_low)^2)
 
     Source: Zou and Donner, "Construction of confidence intervals about effect measures", Stat. Med. 2008.
     """
@@ -172,17 +186,18 @@ def _with_time(row: Speedup, arm: ArmResults, reference: ArmResults) -> Speedup:
     timed = arm.timing and reference.timing
     if row.speedup is None or not timed or min(len(reference_logs), len(own_logs)) < 2:
         return row
-    steps = math.log(row.speedup)
+    log_speedup = math.log(row.speedup)
     ratio = welch(summarize(reference_logs), summarize(own_logs))
-    total = steps + ratio.difference
+    total = log_speedup + ratio.difference
+    # times without any spread have no interval
     ratio_low = ratio.difference if ratio.ci_low is None else ratio.ci_low
     ratio_high = ratio.difference if ratio.ci_high is None else ratio.ci_high
     time_low = None
     if row.ci_low is not None:
-        distance = math.hypot(steps - math.log(row.ci_low), ratio.difference - ratio_low)
+        distance = math.hypot(log_speedup - math.log(row.ci_low), ratio.difference - ratio_low)
         time_low = math.exp(total - distance)
     time_high = None
     if row.ci_high is not None:
-        distance = math.hypot(steps - math.log(row.ci_high), ratio.difference - ratio_high)
+        distance = math.hypot(log_speedup - math.log(row.ci_high), ratio.difference - ratio_high)
         time_high = math.exp(total + distance)
     return replace(row, time_speedup=math.exp(total), time_low=time_low, time_high=time_high)

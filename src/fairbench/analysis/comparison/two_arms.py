@@ -1,4 +1,4 @@
-"""The statistics of two arms of an arena, from the records of their seeds or from what is known of them."""
+"""The statistics of two arms of an arena, from the values of their seeds or from summaries."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,14 +24,18 @@ from fairbench.suites.stages import TESTS
 def compare(
     results: Results, interim_analysis: InterimAnalysis, arena: str, optimizer: str, baseline: str
 ) -> Comparison:
-    """A comparison at an interim analysis, before Holm's correction; the results have its seeds."""
+    """Compare two arms of a study at an interim analysis, before Holm's correction.
+
+    The results must have the seeds of this analysis. If trials are missing, lost or without a value, only the counts,
+    the verdict and the note are set.
+    """
     suite = results.study.suite
     plan = suite.arenas[arena]
     ours = results.arm(arena, optimizer)
     theirs = results.arm(arena, baseline)
     our_scores = ours.scores(plan.metric)
     their_scores = theirs.scores(plan.metric)
-    begun = Comparison(
+    comparison = Comparison(
         arena=arena,
         metric=plan.metric,
         direction=suite.direction(arena),
@@ -51,10 +55,10 @@ def compare(
     arms = (ours, theirs)
     note = _shortage(arms, "missing", "failed")
     if note:
-        return replace(begun, verdict="incomplete", note=note)
+        return replace(comparison, verdict="incomplete", note=note)
     note = _divergence(arms)
     if note:
-        return replace(begun, verdict="diverged", note=note)
+        return replace(comparison, verdict="diverged", note=note)
     valueless = []
     if len(our_scores) < len(ours.final):
         valueless.append(optimizer)
@@ -62,55 +66,56 @@ def compare(
         valueless.append(baseline)
     if valueless:
         note = f"finished trials without a value: {' and '.join(valueless)}"
-        return replace(begun, verdict="incomplete", note=note)
-    return of_values(begun, our_scores, their_scores, interim_analysis=interim_analysis)
+        return replace(comparison, verdict="incomplete", note=note)
+    return of_values(comparison, our_scores, their_scores, interim_analysis=interim_analysis)
 
 
-def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
-    """Fill in the statistics of two complete arms of which only n, mean and standard deviation are known."""
-    our_gain = replace(ours, mean=begun.sign * ours.mean)
-    their_gain = replace(theirs, mean=begun.sign * theirs.mean)
+def summarized(comparison: Comparison, ours: Summary, theirs: Summary) -> Comparison:
+    """Fill in the statistics of two complete arms by Welch's test of their summaries."""
+    our_gain = replace(ours, mean=comparison.sign * ours.mean)
+    their_gain = replace(theirs, mean=comparison.sign * theirs.mean)
     test = welch(our_gain, their_gain)
-    return _filled(replace(begun, test="welch"), ours, theirs, test, ONLY_ANALYSIS)
+    return _filled(replace(comparison, test="welch"), ours, theirs, test, ONLY_ANALYSIS)
 
 
 def of_values(
-    begun: Comparison, ours: Values, theirs: Values, *, interim_analysis: InterimAnalysis = ONLY_ANALYSIS
+    comparison: Comparison, ours: Values, theirs: Values, *, interim_analysis: InterimAnalysis = ONLY_ANALYSIS
 ) -> Comparison:
     """Fill in the statistics of two complete arms by the values of every seed, in the same order in both."""
-    our_gains = [begun.sign * value for value in ours]
-    their_gains = [begun.sign * value for value in theirs]
-    test = difference_test(begun.test, our_gains, their_gains, level=interim_analysis.level)
-    (other_name,) = (name for name in TESTS if name != begun.test)
-    other = difference_test(other_name, our_gains, their_gains, level=interim_analysis.level)
+    our_gains = [comparison.sign * value for value in ours]
+    their_gains = [comparison.sign * value for value in theirs]
+    test = difference_test(comparison.test, our_gains, their_gains, level=interim_analysis.level)
+    (other_name,) = (name for name in TESTS if name != comparison.test)
+    other_test = difference_test(other_name, our_gains, their_gains, level=interim_analysis.level)
     std_difference = None
     if len(ours) > 1:
         differences = [x - y for x, y in zip(ours, theirs, strict=True)]
         std_difference = summarize(differences).std
     filled = replace(
-        _filled(begun, summarize(ours), summarize(theirs), test, interim_analysis),
+        _filled(comparison, summarize(ours), summarize(theirs), test, interim_analysis),
         std_difference=std_difference,
         seed_correlation=seed_correlation(ours, theirs),
-        p_other=interim_analysis.repeated(other.p),
+        p_other=interim_analysis.repeated(other_test.p),
     )
-    if ours == theirs and begun.identical_seeds < begun.seeds:
+    if ours == theirs and comparison.identical_seeds < comparison.seeds:
+        # the same values by other weights
         return replace(filled, verdict="identical values", note="in every seed")
     return filled
 
 
 def _filled(
-    begun: Comparison, ours: Summary, theirs: Summary, test: TTest, interim_analysis: InterimAnalysis
+    comparison: Comparison, ours: Summary, theirs: Summary, test: TTest, interim_analysis: InterimAnalysis
 ) -> Comparison:
-    """A comparison with the summaries of its arms and the test that decides."""
-    notes = [note for note in (begun.note, test.reason) if note]
+    """Fill in the summaries of the arms, and the results of the test that decides."""
+    notes = [note for note in (comparison.note, test.reason) if note]
     effect = hedges_g(ours, theirs)
     if effect is not None:
-        effect = begun.sign * effect
+        effect = comparison.sign * effect
     p_equivalence = None
-    if begun.margin is not None:
-        p_equivalence = interim_analysis.repeated(equivalence(test, begun.margin))
+    if comparison.margin is not None:
+        p_equivalence = interim_analysis.repeated(equivalence(test, comparison.margin))
     return replace(
-        begun,
+        comparison,
         note="; ".join(notes),
         mean_optimizer=ours.mean,
         mean_baseline=theirs.mean,
@@ -135,14 +140,14 @@ def _spread(arm: Summary) -> float | None:
 
 
 def _finite(value: float | None) -> float | None:
-    """A value, None where it exceeds the largest float."""
+    """The value; None if there is none, or if it is infinite."""
     if value is not None and isfinite(value):
         return value
     return None
 
 
 def _divergence(arms: Sequence[ArmResults]) -> str:
-    """Which arms diverged, in words; empty for none."""
+    """The arms that diverged, in words; empty for none."""
     no_rate = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in arms if arm.diverged]
     if no_rate:
         return ", ".join(no_rate)
@@ -150,7 +155,7 @@ def _divergence(arms: Sequence[ArmResults]) -> str:
 
 
 def _shortage(arms: Sequence[ArmResults], *statuses: str) -> str:
-    """Which arms have trials of some statuses: "AdamW diverged 2/5"."""
+    """The arms that have trials of some statuses, in words: "AdamW diverged 2/5". Empty for none."""
     parts = []
     for arm in arms:
         for status in statuses:
@@ -162,10 +167,10 @@ def _shortage(arms: Sequence[ArmResults], *statuses: str) -> str:
 
 def _identical_seeds(ours: Sequence[Run], theirs: Sequence[Run]) -> int:
     """The number of seeds in which two arms ended with the same weights."""
-    our_weights = {run.seed: run.hash("final_weights") for run in ours}
-    same = 0
+    our_weights_by_seed = {run.seed: run.hash("final_weights") for run in ours}
+    identical = 0
     for run in theirs:
         weights = run.hash("final_weights")
-        if weights is not None and weights == our_weights.get(run.seed):
-            same += 1
-    return same
+        if weights is not None and weights == our_weights_by_seed.get(run.seed):
+            identical += 1
+    return identical

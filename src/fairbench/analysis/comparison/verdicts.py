@@ -17,7 +17,7 @@ NOT_DECLARED = "not declared"
 ROUNDING = 1e-6
 """The largest relative difference between two evaluations of the same weights that rounding explains."""
 OPPOSITE: dict[str, Verdict] = {"better": "worse", "worse": "better"}
-"""The verdicts on the baseline that differ from those on the optimizer."""
+"""The verdicts that change if the optimizer and the baseline are exchanged."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,10 @@ class Comparison:
 
     @property
     def statement(self) -> str:
-        """The verdict with its note, the declared verdict if it differs, and untuned optimizers; for tables."""
+        """The verdict with all notes in words, for tables.
+
+        Notes also name a declared verdict that differs, and untuned optimizers.
+        """
         notes = []
         if self.note:
             notes.append(self.note)
@@ -155,7 +158,7 @@ class Comparison:
         return f"{self.verdict} ({'; '.join(notes)})"
 
     def _untuned(self) -> list[str]:
-        """Those of the two whose learning rate was not searched."""
+        """The names of the two optimizers whose learning rate was not searched."""
         names = []
         if not self.tuned_optimizer:
             names.append(self.optimizer)
@@ -165,13 +168,18 @@ class Comparison:
 
 
 def _negative(value: float | None) -> float | None:
+    """The value with the other sign; None for None."""
     if value is None:
         return None
     return -value
 
 
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
-    """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate.
+    """Give each comparison of a family its corrected p-value and its verdict.
+
+    Args:
+        family: the comparisons that are corrected together.
+        alpha: the family-wise error rate.
 
     Raises:
         UsageError: alpha does not lie between 0 and 1.
@@ -187,10 +195,16 @@ def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
 
 
 def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
-    """The verdict of a comparison whose arms are complete, with its note."""
+    """Set the verdict of a comparison and its note. A comparison that has another verdict already keeps it.
+
+    Args:
+        comparison: a comparison with its corrected p-value.
+        alpha: the family-wise error rate.
+        strictest: the level of the strictest step of Holm's correction.
+    """
     c = replace(comparison, seeds_needed=_seeds_needed(comparison, strictest))
     if c.verdict != "inconclusive":
-        return c
+        return c  # an arm is incomplete or diverged, or all values are identical
     if c.identical_seeds == c.seeds:
         return _judge_same_weights(c)
     note = c.note
@@ -211,7 +225,7 @@ def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison
 
 
 def _judge_same_weights(c: Comparison) -> Comparison:
-    """The verdict where both ended with the same weights in every seed."""
+    """Set the verdict of two arms that ended with the same weights in every seed."""
     ours = c.mean_optimizer or 0.0
     theirs = c.mean_baseline or 0.0
     if isclose(ours, theirs, rel_tol=ROUNDING):
@@ -220,7 +234,7 @@ def _judge_same_weights(c: Comparison) -> Comparison:
 
 
 def _seeds_needed(c: Comparison, level: float) -> int | None:
-    """The seeds of each arm with which the test detects the margin; None without a margin or a test."""
+    """The number of seeds of each arm with which the test detects the margin; None without a margin or a test."""
     if c.margin is None or c.t is None:
         return None
     if c.test == "paired":

@@ -1,4 +1,4 @@
-"""Published results, each publication a CSV file here with a row for each printed number, and the verdicts on them."""
+"""Published results and the verdicts on them. Each publication is a CSV file here, with a row for each number."""
 
 import csv
 from collections.abc import Sequence
@@ -17,11 +17,13 @@ PUBLICATIONS = resources.files("fairbench") / "analysis" / "published"
 
 @dataclass(frozen=True)
 class Entry:
-    """A number, or a mark of significance, as a publication prints it; names are fairbench's, empty where none applies.
+    """A number, or a mark of significance, as a publication prints it.
+
+    The names are those of fairbench. A name is empty where none applies.
 
     Attributes:
-        place: where it is printed, "Table 2".
-        baseline: the optimizer that it is compared with.
+        place: the part of the publication that prints it, as "Table 2".
+        baseline: the optimizer that `optimizer` is compared with.
         seed: the seed, in digits.
         statistic: "n" (seeds), "mean", "std" or "value" (of one seed), "lr", "verdict" or "p", "ratio", "wall_s" or
             "peak_mb".
@@ -39,17 +41,17 @@ class Entry:
 
     @property
     def number(self) -> Decimal:
-        """The value as the number that is printed, exactly."""
+        """The printed value as an exact decimal number."""
         return Decimal(self.value)
 
     def has(self, **properties: str) -> bool:
-        """Whether it has some properties, such as arena="vit"."""
+        """Whether the entry has some properties, such as arena="vit"."""
         return all(getattr(self, key) == value for key, value in properties.items())
 
 
 @dataclass(frozen=True)
 class Publication:
-    """The printed numbers of a publication, in its order; the suite of its name has its settings."""
+    """The printed numbers of a publication, in its order. The suite with the same name has its settings."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -58,16 +60,16 @@ class Publication:
         """The entries of some statistics, in the order of the publication."""
         return [entry for entry in self.entries if entry.statistic in statistics]
 
-    def number(self, statistic: str, **where: str) -> Decimal | None:
+    def number(self, statistic: str, **properties: str) -> Decimal | None:
         """The first number of a statistic with some properties, such as arena="vit"; None if none is printed."""
         for entry in self.all(statistic):
-            if entry.has(**where):
+            if entry.has(**properties):
                 return entry.number
         return None
 
 
 def publication_names() -> list[str]:
-    """Names of the publications that come with fairbench."""
+    """The names of the publications that come with fairbench."""
     names = []
     for file in PUBLICATIONS.iterdir():
         if file.name.endswith(".csv"):
@@ -104,10 +106,10 @@ class PublishedComparison:
 class PublishedFamily:
     """The comparisons of a publication that are corrected together.
 
-    Each arena has one metric, the first of which the publication prints a mean.
+    In each arena only one metric is compared: the first metric whose mean the publication prints.
 
     Attributes:
-        baselines: those that the optimizers are compared with; empty for all.
+        baselines: the baselines that the optimizers are compared with; empty for all.
     """
 
     publication: Publication
@@ -127,18 +129,18 @@ class PublishedFamily:
         metrics: dict[str, str] = {}
         for entry in self.publication.all("mean"):
             metrics.setdefault(entry.arena, entry.metric)
-        wanted = self.baselines or known
+        wanted_baselines = self.baselines or known
         comparisons = []
         for entry in compared:
-            if entry.metric == metrics[entry.arena] and entry.baseline in wanted:
+            if entry.metric == metrics[entry.arena] and entry.baseline in wanted_baselines:
                 comparisons.append(self._comparison(entry))
         return comparisons
 
     def _comparison(self, entry: Entry) -> Comparison:
-        """Welch's test and effect size of two printed arms."""
+        """The comparison of two printed arms by Welch's test, before any correction."""
         ours = self._arm(entry.arena, entry.metric, entry.optimizer)
         theirs = self._arm(entry.arena, entry.metric, entry.baseline)
-        begun = Comparison(
+        comparison = Comparison(
             arena=entry.arena,
             metric=entry.metric,
             direction=ARENAS[entry.arena].metrics[entry.metric],
@@ -148,14 +150,14 @@ class PublishedFamily:
             n_baseline=ours.n,
             seeds=ours.n,
         )
-        return summarized(begun, ours, theirs)
+        return summarized(comparison, ours, theirs)
 
     def _arm(self, arena: str, metric: str, optimizer: str) -> Summary:
-        """The printed summary of an arm."""
-        where = {"arena": arena, "metric": metric, "optimizer": optimizer}
+        """The printed summary of an arm. A number that is not printed is an error."""
+        arm = {"arena": arena, "metric": metric, "optimizer": optimizer}
         n = self.publication.number("n")
-        mean = self.publication.number("mean", **where)
-        std = self.publication.number("std", **where)
+        mean = self.publication.number("mean", **arm)
+        std = self.publication.number("std", **arm)
         if n is None or mean is None or std is None:
             numbers = {"n": n, "mean": mean, "std": std}
             missing = ", ".join(name for name, number in numbers.items() if number is None)
@@ -177,17 +179,20 @@ class PublishedFamily:
 def published_comparisons(
     publication: Publication, alpha: float, baselines: Sequence[str] = ()
 ) -> list[PublishedComparison]:
-    """Judge the comparisons of a publication in its order.
+    """Judge the comparisons of a publication, in its order.
 
-    Those with some baselines, or all, are the family of the error rate alpha.
+    Args:
+        publication: the publication.
+        alpha: the error rate of the family of all these comparisons.
+        baselines: the baselines that are compared with; empty for all.
 
     Raises:
-        UsageError: it does not compare with such a baseline, or does not print a number that a test needs.
+        UsageError: the publication does not compare with such a baseline, or does not print a number that a test needs.
     """
     family = PublishedFamily(publication, baselines)
     judged = judge(family.comparisons(), alpha)
     printed = [family.printed_p(comparison) for comparison in judged]
     corrected: Sequence[float | None] = [None for _ in printed]
-    if None not in printed:
+    if None not in printed:  # Holm's correction needs the whole family
         corrected = holm(printed)
     return [PublishedComparison(*row) for row in zip(judged, printed, corrected, strict=True)]

@@ -16,8 +16,9 @@ from fairbench.arenas.registry import ARENAS
 LEVEL = 0.05
 """The level below which publications call a difference significant."""
 NOT_SIGNIFICANT = "n.s."
+"""The mark that publications print for a difference that is not significant."""
 HIGHEST_LOSS = 100.0
-"""A larger loss gets the perplexity of this one: the square of a larger perplexity may overflow."""
+"""The loss with the largest perplexity that is computed. The square of a larger perplexity may overflow."""
 
 Direction = Literal["better", "worse", "equal"]
 
@@ -54,7 +55,10 @@ class ValueRow:
 
 
 class Judgement(NamedTuple):
-    """The result of an optimizer against a baseline before any correction, significant at `LEVEL` or not."""
+    """The direction of the difference between an optimizer and a baseline, and whether it is significant at `LEVEL`.
+
+    The significance is not corrected.
+    """
 
     direction: Direction
     significant: bool
@@ -98,17 +102,19 @@ class VerdictRow:
 
 
 def value_rows(publication: Publication, results: Results) -> list[ValueRow]:
-    """Every published mean and value of a seed with ours, in the order of the publication."""
+    """Each published mean, and each published value of a seed, next to ours, in the order of the publication."""
     return [_value_row(publication, entry, results) for entry in publication.all("mean", "value")]
 
 
 def _value_row(publication: Publication, entry: Entry, results: Results) -> ValueRow:
+    """The row of a published mean or value of a seed."""
     std = None
-    if entry.statistic == "mean":  # the printed spread is that of the mean over seeds, not of one seed
+    if entry.statistic == "mean":  # a value of one seed has no printed spread
         std = publication.number("std", arena=entry.arena, metric=entry.metric, optimizer=entry.optimizer)
     lr = publication.number("lr", arena=entry.arena, optimizer=entry.optimizer)
     our_lr = _selected_rate(results, entry)
     by_seed = our_scores(results, entry.arena, entry.metric, entry.optimizer)
+    # an entry without a seed is a mean over all seeds
     ours = [value for seed, value in by_seed.items() if entry.seed in ("", str(seed))]
     mean = fmean(ours) if ours else None
     return ValueRow(
@@ -131,7 +137,7 @@ def _value_row(publication: Publication, entry: Entry, results: Results) -> Valu
 
 
 def _selected_rate(results: Results, entry: Entry) -> float | None:
-    """The learning rate of our final trials of an arm."""
+    """The selected learning rate of the same arm in our study; None without the arm or a selected rate."""
     arm = results.by_name.get((entry.arena, entry.optimizer))
     if arm is None or arm.selected is None:
         return None
@@ -139,12 +145,12 @@ def _selected_rate(results: Results, entry: Entry) -> float | None:
 
 
 def is_same_rate(rate: float, printed: Decimal) -> bool:
-    """Whether a rate is the printed one in three digits, as published rates are printed."""
+    """Whether a rate equals a printed one when it is rounded to three digits, as published rates are."""
     return float(f"{rate:.3g}") == float(printed)
 
 
 def is_inside(value: float, mean: Decimal, std: Decimal) -> bool:
-    """Whether a value lies within mean +- std, ends included, in the decimal numbers that are printed."""
+    """Whether a value lies within mean +- std, limits included. Printed numbers are compared exactly, as decimals."""
     return abs(Decimal(repr(value)) - mean) <= std
 
 
@@ -166,7 +172,7 @@ def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dic
 
 
 def verdict_rows(publication: Publication, results: Results, comparisons: Sequence[Comparison]) -> list[VerdictRow]:
-    """Every published comparison of two optimizers with ours, in the order of the publication.
+    """Each published comparison of two optimizers next to ours, in the order of the publication.
 
     An arm with a final trial that did not finish is not tested: the mean of its finished trials may be too good.
     """
@@ -177,7 +183,8 @@ def verdict_rows(publication: Publication, results: Results, comparisons: Sequen
 def _verdict_row(
     publication: Publication, entry: Entry, results: Results, holm: Mapping[tuple[str, str, str, str], str]
 ) -> VerdictRow:
-    published = _published(publication, entry)
+    """The row of a published comparison. `holm` has the corrected verdicts by arena, metric, optimizer and baseline."""
+    published = _published_judgement(publication, entry)
     test, note = _test(results, entry.arena, entry.metric, entry.optimizer, entry.baseline)
     row = VerdictRow(
         place=entry.place,
@@ -214,8 +221,8 @@ def _verdict_row(
     )
 
 
-def _published(publication: Publication, entry: Entry) -> Judgement:
-    """The result that a publication prints: the direction of its means, and its mark."""
+def _published_judgement(publication: Publication, entry: Entry) -> Judgement:
+    """The judgement that a publication prints: the direction of its means, and its mark of significance."""
     ours = publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=entry.optimizer)
     theirs = publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=entry.baseline)
     assert ours is not None
@@ -228,7 +235,7 @@ def _published(publication: Publication, entry: Entry) -> Judgement:
 
 
 def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: str) -> tuple[TTest | None, str]:
-    """Welch's test of two complete arms, and the reason why it is missing or degenerate."""
+    """Welch's test of two arms of our study, and a note. Without two complete arms, None and the reason."""
     if arena not in results.study.suite.arenas:
         return None, f"no {arena} in the study"
     planned = len(results.study.suite.final.seeds)
@@ -249,8 +256,9 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
 
 
 def direction(arena: str, metric: str, difference: float) -> Direction:
-    """The direction of an optimizer whose metric exceeds the baseline's by a difference."""
-    higher_is_better = ARENAS[arena].metrics.get(metric) == "max"  # perplexity, which arenas do not have, is a minimum
+    """Whether an optimizer is better or worse, if its metric minus the baseline's is this difference."""
+    # arenas do not have perplexity, of which lower values are better
+    higher_is_better = ARENAS[arena].metrics.get(metric) == "max"
     if difference == 0:
         return "equal"
     is_higher = difference > 0
@@ -258,7 +266,10 @@ def direction(arena: str, metric: str, difference: float) -> Direction:
 
 
 def gaps(publication: Publication, results: Results) -> list[str]:
-    """The arenas, optimizers and metrics that only one side has, in words; metrics of the arenas that both have."""
+    """The arenas, optimizers and metrics that only the publication or only the study has, in words.
+
+    Metrics are compared only in arenas that both have.
+    """
     suite = results.study.suite
     printed = publication.all("mean")
     printed_arenas: set[str] = set()
@@ -275,17 +286,17 @@ def gaps(publication: Publication, results: Results) -> list[str]:
             our_metrics.update(f"{arena} {metric}" for metric in results.metrics[arena])
             perplexity = f"{arena} perplexity"
             if "loss" in results.metrics[arena] and perplexity in printed_metrics:
-                our_metrics.add(perplexity)  # which is that of the loss
+                our_metrics.add(perplexity)  # computed from the loss
     names = [
         ("arenas", printed_arenas, set(suite.arenas)),
         ("optimizers", printed_optimizers, set(suite.optimizers)),
         ("metrics", printed_metrics, our_metrics),
     ]
     missing = []
-    others = []
+    unpublished = []
     for kind, theirs, ours in names:
         if theirs - ours:
             missing.append(f"{kind} missing in the study: {', '.join(sorted(theirs - ours))}")
         if ours - theirs:
-            others.append(f"{kind} that were not published: {', '.join(sorted(ours - theirs))}")
-    return missing + others
+            unpublished.append(f"{kind} that were not published: {', '.join(sorted(ours - theirs))}")
+    return missing + unpublished

@@ -1,4 +1,4 @@
-"""The least squares of a ladder's law, see `scaling_law`, in the losses of its cells."""
+"""The least-squares fit of a ladder's law to the losses of its cells; `scaling_law` has the law."""
 
 import math
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from scipy import optimize
 Array = npt.NDArray[np.float64]
 
 EXPONENTS = (0.1, 0.2, 0.4, 0.8)
-"""Values of alpha and beta from whose best pairs the fit starts."""
+"""Values of alpha and beta that are tried together. The fit starts from the best pairs."""
 STARTS = 2
-"""The number of these pairs."""
+"""The number of pairs of exponents from which the fit starts."""
 SHARED = 5
-"""Parameters that all optimizers share."""
+"""The number of parameters that all optimizers share."""
 TOLERANCE = 1e-12
-"""Relative change of squares and parameters at which a fit ends."""
+"""The relative change of squares and parameters below which a fit ends."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,13 @@ class Observations:
 
     @classmethod
     def of(cls, sizes: Array, steps: Array, optimizers: Sequence[str], names: Sequence[str]) -> "Observations":
-        """The cells of sizes and steps relative to the center; `names` are the optimizers without the reference."""
+        """The cells with some sizes, steps and optimizers.
+
+        Args:
+            sizes, steps: the size and the steps of each cell, relative to the center.
+            optimizers: the optimizer of each cell.
+            names: the optimizers without the reference.
+        """
         shape = (len(optimizers), len(names))
         member = np.zeros(shape)
         for cell, optimizer in enumerate(optimizers):
@@ -52,8 +58,12 @@ class Observations:
         return Observations(self.sizes[chosen], self.steps[chosen], self.member[chosen])
 
     def terms(self, parameters: Array) -> tuple[Array, Array, Array]:
-        """The terms of the law by size and by steps, and the logarithm of the reference's steps for the same loss."""
+        """Three values of each cell: the term of the size, the term of the steps, and the reference's equivalent steps.
+
+        The last is the logarithm of the steps with which the reference reaches the same loss.
+        """
         _, log_a, log_alpha, log_b, log_beta = parameters[:SHARED]
+        # the speed-ups of all optimizers, then their trends
         logs, trends = parameters[SHARED:].reshape(2, -1)
         steps = self.steps + self.member @ logs + self.sizes * (self.member @ trends)
         of_size = np.exp(log_a - np.exp(log_alpha) * self.sizes)
@@ -61,12 +71,12 @@ class Observations:
         return of_size, of_steps, steps
 
     def predicted(self, parameters: Array) -> Array:
-        """The losses of the law."""
+        """The loss of each cell by the law."""
         of_size, of_steps, _ = self.terms(parameters)
         return np.asarray(np.exp(parameters[0]) + of_size + of_steps)
 
     def jacobian(self, parameters: Array) -> Array:
-        """The derivatives of the losses, cells x parameters."""
+        """The derivatives of the losses by the parameters, cells x parameters."""
         of_size, of_steps, steps = self.terms(parameters)
         alpha = np.exp(parameters[2])
         beta = np.exp(parameters[4])
@@ -81,13 +91,14 @@ class Observations:
         return np.concatenate([shared, logs, trends], axis=1)
 
     def solve(self, losses: Array, start: Array) -> tuple[Array, float]:
-        """The least squares from a start, and their sum, by Levenberg and Marquardt."""
+        """The parameters with the least squares near a start, and the sum of squares, by Levenberg and Marquardt."""
 
         def residuals(parameters: Array) -> Array:
+            """The predicted minus the measured losses."""
             return self.predicted(parameters) - losses
 
-        with np.errstate(over="ignore"):  # in a trial step, which is then rejected
-            found, _, info, _, _ = optimize.leastsq(
+        with np.errstate(over="ignore"):  # a step that overflows is tried and rejected
+            parameters, _, info, _, _ = optimize.leastsq(
                 residuals,
                 start,
                 Dfun=self.jacobian,
@@ -96,36 +107,37 @@ class Observations:
                 xtol=TOLERANCE,
             )
         squares = info["fvec"] @ info["fvec"]
-        return found, float(squares)
+        return parameters, float(squares)
 
     def best(self, losses: Array) -> Array:
-        """The parameters with the least squares, from the best starts."""
+        """The parameters with the least squares, among the fits from the best starts."""
         starts = [self._start(losses, alpha, beta) for alpha, beta in product(EXPONENTS, EXPONENTS)]
-        starts.sort(key=_error)
+        starts.sort(key=_fit_error)
         fits = [self.solve(losses, start) for start, _ in starts[:STARTS]]
-        best, _ = min(fits, key=_error)
+        best, _ = min(fits, key=_fit_error)
         return best
 
     def _start(self, losses: Array, alpha: float, beta: float) -> tuple[Array, float]:
-        """The best parameters without trends at given exponents, and their error.
+        """The best parameters at given exponents, with all trends 0, and their error.
 
         The law is linear in E, A and a B of each optimizer, which have least squares without iterations (variable
         projection); r_o = (B / B_o)^(1 / beta).
         """
-        of_reference = 1 - self.member.sum(axis=1)
-        members = np.column_stack([of_reference, self.member])
-        of_e = np.ones((len(losses), 1))
-        of_a = np.exp(-alpha * self.sizes)[:, None]
-        of_b = np.exp(-beta * self.steps)[:, None] * members
-        factors, error = optimize.nnls(np.hstack([of_e, of_a, of_b]), losses)
+        is_reference = 1 - self.member.sum(axis=1)
+        members = np.column_stack([is_reference, self.member])
+        columns_of_e = np.ones((len(losses), 1))
+        columns_of_a = np.exp(-alpha * self.sizes)[:, None]
+        columns_of_b = np.exp(-beta * self.steps)[:, None] * members
+        factors, error = optimize.nnls(np.hstack([columns_of_e, columns_of_a, columns_of_b]), losses)
+        # a factor of 0 has no logarithm
         least = 1e-3 * np.abs(losses).max()
-        log_e, log_a, log_b, *own = np.log(np.maximum(factors, least))
-        logs = (np.array(own) - log_b) / -beta
-        trends = np.zeros(len(own))
+        log_e, log_a, log_b, *own_log_b = np.log(np.maximum(factors, least))
+        logs = (np.array(own_log_b) - log_b) / -beta
+        trends = np.zeros(len(own_log_b))
         shared = [log_e, log_a, math.log(alpha), log_b, math.log(beta)]
         return np.array([*shared, *logs, *trends]), float(error)
 
 
-def _error(fit: tuple[Array, float]) -> float:
-    """The error of parameters that come with it."""
+def _fit_error(fit: tuple[Array, float]) -> float:
+    """The error of a pair of parameters and their error."""
     return fit[1]

@@ -11,9 +11,9 @@ from fairbench.analysis.statistics.significance import Summary, critical_t, erro
 POWER = 0.8
 """The probability with which a difference is to be detected."""
 MOST_SEEDS = 100_000
-"""Upper bound of the search; beyond it the number of seeds is None."""
+"""The largest number of seeds that is searched; a larger number is given as None."""
 FAR = 1000.0
-"""Beyond this t, as of two seeds at a strict level, only the noise of the standard deviation counts."""
+"""A critical t above which only the noise of the standard deviation counts, as with two seeds at a strict level."""
 FARTHEST = 1e6
 """The largest noncentrality that is computed; its power is 1 at any t below `FAR`."""
 
@@ -43,18 +43,23 @@ def minimum_detectable_effect(n: int, alpha: float, test: str, power: float = PO
 
 
 def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
-    """The true effect, in standard errors of its estimate, that a two-sided t-test detects; see above."""
+    """The true effect that a two-sided t-test detects, in standard errors of its estimate.
+
+    See `minimum_detectable_effect` for the formula.
+    """
     critical = critical_t(alpha / 2, df)
 
     def excess_power(noncentrality: float) -> float:
+        """The power at a true effect, minus the wanted power: the effect that is sought has 0."""
         return _exceeds(critical, df, noncentrality) - power
 
     return float(optimize.brentq(excess_power, 0.0, 3 * (critical + 1)))
 
 
 def _exceeds(critical: float, df: float, noncentrality: float) -> float:
-    """P(T > critical) of noncentral t, without its series where that does not converge."""
+    """P(T > critical) of noncentral t. Beyond `FAR` its series does not converge and is replaced by chi squared."""
     if critical > FAR:
+        # T exceeds a large critical t only where the standard deviation is small by chance
         largest_variance = (noncentrality / critical) ** 2
         return float(stats.chi2.cdf(df * largest_variance, df))
     return float(1 - special.nctdtr(df, noncentrality, critical))
@@ -76,6 +81,7 @@ def paired_seeds(margin: float, std_difference: float, alpha: float) -> int | No
         return None
 
     def error_and_df(n: int) -> tuple[float, float]:
+        """The standard error of the difference and the degrees of freedom with n seeds."""
         return std_difference / math.sqrt(n), n - 1.0
 
     return _fewest(margin, alpha, error_and_df)
@@ -91,6 +97,7 @@ def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int 
         return None
 
     def error_and_df(n: int) -> tuple[float, float]:
+        """The standard error of the difference and the degrees of freedom with n seeds in each arm."""
         a = Summary(n, 0.0, std_a)
         b = Summary(n, 0.0, std_b)
         return error_and_freedom(a, b)
@@ -99,15 +106,16 @@ def welch_seeds(margin: float, std_a: float, std_b: float, alpha: float) -> int 
 
 
 def _fewest(margin: float, alpha: float, error_and_df: Callable[[int], tuple[float, float]]) -> int | None:
-    """The fewest seeds that detect the margin.
+    """The fewest seeds that detect a margin with the wanted power; None for more than `MOST_SEEDS`.
 
     Args:
         margin: the true difference.
         alpha: the level of the two-sided test.
-        error_and_df: the standard error and the degrees of freedom of a number of seeds.
+        error_and_df: a function of the number of seeds that returns the standard error and the degrees of freedom.
     """
 
     def detects(n: int) -> bool:
+        """Whether n seeds detect the margin."""
         error, df = error_and_df(n)
         critical = critical_t(alpha / 2, df)
         noncentrality = margin / max(error, margin / FARTHEST)

@@ -1,4 +1,4 @@
-"""One law for the losses of all optimizers over sizes and horizons, and whether a speed-up changes with size.
+"""One law for the losses of all optimizers over sizes and horizons, with the trend of each speed-up over size.
 
     L_o(N, D) = E + A N^-alpha + B (r_o(N) D)^-beta,    r_o(N) = r_o (N / N0)^t_o
 
@@ -30,9 +30,9 @@ HORIZONS = 2
 STEEPEST = 10.0
 """The largest exponent of a law: losses that fall by chance alone give larger ones."""
 FASTEST = 1e6
-"""The largest speed-up of a law, for the same reason."""
+"""The largest speed-up of a law: losses that fall by chance alone give larger ones."""
 EQUAL_REFITS = 1e-8
-"""Refits that differ by less are equal: each ends within this distance of the minimum."""
+"""The distance from the minimum at which a fit may end. Refits that differ by less are equal."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Law(LadderLaw):
     speed_ups: tuple[SpeedUp, ...] = ()
 
     def speed_up(self, optimizer: str, size: float) -> float:
-        """r_o(N) of an optimizer. Raises `UsageError` if the law has no such optimizer."""
+        """The speed-up r_o(N) of an optimizer at a size. Raises `UsageError` if the law has no such optimizer."""
         known: dict[str, SpeedUp | None] = {self.reference: None}
         for speed_up in self.speed_ups:
             known[speed_up.optimizer] = speed_up
@@ -126,10 +126,12 @@ class Law(LadderLaw):
 
 
 def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], reference: str) -> Law:
-    """The law with the least squares at the means over the seeds, every cell with the same weight; see `_jackknife`.
+    """Fit the law to the means over the seeds by least squares, every cell with the same weight.
+
+    `_jackknife` gives the intervals.
 
     Args:
-        sizes, steps, optimizers: N, D and name of each cell.
+        sizes, steps, optimizers: size N, steps D and optimizer of each cell.
         losses: cells x seeds, positive, lower is better; the seeds are the same in every cell.
         reference: the optimizer with r = 1 and t = 0.
 
@@ -143,13 +145,13 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
         raise ValueError("a loss is not finite: leave out optimizers that diverged")
     names = [name for name in dict.fromkeys(optimizers) if name != reference]
     center = center_of(sizes)
-    middle = center_of(steps)
+    center_of_steps = center_of(steps)
     means = losses.mean(axis=1)
-    observed = Observations.of(sizes / center, steps / middle, optimizers, names)
+    observed = Observations.of(sizes / center, steps / center_of_steps, optimizers, names)
     best = observed.best(means)
     speed_ups = _speed_ups(names, _jackknife(observed, losses, best))
-    log_e, log_a, _, log_b, _ = best[:SHARED]
-    alpha, beta = np.exp(best[[2, 4]]).tolist()
+    log_e, log_a, log_alpha, log_b, log_beta = best[:SHARED]
+    alpha, beta = np.exp(np.array([log_alpha, log_beta])).tolist()
     if _falls_by_chance(alpha, beta, best):
         raise ValueError("the losses do not fall with size and steps as the law does")
     spread, misfit = _misfit(observed, losses, best)
@@ -158,7 +160,7 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
         E=math.exp(log_e),
         A=math.exp(log_a + alpha * math.log(center)),
         alpha=alpha,
-        B=math.exp(log_b + beta * math.log(middle)),
+        B=math.exp(log_b + beta * math.log(center_of_steps)),
         beta=beta,
         center=center,
         largest=float(sizes.max()),
@@ -173,7 +175,7 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
 
 
 def _speed_ups(names: Sequence[str], tests: Sequence[TTest]) -> tuple[SpeedUp, ...]:
-    """The speed-ups of optimizers, by the tests of all parameters."""
+    """The speed-up of each named optimizer, from the tests of all parameters of the law."""
     own = tests[SHARED:]
     logs = own[: len(names)]
     trends = own[len(names) :]
@@ -181,7 +183,7 @@ def _speed_ups(names: Sequence[str], tests: Sequence[TTest]) -> tuple[SpeedUp, .
 
 
 def _falls_by_chance(alpha: float, beta: float, best: Array) -> bool:
-    """Whether exponents or speed-ups are so large as only losses have that fall by chance."""
+    """Whether exponents, trends or speed-ups are so large that the losses must fall by chance alone."""
     logs, trends = best[SHARED:].reshape(2, -1)
     steepest = max(alpha, beta, *abs(trends))
     fastest = max(abs(logs), default=0)
@@ -190,23 +192,23 @@ def _falls_by_chance(alpha: float, beta: float, best: Array) -> bool:
 
 def too_few(sizes: Array, steps: Array) -> str:
     """Why the cells of an optimizer do not determine a law; empty when they do."""
-    different = set(sizes.tolist())
-    if len(different) < SIZES:
-        return f"{len(different)} of {SIZES} sizes that a trend needs"
-    horizons = min(len(set(steps[sizes == size].tolist())) for size in different)
+    different_sizes = set(sizes.tolist())
+    if len(different_sizes) < SIZES:
+        return f"{len(different_sizes)} of {SIZES} sizes that a trend needs"
+    horizons = min(len(set(steps[sizes == size].tolist())) for size in different_sizes)
     if horizons < HORIZONS:
         return f"{horizons} of {HORIZONS} horizons that a trend needs at each size"
     return ""
 
 
 def center_of(values: Array) -> float:
-    """The geometric mean of the different values."""
+    """The geometric mean of some values, each different value counted once."""
     logs = np.log(np.unique(values))
     return float(np.exp(logs.mean()))
 
 
 def _jackknife(observed: Observations, losses: Array, best: Array) -> list[TTest]:
-    """The test of each parameter, from the refits x_(-i) without each seed, and the fit x of all n seeds.
+    """The t-test of each parameter, by the jackknife: refits x_(-i) without seed i, and the fit x of all n seeds.
 
         error = std(n x - (n - 1) x_(-i)) / sqrt(n),    t distribution with n - 1 degrees of freedom
 
@@ -242,10 +244,10 @@ def _misfit(observed: Observations, losses: Array, best: Array) -> tuple[float |
     variance = losses.var(axis=1, ddof=1).mean()
     residuals = losses.mean(axis=1) - observed.predicted(best)
     df = len(residuals) - len(best)
-    square = residuals @ residuals * n / df
+    mean_square = residuals @ residuals * n / df
     misfit = None
     if variance > 0:
-        misfit = float(square / variance)
+        misfit = float(mean_square / variance)
     return math.sqrt(variance), misfit
 
 
@@ -256,11 +258,14 @@ def _relative_error(observed: Observations, parameters: Array, losses: Array) ->
 
 
 def _left_out_error(observed: Observations, losses: Array, start: Array) -> float | None:
-    """The error at the largest size of the law of the others; their least squares are sought from the whole law."""
+    """The error at the largest size, of the law that is fitted to the other sizes; None for too few sizes.
+
+    That fit starts from the parameters of the whole law.
+    """
     largest = observed.sizes == observed.sizes.max()
-    rest = observed.subset(~largest)
+    others = observed.subset(~largest)
     left_out = observed.subset(largest)
-    if len(set(rest.sizes.tolist())) < SIZES:
+    if len(set(others.sizes.tolist())) < SIZES:
         return None
-    parameters, _ = rest.solve(losses[~largest], start)
+    parameters, _ = others.solve(losses[~largest], start)
     return _relative_error(left_out, parameters, losses[largest])

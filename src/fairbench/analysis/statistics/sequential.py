@@ -1,4 +1,4 @@
-"""Studies with interim analyses: tests repeated while seeds are added, which together err at most as often as declared.
+"""Studies with interim analyses: tests that are repeated while seeds are added, with one error rate for all together.
 
 Each interim analysis has a fixed share of the level, and the shares add up to 1. An interim analysis rejects
 where p is at most its share of it:
@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special, stats
 
 STUDIES = 10_000
-"""Simulated studies."""
+"""The number of simulated studies."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Design:
     """A design with several interim analyses.
 
     Attributes:
-        interim_analyses: the numbers of seeds after which an arm is judged, rising; the last one is that of all seeds.
+        interim_analyses: the numbers of seeds after which an arm is judged, rising; the last number is all seeds.
         spending: a name in `fairbench.suites.stages.SPENDING`.
         alpha: the level whose spending function gives the shares; stricter tests, as Holm's correction needs them,
             have the same shares.
@@ -40,13 +40,12 @@ class Design:
 
     @cached_property
     def shares(self) -> list[float]:
-        """The share of the level that each interim analysis has: the increments of a spending function f of the seeds.
+        """The share of the level that each interim analysis has. Shares are the increments of a spending function f.
 
             obrien-fleming:  f(t) = 2 - 2 Phi(z / sqrt(t)),  z the normal quantile of 1 - alpha / 2
             pocock:          f(t) = alpha ln(1 + (e - 1) t)
 
-        t is the number of seeds as a fraction of that at the last interim analysis, and the increments are
-        divided by f(1) = alpha.
+        t is the number of seeds as a fraction of all seeds. The increments are divided by f(1) = alpha.
 
         Source: Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 1983.
         """
@@ -60,10 +59,12 @@ class Design:
         return [float(share) for share in increments]
 
     def expected_seeds(self, effect: float, level: float, test: str) -> float:
-        """The expected seeds of each of two arms until a test finds their difference, by simulated studies.
+        """The expected number of seeds of each of two arms until a test detects their difference, by simulated studies.
 
-        The seeds are normal, `effect` has the unit of `minimum_detectable_effect`, and all interim analyses
-        together the level.
+        Args:
+            effect: the true difference, in the unit of `minimum_detectable_effect`. The seeds are normal.
+            level: the level of all interim analyses together.
+            test: "paired" or "welch".
         """
         generator = np.random.default_rng(0)
         shape = (STUDIES, self.interim_analyses[-1])
@@ -74,10 +75,11 @@ class Design:
         for n, share in zip(self.interim_analyses, self.shares, strict=True):
             seeds[undecided] = n
             if test == "paired":
-                found = stats.ttest_1samp(ours[:, :n], -effect, axis=1)
+                # `ours` are then the differences of pairs
+                tests = stats.ttest_1samp(ours[:, :n], -effect, axis=1)
             else:
-                found = stats.ttest_ind(ours[:, :n] + effect, theirs[:, :n], axis=1, equal_var=False)
-            undecided &= found.pvalue > share * level
+                tests = stats.ttest_ind(ours[:, :n] + effect, theirs[:, :n], axis=1, equal_var=False)
+            undecided &= tests.pvalue > share * level
         return float(seeds.mean())
 
 
@@ -87,7 +89,7 @@ class InterimAnalysis:
 
     Attributes:
         seeds: the number of seeds of each arm.
-        share: the part of the level that it has; after very few of the seeds this may be 0.
+        share: its part of the level; this may be 0 after very few of the seeds.
     """
 
     seeds: int
@@ -95,14 +97,14 @@ class InterimAnalysis:
 
     @property
     def level(self) -> float:
-        """The level of a repeated interval here: with these levels, all interim analyses together cover with 95%."""
+        """The level of the confidence interval of this analysis. All intervals together then cover with 95%."""
         return self.share * 0.05
 
     def repeated(self, p: float | None) -> float | None:
-        """The smallest level of all interim analyses together with which this one rejects: P_k = min(1, p_k / w_k).
+        """The repeated p-value of a p-value in this interim analysis: P_k = min(1, p_k / w_k).
 
-        Without a true difference, P(P_k <= level at any interim analysis) <= level: it holds whenever, and
-        for whatever reason, a study stops.
+        It is the smallest level of all interim analyses together with which this one rejects. Without a true
+        difference, P(P_k <= level at any interim analysis) <= level, for whatever reason a study stops.
 
         Source: Jennison and Turnbull, "Group Sequential Methods", 2000, chapter 9.
         """

@@ -20,7 +20,7 @@ ALL_EQUAL = "all values are equal"
 
 @dataclass(frozen=True)
 class Summary:
-    """Number of values, mean and standard deviation (ddof = 1; 0 for a single value) of a sample."""
+    """The number of values, the mean and the standard deviation of a sample (ddof = 1; 0 for a single value)."""
 
     n: int
     mean: float
@@ -28,7 +28,8 @@ class Summary:
 
 
 def summarize(values: Values) -> Summary:
-    """The summary of a sample of at least 1 value."""
+    """The summary of a sample of at least one value."""
+    # squares of scaled values do not overflow
     unit = binary_unit(*values)
     scaled = [value / unit for value in values]
     mean = unit * fmean(scaled)
@@ -39,7 +40,7 @@ def summarize(values: Values) -> Summary:
 
 
 def binary_unit(*values: float) -> float:
-    """The power of two next to the largest value."""
+    """The power of two next to the largest absolute value; division by it is exact."""
     largest = max(map(abs, values))
     _, exponent = math.frexp(largest)
     return 2.0 ** max(exponent, -1000)
@@ -68,7 +69,14 @@ class TTest:
 
 
 def t_test(difference: float, error: float, df: float, *, level: float = 0.05) -> TTest:
-    """The t-test of a difference with a positive standard error and its degrees of freedom; interval: 1 - level."""
+    """The t-test of a difference.
+
+    Args:
+        difference: the estimated difference.
+        error: its standard error, positive.
+        df: the degrees of freedom.
+        level: the confidence interval covers with 1 - level.
+    """
     t = difference / error
     half_width = critical_t(level / 2, df) * error
     return TTest(
@@ -83,7 +91,10 @@ def t_test(difference: float, error: float, df: float, *, level: float = 0.05) -
 
 
 def upper_tail(t: float, df: float) -> float:
-    """P(T > t) of Student's t: what `scipy.stats.t.sf` calls after checks that take most of its time."""
+    """P(T > t) of Student's t distribution.
+
+    `scipy.stats.t.sf` calls the same function after checks that take most of its time.
+    """
     return float(special.stdtr(df, -t))
 
 
@@ -142,7 +153,7 @@ def equivalence(test: TTest, margin: float) -> float | None:
 
         p = P(T > (margin - |difference|) / error)
 
-    It is the larger of the two, with the error of the two-sided test, and None where there is no two-sided test.
+    It is the larger p-value of the two, with the standard error of the two-sided test. None without such a test.
 
     Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
     """
@@ -178,8 +189,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
         p_(k) -> max over j <= k of min(1, (m - j + 1) p_(j)),    m = size of the family
 
-    A test that is missing, None, stays so and counts as one of the family with p = 1: a claim that holds now still
-    holds when the missing test arrives.
+    A missing test is None and stays None. It counts in the family with p = 1: its real p can only be smaller, so a
+    claim that holds now still holds when the missing test arrives.
 
     Source: Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 1979.
     """
@@ -233,6 +244,6 @@ def seed_correlation(a: Values, b: Values) -> float | None:
 
 
 def _scaled(values: Values) -> Values:
-    """The values, divided by a power of two so that they may be squared."""
+    """The values divided by a power of two, so that their squares do not overflow."""
     unit = binary_unit(*values)
     return [value / unit for value in values]

@@ -1,4 +1,4 @@
-"""How much longer a reference must be trained to reach a value, with a 95% confidence interval over seeds."""
+"""The length of training with which a reference reaches a value, with a 95% confidence interval over seeds."""
 
 import math
 from itertools import pairwise
@@ -12,7 +12,7 @@ from fairbench.analysis.statistics.significance import critical_t
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 POINTS = 64
-"""The points at which the curve is compared, from one horizon to the next."""
+"""The number of points at which the curve is compared, from one horizon to the next."""
 
 
 class Reach(NamedTuple):
@@ -36,7 +36,7 @@ def reach(horizons: Array, curve: Array, values: Array) -> Reach:
     the curve that is not ruled out. The horizon itself is that of the isotonic means.
 
     Args:
-        horizons: those that were trained, rising, shape (K,), K at least 2.
+        horizons: the horizons that were trained, rising, shape (K,), K at least 2.
         curve: final values of the reference, shape (K, n): a row for each horizon, a column for each seed.
         values: the values to reach, one for each of the same seeds, shape (n,), n at least 2.
 
@@ -50,27 +50,28 @@ def reach(horizons: Array, curve: Array, values: Array) -> Reach:
     mean = differences.mean(axis=1)
     error = differences.std(axis=1, ddof=1) / math.sqrt(n)
     half_width = critical_t(0.025, n - 1) * error
-    falling = isotonic_regression(curve.mean(axis=1), increasing=False).x
-    gap = PchipInterpolator(trained, falling)(points) - values.mean()
-    found = _crossing(points, gap)
-    low = _crossing(points, mean - half_width)
-    high = _crossing(-points[::-1], (-mean - half_width)[::-1])
+    falling_means = isotonic_regression(curve.mean(axis=1), increasing=False).x
+    gap = PchipInterpolator(trained, falling_means)(points) - values.mean()
+    log_horizon = _crossing(points, gap)
+    log_low = _crossing(points, mean - half_width)
+    # the upper limit is the first crossing from the other end
+    minus_log_high = _crossing(-points[::-1], (-mean - half_width)[::-1])
 
     speedup = None
     beyond = ""
-    if found == math.inf:
+    if log_horizon == math.inf:
         beyond = "at least"
-    elif found == -math.inf:
+    elif log_horizon == -math.inf:
         beyond = "at most"
     else:
-        speedup = math.exp(found)
+        speedup = math.exp(log_horizon)
     ci_low = None
-    if low != -math.inf:
-        ci_low = min(math.exp(low), float(horizons[-1]))
+    if log_low != -math.inf:
+        ci_low = min(math.exp(log_low), float(horizons[-1]))
     ci_high = None
-    if high != -math.inf:
-        ci_high = max(math.exp(-high), float(horizons[0]))
-    return Reach(speedup, ci_low, ci_high, beyond)
+    if minus_log_high != -math.inf:
+        ci_high = max(math.exp(-minus_log_high), float(horizons[0]))
+    return Reach(speedup=speedup, ci_low=ci_low, ci_high=ci_high, beyond=beyond)
 
 
 def _points_between(trained: Array) -> Array:
@@ -83,18 +84,18 @@ def _points_between(trained: Array) -> Array:
 
 
 def _crossing(points: Array, values: Array) -> float:
-    """The point at which values that begin above 0 first are 0.
+    """The first point at which falling values reach 0, by linear interpolation.
 
-    It is infinite if they never are, and minus infinite if they begin below 0.
+    Infinity if the values never reach 0; minus infinity if the first value is already below 0.
     """
     if values[0] == 0:
         return float(points[0])
     if values[0] < 0:
         return -math.inf
-    below = np.flatnonzero(values <= 0)
-    if not below.size:
+    not_above = np.flatnonzero(values <= 0)
+    if not_above.size == 0:
         return math.inf
-    after = int(below[0])
+    after = int(not_above[0])
     before = after - 1
     width = points[after] - points[before]
     fall = values[before] - values[after]

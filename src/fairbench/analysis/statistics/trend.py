@@ -1,4 +1,4 @@
-"""Whether the speed-up of an optimizer changes with size: the verdict, and the trend that a ladder can detect."""
+"""Tests whether the speed-up of an optimizer changes with size, and the smallest trend that a ladder can detect."""
 
 import math
 from collections.abc import Sequence
@@ -18,12 +18,14 @@ UNKNOWN = "cannot be told"
 POWER = 0.92
 """The power of a forecast by the delta method. At least 90% of simulated studies then find the trend."""
 ROUNDS = 6
-"""Rounds in which the detectable trend is corrected for its effect on its error, from a few percent to nothing."""
+"""The number of rounds in which the detectable trend is corrected for its effect on its own error.
+
+The correction is a few percent in the first round and nothing in the last."""
 
 
 @dataclass(frozen=True)
 class Trend:
-    """What a ladder says about the trend t_o of an optimizer's speed-up, as in a `SizeTrend`."""
+    """The verdict of a ladder on the trend t_o of an optimizer's speed-up; `SizeTrend` explains the fields."""
 
     optimizer: str
     verdict: str
@@ -41,38 +43,48 @@ def judge_trends(
     alpha: float = 0.05,
     margin: float = TREND_MARGIN,
 ) -> tuple[Law | None, list[Trend]]:
-    """The law of a ladder, of which `fit` explains the cells, and the verdict on each optimizer but the reference.
+    """The law of a ladder, and the verdict on each optimizer but the reference; `fit` explains the cells.
 
     An optimizer with too few cells is left out of the law, and still counts in Holm's correction. The law is None where
     the cells or their losses do not determine it.
     """
     names = [name for name in dict.fromkeys(optimizers) if name != reference]
-    notes = {}
+    shortages = {}
     for name in (reference, *names):
         cells = np.array([optimizer == name for optimizer in optimizers])
-        notes[name] = too_few(sizes[cells], steps[cells])
-    kept = [i for i, name in enumerate(optimizers) if not notes[name]]
+        shortages[name] = too_few(sizes[cells], steps[cells])
+    kept = [i for i, name in enumerate(optimizers) if not shortages[name]]
     kept_optimizers = [optimizers[i] for i in kept]
     try:
-        if notes[reference]:
-            raise ValueError(f"{reference} has {notes[reference]}")
+        if shortages[reference]:
+            raise ValueError(f"{reference} has {shortages[reference]}")
         law = fit(sizes[kept], steps[kept], losses[kept], kept_optimizers, reference)
     except ValueError as error:
         return None, [Trend(name, UNKNOWN, note=str(error)) for name in names]
 
-    tests = {name: TTest(0.0, reason=notes[name]) for name in names}
+    tests = {name: TTest(0.0, reason=shortages[name]) for name in names}
     for speed_up in law.speed_ups:
         tests[speed_up.optimizer] = speed_up.trend
     adjusted = holm([test.p for test in tests.values()])
     trends = []
     for name, p_holm in zip(names, adjusted, strict=True):
         test = tests[name]
-        trends.append(Trend(name, verdict(test, p_holm, alpha, margin), p_holm, test.reason))
+        trend = Trend(
+            optimizer=name,
+            verdict=verdict(test, p_holm, alpha, margin),
+            p_holm=p_holm,
+            note=test.reason,
+        )
+        trends.append(trend)
     return law, trends
 
 
 def verdict(trend: TTest, p_holm: float | None, alpha: float, margin: float) -> str:
-    """The verdict on a trend: "holds" where its interval of level 1 - 2 alpha lies within the margin on both sides."""
+    """The verdict on a trend.
+
+    It is "grows" or "shrinks" if the trend is significant, and "holds" if its interval of level 1 - 2 alpha lies within
+    the margin on both sides. Otherwise the trend is unknown.
+    """
     if trend.ci_low is None or trend.ci_high is None or trend.df is None or p_holm is None:
         return UNKNOWN
     if p_holm < alpha:
@@ -107,11 +119,12 @@ def detectable_trend(
     The noncentrality is that of `detectable_noncentrality`.
 
     Args:
-        sizes, steps, optimizers: of each planned cell.
+        sizes, steps, optimizers: size, steps and optimizer of each planned cell.
         law: the assumed law; an optimizer that it does not have is as fast as the reference.
         spread: standard deviation between seeds in each cell, if cells are independent; otherwise S. What a seed shares
             between optimizers makes smaller trends detectable, what it shares within one makes larger ones needed.
-        power: of the delta method. The fit is not linear, so simulated studies find this trend slightly less often.
+        power: the power by the delta method. The fit is not linear, so simulated studies find this trend slightly less
+            often.
 
     Returns:
         |t| of each optimizer but the reference; empty for fewer than 2 seeds, and where the cells are `too_few`.
@@ -125,17 +138,17 @@ def detectable_trend(
     level = alpha / len(names)
     needed = detectable_noncentrality(seeds - 1, level, power) / math.sqrt(seeds)
 
-    found = np.zeros(len(names))
+    detectable = np.zeros(len(names))
     for _ in range(ROUNDS):
-        trends = np.minimum(found, STEEPEST)
+        trends = np.minimum(detectable, STEEPEST)
         growing = _errors(observed, others, trends, covariance)
         shrinking = _errors(observed, others, -trends, covariance)
-        found = needed * np.maximum(growing, shrinking)
-    return dict(zip(names, found.tolist(), strict=True))
+        detectable = needed * np.maximum(growing, shrinking)
+    return dict(zip(names, detectable.tolist(), strict=True))
 
 
 def _parameters_without_trends(law: Law, names: Sequence[str]) -> list[float]:
-    """The parameters of a law as `Observations` has them, without the trends of the named optimizers."""
+    """The parameters of a law in the order of `Observations`, without the trends of the named optimizers at the end."""
     log_a = math.log(law.A) - law.alpha * math.log(law.center)
     log_b = math.log(law.B)
     known = {speed_up.optimizer: speed_up.log.difference for speed_up in law.speed_ups}
@@ -145,7 +158,7 @@ def _parameters_without_trends(law: Law, names: Sequence[str]) -> list[float]:
 
 
 def _errors(observed: Observations, others: Sequence[float], trends: Array, covariance: Array) -> Array:
-    """The standard errors of trends for one seed."""
+    """The standard error of each trend for one seed, at these parameters and trends, by the delta method."""
     parameters = np.array([*others, *trends])
     inverse = np.linalg.pinv(observed.jacobian(parameters))
     rows = inverse[-len(trends) :]
