@@ -49,10 +49,12 @@ def budgets(analyses: Analyses) -> list[Budget]:
 
 
 def _budget(results: Results, arm: ArmResults) -> Budget:
+    """The budget and the treatment of an arm."""
     suite = results.study.suite
     resolved = results.study.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
     searched = dict(arm.selected.extra) if arm.selected else {}
+    # a preset sets options itself, so an option that the suite does not set may be on
     default = "by the preset" if resolved.factory in PRESETS else "none"
     sweep = _recorded(arm.sweep)
     full_length = _recorded([*arm.others, *arm.final])
@@ -78,24 +80,25 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
 
 
 def _chosen_options(results: Results, arm: ArmResults) -> str:
-    """The options that the suite sets."""
+    """The options that the suite sets for an arm, in words."""
     plan = results.study.suite.optimizers[arm.optimizer]
     options = {**plan.options, **plan.arenas.get(arm.arena, {})}
     return ", ".join(f"{key} = {value}" for key, value in options.items()) or "nothing"
 
 
 def _clipping(norm: float, options: Mapping[str, Any]) -> str:
-    """How the gradients' global norm is clipped: by the training loop, by the optimizer, or by both."""
+    """The clipping of the gradients' global norm in words: by the training loop, by the optimizer, or by both."""
     words = []
     if norm > 0:
         words.append(f"norm {exact(norm)}")
-    by_optimizer = _amount(options, "gradient clipping of its own", "")
+    by_optimizer = _amount(options, "gradient clipping of its own", default="")
     if by_optimizer:
         words.append(f"its own {by_optimizer}")
     return ", ".join(words) or "none"
 
 
 def _search(results: Results, arm: ArmResults) -> str:
+    """The search for the learning rate of an arm, in words."""
     if not arm.tuned:
         lr = arm.selected.lr if arm.selected else None
         return f"untuned, at {rate(lr)}"
@@ -112,11 +115,11 @@ def _search(results: Results, arm: ArmResults) -> str:
 
 
 def search_in_words(study: ResolvedSuite) -> str:
-    """The search of every optimizer, in words."""
+    """The search that every optimizer of a study gets, in words."""
     sweep = study.suite.sweep
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
     words = f"{sweep.points} rates from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}"
-    if not scales <= {1.0}:
+    if not scales <= {1.0}:  # an optimizer has a factor of its own
         words += ", times the optimizer's lr_scale"
     if sweep.budget > sweep.points:
         words += f", then rates beyond the end nearer to the best until each search has {sweep.budget}"
@@ -126,25 +129,25 @@ def search_in_words(study: ResolvedSuite) -> str:
 
 
 def finals_in_words(study: ResolvedSuite) -> str:
-    """How the setting of the final trials is selected, in words."""
+    """The selection of the setting of the final trials, in words."""
     final = study.suite.final
     if final.settings == 1:
         return "the best of these short trials is reported"
     neighbors = f"its {final.settings // 2} neighbors on each side"
     if final.settings == 3:
         neighbors = "its neighbors"
-    first = plural(final.halve_after, "final seed")
+    first_seeds = plural(final.halve_after, "final seed")
     return (
         f"the best and {neighbors}, and more while the best lies at the edge, are trained with the reported length; "
-        f"after {first} the best two continue, and the one with the best mean over all seeds is reported"
+        f"after {first_seeds} the best two continue, and the one with the best mean over all seeds is reported"
     )
 
 
 def equality(arms: Sequence[Budget]) -> str:
-    """Whether the searches of an arena had the same budget, in one or two sentences."""
+    """One or two sentences that tell whether the searches of each arena had the same budget."""
     unequal = []
-    for arena, here in grouped((arm.arena, arm) for arm in arms).items():
-        tuned = [arm for arm in here if arm.tuned]
+    for arena, arms_of_arena in grouped((arm.arena, arm) for arm in arms).items():
+        tuned = [arm for arm in arms_of_arena if arm.tuned]
         if len({arm.settings for arm in tuned}) > 1:
             counts = ", ".join(f"{arm.optimizer} {arm.settings}" for arm in tuned)
             unequal.append((arena, counts))
@@ -163,12 +166,15 @@ def _recorded(runs: Sequence[Run]) -> list[Run]:
 
 
 def _steps(runs: Sequence[Run]) -> int:
-    """The training steps of some trials."""
+    """The number of training steps of some trials together."""
     return sum(run.result.steps for run in runs if run.result)
 
 
 def _amount(options: Mapping[str, Any], treatment: str, default: str) -> str:
-    """The first option for a treatment that is on, or the default if none of them is set."""
+    """The amount of a treatment in words, from the first of its options that is on.
+
+    It is "none" if the options are off, and the default if none of them is set.
+    """
     values = [options.get(name) for name, words in TREATMENTS.items() if words == treatment]
     given = [value for value in values if value is not None]
     if not given:
@@ -180,6 +186,7 @@ def _amount(options: Mapping[str, Any], treatment: str, default: str) -> str:
 
 
 def _decay(factory: str, options: Mapping[str, Any], default: str) -> str:
+    """The weight decay and its kind, in words. Without the option, the default stands for a preset's decay."""
     value = options.get("weight_decay")
     if value is None:
         return NONE if default == "none" else default

@@ -14,11 +14,11 @@ from fairbench.study.preflight_result import Preflight, trial_seconds
 from fairbench.suites.schema import Suite
 
 RECORD_BYTES = 2500
-"""Bytes of a record without its spec and its values, approximately."""
+"""The approximate bytes of a record without its spec and its values."""
 VALUE_BYTES = 90
-"""Bytes of each of its values, there and in `steps.csv`, approximately."""
+"""The approximate bytes of each value of a record, in the record and in `steps.csv` together."""
 FIGURE_BYTES = 430_000
-"""Bytes of the figures and the page, for each arena, as in the suite `mini`."""
+"""The bytes of the figures and the page for each arena, as in the suite `mini`."""
 
 EFFECTS = (0.0, 1.0, 2.0, 3.0)
 """Differences of interest, in the standard deviations of the suite's test, see `TESTS`."""
@@ -60,7 +60,7 @@ class Forecast:
 
 
 def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
-    """The forecast of each arena; the seeds with a record give the spread."""
+    """The forecast of each arena. Seeds that have a record already tell the spread."""
     results = collect(preflight.study, lookup)
     trends = detectable_trends(results)
     forecasts = []
@@ -73,25 +73,26 @@ def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
 def _forecast(
     preflight: Preflight, arena: str, results: Results, trend: float | None, trend_spread: float | None
 ) -> Forecast:
+    """The forecast of an arena; `Forecast` explains the two trends."""
     study = preflight.study
     suite = study.suite
     design = design_of(suite)
-    sweeps = _sweep_trials(study, arena)
+    sweep_trials = _sweep_trials(study, arena)
     usual_finals = _final_trials(study, arena, seeds=design.interim_analyses[0], with_added=False)
     most_finals = _final_trials(study, arena, seeds=design.interim_analyses[-1], with_added=True)
     seconds = trial_seconds(preflight, arena)
-    usual_seconds = sweeps * seconds["sweep"] + usual_finals * seconds["final"]
+    usual_seconds = sweep_trials * seconds["sweep"] + usual_finals * seconds["final"]
     sweep_bytes = _mean_trial_bytes(study, arena, "sweep")
     final_bytes = _mean_trial_bytes(study, arena, "final")
     strictest = suite.alpha / max(len(suite.compared), 1)
     return Forecast(
         arena=arena,
-        sweep_trials=sweeps,
+        sweep_trials=sweep_trials,
         final_trials=usual_finals,
         more_final_trials=most_finals - usual_finals,
         seconds=usual_seconds,
         most_seconds=usual_seconds + (most_finals - usual_finals) * seconds["final"],
-        disk=sweeps * sweep_bytes + most_finals * final_bytes + FIGURE_BYTES,
+        disk=sweep_trials * sweep_bytes + most_finals * final_bytes + FIGURE_BYTES,
         effect=minimum_detectable_effect(len(suite.final.seeds), design.shares[-1] * strictest, suite.final.test),
         spread=_spread(results, arena),
         trend=trend,
@@ -100,7 +101,7 @@ def _forecast(
 
 
 def _sweep_trials(study: ResolvedSuite, arena: str) -> int:
-    """The trials of stage 1; none in an arena that is tuned on another one."""
+    """The number of trials of stage 1 in an arena; 0 if the arena is tuned on another one."""
     suite = study.suite
     if suite.tuning_arena(arena) != arena:
         return 0
@@ -112,11 +113,16 @@ def _sweep_trials(study: ResolvedSuite, arena: str) -> int:
 
 
 def _final_trials(study: ResolvedSuite, arena: str, seeds: int, *, with_added: bool) -> int:
-    """The trials of stage 2, perhaps with those that are added while the best setting lies at the edge."""
+    """The number of trials of stage 2 in an arena.
+
+    Args:
+        seeds: the seeds of each arm.
+        with_added: whether to count the trials that may be added while the best setting lies at the edge.
+    """
     suite = study.suite
     names = suite.optimizers_of(arena)
     if suite.tuning_arena(arena) != arena:
-        return len(names) * seeds
+        return len(names) * seeds  # one setting, which is selected in the other arena
     trials = 0
     for name in names:
         trials += study.search(name).final_trials(suite.final, seeds, with_added)
@@ -124,9 +130,9 @@ def _final_trials(study: ResolvedSuite, arena: str, seeds: int, *, with_added: b
 
 
 def expected_seeds(suite: Suite) -> dict[float, float]:
-    """The expected seeds of an arm at differences of interest, at the strictest step of Holm's correction.
+    """The expected number of seeds of an arm, for each difference from the baseline in `EFFECTS`.
 
-    A difference is one from the baseline, in the standard deviations of the suite's test.
+    The level is the one of the strictest step of Holm's correction.
     """
     strictest = suite.alpha / max(len(suite.compared), 1)
     design = design_of(suite)
@@ -134,12 +140,12 @@ def expected_seeds(suite: Suite) -> dict[float, float]:
 
 
 def _mean_trial_bytes(study: ResolvedSuite, arena: str, stage: str) -> float:
-    """The mean bytes of a trial of a stage over the optimizers of an arena."""
+    """The bytes of a trial of a stage, a mean over the optimizers of an arena."""
     return fmean(_trial_bytes(study, arena, name, stage) for name in study.suite.optimizers_of(arena))
 
 
 def _trial_bytes(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> int:
-    """Bytes of a trial on disk, without what its mechanism reports: its record, and its rows in `steps.csv`."""
+    """The bytes of a trial on disk: its record and its rows in `steps.csv`, without reports of its mechanism."""
     spec = typical_trial(study, arena, optimizer, stage)
     losses = ceil(spec.training.steps / spec.training.log_every)
     values = losses + spec.training.evaluations * len(study.suite.facts(arena).metrics)
@@ -147,13 +153,16 @@ def _trial_bytes(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -
 
 
 def _spread(results: Results, arena: str) -> float | None:
-    """The standard deviation that the test of the suite has, pooled over the samples with at least two seeds."""
+    """The standard deviation for the test of the suite, pooled over samples; None without a sample of two seeds.
+
+    A sample has the values of an arm, or for the paired test the differences of a pair of arms.
+    """
     suite = results.study.suite
     metric = suite.arenas[arena].metric
     scores = {arm.optimizer: _scores_by_seed(arm, metric) for arm in results.of(arena)}
     samples = []
     if suite.final.test == "welch":
-        samples = [list(of_arm.values()) for of_arm in scores.values()]
+        samples = [list(arm_scores.values()) for arm_scores in scores.values()]
     else:
         for first, second in suite.pairs:
             if first in scores and second in scores:
@@ -161,13 +170,13 @@ def _spread(results: Results, arena: str) -> float | None:
     samples = [sample for sample in samples if len(sample) > 1]
     if not samples:
         return None
-    freedom = sum(len(sample) - 1 for sample in samples)
+    degrees_of_freedom = sum(len(sample) - 1 for sample in samples)
     squares = sum((len(sample) - 1) * variance(sample) for sample in samples)
-    return sqrt(squares / freedom)
+    return sqrt(squares / degrees_of_freedom)
 
 
 def _scores_by_seed(arm: ArmResults, metric: str) -> dict[int, float]:
-    """A metric of the finished final trials on the test split."""
+    """A metric of the finished final trials on the test split, by seed."""
     scores = {}
     for run in arm.final:
         value = run.metric("test", metric)
@@ -177,5 +186,5 @@ def _scores_by_seed(arm: ArmResults, metric: str) -> dict[int, float]:
 
 
 def _differences(first: Mapping[int, float], second: Mapping[int, float]) -> list[float]:
-    """The differences of two arms in the seeds that both have."""
+    """The differences of two arms, one for each seed that both have."""
     return [first[seed] - second[seed] for seed in first.keys() & second.keys()]

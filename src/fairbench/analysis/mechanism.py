@@ -1,4 +1,4 @@
-"""Whether an optimizer's mechanism acted: when, in which tensors, and how strongly against decay and update."""
+"""The mechanisms of optimizers: when they acted, in which tensors, and how strongly against decay and update."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,45 +59,50 @@ class Mechanism:
 
 
 class Seed(NamedTuple):
-    """What a final trial ended with, and what it reports of its mechanism."""
+    """The result of a final trial, and the report of its mechanism."""
 
     result: Result
     report: MechanismReport
 
 
 def mechanisms(analyses: Analyses) -> list[Mechanism]:
-    """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
-    found = []
+    """The mechanism of every arm with records whose optimizer has a mechanism, in the order of the suite."""
+    arm_mechanisms = []
     for arm in analyses.results.arms:
         ended = [run for run in arm.final if run.result]
         seeds = []
         for run in ended:
             if run.result and run.mechanism:
                 seeds.append(Seed(run.result, run.mechanism))
+        # each seed must have a report
         if seeds and len(seeds) == len(ended):
-            found.append(_mechanism(arm, seeds))
-    return found
+            arm_mechanisms.append(_mechanism(arm, seeds))
+    return arm_mechanisms
 
 
 def quantities(analyses: Analyses) -> list[Quantity]:
-    """Every quantity of every mechanism, in the order of the suite."""
-    found: list[Quantity] = []
+    """All quantities of all mechanisms, in the order of the suite."""
+    all_quantities: list[Quantity] = []
     for mechanism in analyses.of(mechanisms):
-        found += mechanism.quantities
-    return found
+        all_quantities += mechanism.quantities
+    return all_quantities
 
 
 def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
-    """The increase of a quantity at each logged step since the one before, mean over the final seeds."""
+    """The increase of a quantity between each logged step and the one before, a mean over the final seeds.
+
+    Each point is the later step with the increase.
+    """
     points: list[tuple[int, float]] = []
     for run in arm.final:
         if run.mechanism:
             points += run.mechanism.course.points(quantity)
-    by_step = grouped(points)
-    return [(step, fmean(values)) for step, values in sorted(by_step.items())]
+    increases_by_step = grouped(points)
+    return [(step, fmean(increases)) for step, increases in sorted(increases_by_step.items())]
 
 
 def _mechanism(arm: ArmResults, seeds: Sequence[Seed]) -> Mechanism:
+    """The mechanism of an arm, from the reports of its final seeds."""
     units = seeds[0].report.units
     rows = [_quantity(arm, seeds, name, unit) for name, unit in units.items()]
     by_name = {row.quantity: row for row in rows}
@@ -113,65 +118,74 @@ def _mechanism(arm: ArmResults, seeds: Sequence[Seed]) -> Mechanism:
 
 
 def _quantity(arm: ArmResults, seeds: Sequence[Seed], name: str, unit: str) -> Quantity:
+    """A quantity of the mechanism of an arm, from the reports of its final seeds."""
     value = _mean_total(seeds, name)
-    pairs = _mean_total(seeds, "tensor_steps")
-    moved = _shares_of_path(seeds, name)
-    tensors = _mean_by_tensor(seeds, name)
-    most = max(tensors, key=lambda tensor: tensors[tensor], default="")
+    tensor_steps = _mean_total(seeds, "tensor_steps")
+    path_shares = _shares_of_path(seeds, name)
+    total_of_tensor = _mean_by_tensor(seeds, name)
+    largest_tensor = max(total_of_tensor, key=lambda tensor: total_of_tensor[tensor], default="")
     return Quantity(
         arena=arm.arena,
         optimizer=arm.optimizer,
         quantity=name,
         unit=unit,
         value=value,
-        per_tensor_step=value / pairs if pairs else None,
-        of_path_length=fmean(moved) if moved else None,
-        most_in=most if value else "",
-        most_share=tensors[most] / value if value and most else None,
+        per_tensor_step=value / tensor_steps if tensor_steps else None,
+        of_path_length=fmean(path_shares) if path_shares else None,
+        most_in=largest_tensor if value else "",
+        most_share=total_of_tensor[largest_tensor] / value if value and largest_tensor else None,
         half_by=_half_by(quantity_curve(arm, name), value),
     )
 
 
 def _mean_total(seeds: Sequence[Seed], quantity: str) -> float:
-    """The total of a quantity, mean over the seeds."""
+    """The total of a quantity, a mean over the seeds."""
     return fmean(seed.report.totals.get(quantity, 0.0) for seed in seeds)
 
 
 def _shares_of_path(seeds: Sequence[Seed], quantity: str) -> list[float]:
-    """The distance that a quantity moved the weights as a share of the path length, of each seed that has both."""
+    """For each seed, the distance that a quantity moved the weights, as a share of the path length of all steps.
+
+    Seeds in which one of the two is not known are left out.
+    """
     shares = []
     for result, report in seeds:
-        if result.path_length and quantity in report.path_length:  # diverged seeds have none
+        # diverged seeds have no path length
+        if result.path_length and quantity in report.path_length:
             shares.append(report.path_length[quantity] / result.path_length)
     return shares
 
 
 def _mean_by_tensor(seeds: Sequence[Seed], quantity: str) -> dict[str, float]:
-    """The total of a quantity in each tensor, mean over the seeds."""
-    of_seeds = [seed.report.tensors.get(quantity, {}) for seed in seeds]
+    """The total of a quantity in each tensor, a mean over the seeds."""
+    totals_of_seeds = [seed.report.tensors.get(quantity, {}) for seed in seeds]
     means = {}
-    for tensor in of_seeds[0]:
-        means[tensor] = fmean(of_seed.get(tensor, 0.0) for of_seed in of_seeds)
+    for tensor in totals_of_seeds[0]:
+        means[tensor] = fmean(totals.get(tensor, 0.0) for totals in totals_of_seeds)
     return means
 
 
-def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
-    """The share of the steps after which half of a total was reached."""
+def _half_by(increases: Sequence[tuple[int, float]], total: float) -> float | None:
+    """The share of the steps after which half of a total was reached; None for a total of 0.
+
+    Each increase has the step at its end.
+    """
     if not total:
         return None
     so_far = 0.0
-    for step, amount in added:
-        so_far += amount
+    for step, increase in increases:
+        so_far += increase
         if so_far >= total / 2:
-            last_step, _ = added[-1]
+            last_step, _ = increases[-1]
             return step / last_step
     return None
 
 
 def _state(rows: Mapping[str, Quantity]) -> str:
-    """The effect of a mechanism in words, by the quantities that it counts."""
+    """The effect of a mechanism in words, from its quantities by their names."""
     acted = rows.get("acted")
     if acted is None:
+        # the mechanism does not count its steps, so there is nothing to judge
         return ", ".join(f"{row.quantity}: {plain(row.value, '.3g')} {row.unit}" for row in rows.values())
     if acted.value == 0:
         fired = rows.get("fired")

@@ -1,4 +1,4 @@
-"""The records of a study sorted by arm; all analyses are functions of them."""
+"""The records of a study, sorted by arm. All analyses are functions of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ class Run(NamedTuple):
 
     Attributes:
         stage: "sweep", "final" or "timing".
-        setting: its searched hyperparameters; None where none is selected yet.
-        spec: the trial; None where no setting is selected yet.
-        selected: whether its setting is the one that is reported.
+        setting: its searched hyperparameters; None for a final trial whose setting is not selected yet.
+        spec: the specification of the trial; None where no setting is selected yet.
+        selected: whether its setting is the reported one.
     """
 
     arena: str
@@ -34,12 +34,12 @@ class Run(NamedTuple):
 
     @property
     def lr(self) -> float | None:
-        """The learning rate, None where none is selected yet."""
+        """The learning rate; None where no setting is selected yet."""
         return None if self.setting is None else self.setting.lr
 
     @property
     def weight_decay(self) -> float | None:
-        """The weight decay; None where there is none, or none is selected yet."""
+        """The weight decay; None without a weight decay, or where no setting is selected yet."""
         return self.spec.weight_decay if self.spec else None
 
     @property
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
     @property
     def status(self) -> str:
-        """Either "finished", "diverged", "failed" or "missing"."""
+        """The status: "finished", "diverged", "failed" or "missing"."""
         return self.record.status if self.record else "missing"
 
     @property
@@ -59,78 +59,84 @@ class Run(NamedTuple):
 
     @property
     def error(self) -> Error | None:
-        """Why the trial failed; None if it did not."""
+        """The error of a trial that failed; None for other trials."""
         return self.record.error if self.record else None
 
     @property
     def cost(self) -> TrialCost | None:
-        """What the trial took; None when it failed or is missing."""
+        """The time and memory of the trial; None when it failed or is missing."""
         return self.record.cost if self.record else None
 
     def metric(self, split: str, name: str) -> float | None:
-        """A final metric; None unless the trial finished and has seen that split."""
+        """A final metric on a split; None unless the trial finished and was evaluated on that split."""
         return self.record.final(split).get(name) if self.record else None
 
     @property
     def details(self) -> Details:
-        """Curves and mechanism; empty when the trial failed or is missing, and of a record without its long parts."""
+        """The curves and the report of the mechanism.
+
+        They are empty when the trial failed or is missing, and for a record that was read without its long parts.
+        """
         if isinstance(self.record, WholeRecord) and self.record.details:
             return self.record.details
         return Details(Series(), Series(), None)
 
     def curve(self, metric: str) -> dict[int, float]:
-        """A metric on the validation split by step; empty when the trial failed or is missing."""
+        """A metric on the validation split, by step; empty when the trial failed or is missing."""
         return dict(self.details.evaluations.points(metric))
 
     @property
     def loss_curve(self) -> dict[int, float]:
-        """The mean training loss of each window of steps by its last step; empty when there is none."""
+        """The mean training loss of each window of steps, by the last step of the window; may be empty."""
         return dict(self.details.loss_curve.points("loss"))
 
     @property
     def mechanism(self) -> MechanismReport | None:
-        """What the optimizer's mechanism did; None without one, and when the trial failed or is missing."""
+        """The report of the optimizer's mechanism; None without one, and when the trial failed or is missing."""
         return self.details.mechanism
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Machine and versions; empty when the trial failed or is missing."""
+        """The machine and the versions; empty when the trial failed or is missing."""
         if self.record is None:
             return {}
         return self.record.environment or {}
 
-    def hash(self, of: str) -> str | None:
-        """One of the result's hashes; None where a training program did not show it."""
+    def hash(self, name: str) -> str | None:
+        """A hash of the result by its name; None without a result, or where a training program did not show it."""
         if self.result is None:
             return None
-        return getattr(self.result.hashes, of) or None
+        return getattr(self.result.hashes, name) or None
 
 
 @dataclass(frozen=True)
 class ArmResults(Arm[Run]):
-    """One optimizer in one arena, with one final trial for each seed that is needed; none if the sweep diverged."""
+    """One optimizer in one arena, with one final trial for each needed seed.
+
+    If the sweep diverged, there are no final trials.
+    """
 
     timing: Sequence[Run] = ()
     """The timing trials that have a record."""
 
     @property
     def full_length(self) -> list[Run]:
-        """The trials of stage 2 at every setting that is known."""
+        """The trials of stage 2 at every setting, without those whose setting is not selected yet."""
         return [run for run in (*self.others, *self.final) if run.setting]
 
     @property
     def rates(self) -> list[float]:
-        """The learning rates that were tried, rising."""
+        """The learning rates that were tried, in rising order."""
         runs = [*self.sweep, *self.full_length]
         return sorted({run.lr for run in runs if run.lr is not None})
 
     @property
     def awaited(self) -> Sequence[Run]:
-        """The trials on which the report depends: the final ones, or while no setting is selected all of stage 2."""
+        """The trials on which the report depends: the final trials, or all of stage 2 while no setting is selected."""
         return self.final or self.others
 
     def count(self, *statuses: str) -> int:
-        """The number of these trials with one of the statuses."""
+        """The number of awaited trials with one of the statuses."""
         return sum(run.status in statuses for run in self.awaited)
 
     @property
@@ -139,7 +145,7 @@ class ArmResults(Arm[Run]):
         return bool(self.final) and self.count("finished") == len(self.final)
 
     def scores(self, metric: str, split: str = "test") -> list[float]:
-        """A metric of the finished final trials, by seed."""
+        """A metric of the finished final trials, in the order of the seeds."""
         scores = []
         for run in self.final:
             value = run.metric(split, metric)
@@ -159,7 +165,7 @@ class Results:
         return f"<Results of {self.study.suite.name}: {plural(len(self.arms), 'arm')}>"
 
     def arm(self, arena: str, optimizer: str) -> ArmResults:
-        """One arm by its names."""
+        """The arm of an arena and an optimizer."""
         return self.by_name[arena, optimizer]
 
     @cached_property
@@ -172,7 +178,7 @@ class Results:
         return [arm for arm in self.arms if arm.arena == arena]
 
     def select(self, keep: Callable[[Run], bool]) -> list[Run]:
-        """The trials of all arms that fulfil a condition."""
+        """The trials of all arms for which `keep` is true."""
         selected: list[Run] = []
         for arm in self.arms:
             selected += filter(keep, arm.trials)
@@ -180,7 +186,7 @@ class Results:
 
     @cached_property
     def environment(self) -> dict[str, tuple[str, ...]]:
-        """Machine and versions: the values that each fact has in the trials with a result."""
+        """The values of each fact about the machine and the versions, in the trials with a result."""
         measured = self.select(lambda run: run.result is not None)
         return environment_values(run.environment for run in measured)
 
@@ -196,24 +202,39 @@ class Results:
 
 
 def collect(study: ResolvedSuite, lookup: Lookup, seeds: SeedsNeeded | None = None) -> Results:
-    """The results of a study, as far as its records go, with the final seeds that each arm needs; by default all."""
+    """Collect the results of a study, as far as its records go.
+
+    Args:
+        study: the study.
+        lookup: the function that returns the record of a trial, or None.
+        seeds: the number of final seeds that each arm needs; by default all.
+    """
     needed = seeds or study.suite.all_seeds
-    timing: dict[tuple[str, str], list[TrialSpec]] = {}
+    timing_of_arm: dict[tuple[str, str], list[TrialSpec]] = {}
     for spec in timing_trials(study):
-        timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
+        timing_of_arm.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
     planned = arms(study, lookup, needed)
     collected = []
     for name, arm in zip(study.suite.arms, planned, strict=True):
-        collected.append(_collect_arm(study, arm, needed[name], timing.get(name, []), lookup))
+        timing = timing_of_arm.get(name, [])
+        collected.append(_collect_arm(study, arm, needed[name], timing, lookup))
     return Results(study, collected)
 
 
 def _collect_arm(
     study: ResolvedSuite, arm: Arm[TrialSpec], seeds: int, timing: list[TrialSpec], lookup: Lookup
 ) -> ArmResults:
+    """The results of an arm.
+
+    Args:
+        arm: the planned trials.
+        seeds: the number of final seeds that the arm needs.
+        timing: the planned timing trials.
+    """
     searched = study.suite.sweep.extra if arm.tuned else ()
 
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
+        """Each planned trial with its record."""
         for spec in specs:
             setting = Setting.of(spec.hyperparameters, searched)
             yield Run(
@@ -227,11 +248,14 @@ def _collect_arm(
                 selected=setting == arm.selected,
             )
 
-    found = arm.map(lambda specs: [*runs(specs)])
+    with_records = arm.map(lambda specs: [*runs(specs)])
     if not (arm.others or arm.selected or arm.diverged):
-        found = replace(found, final=[_unknown_final(arm, seed) for seed in study.suite.final.seeds[:seeds]])
+        # the sweep is not complete, so no final trial can be planned yet
+        with_records = replace(
+            with_records, final=[_unknown_final(arm, seed) for seed in study.suite.final.seeds[:seeds]]
+        )
     measured = [run for run in runs(timing) if run.result]
-    return ArmResults(**vars(found), timing=measured)
+    return ArmResults(**vars(with_records), timing=measured)
 
 
 def _unknown_final(arm: Arm[TrialSpec], seed: int) -> Run:

@@ -1,4 +1,4 @@
-"""What tuning costs: the expected best of a few settings of a search, and what the search gains over the default."""
+"""The cost of tuning: the expected best of a few settings of a search, and the gain of a search over the default."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,13 @@ class Tuning:
 
 
 class Draw(NamedTuple):
-    """Settings drawn at random: what the draw is called, the scores from which they are drawn, and how many."""
+    """A number of settings that are drawn at random.
+
+    Attributes:
+        name: the name of the draw: `DEFAULT`, `ALL` or the number of settings.
+        scores: the scores from which the draw is made.
+        settings: the number of settings that are drawn.
+    """
 
     name: str
     scores: Sequence[float]
@@ -65,93 +71,107 @@ class Draw(NamedTuple):
 
 
 def expected_best(scores: npt.ArrayLike, k: int) -> float:
-    """The expected lowest of k scores that are drawn at random, with replacement, from n.
+    """The expected lowest of k scores that are drawn at random from n scores, with replacement.
 
         sum over i of s_i ((1 - (i - 1) / n)^k - (1 - i / n)^k),    s_1 <= ... <= s_n
 
-    Source: Dodge et al., "Show Your Work: Improved Reporting of Experimental Results", EMNLP 2019, section 3.1, there
-    of the highest (arXiv 1909.03004).
+    Source: Dodge et al., "Show Your Work: Improved Reporting of Experimental Results", EMNLP 2019, section 3.1
+    (arXiv 1909.03004), which has the formula for the highest score.
     """
     rising = np.sort(scores)
+    # the probability that no draw is among the i lowest scores, for i from 0 to n
     none_lower = (np.arange(len(rising), -1, -1) / len(rising)) ** k
     return math.fsum(rising * -np.diff(none_lower))
 
 
 def default_setting(study: ResolvedSuite, arm: ArmResults, tried: Sequence[Setting]) -> tuple[Setting | None, str]:
-    """The tried setting that counts as an arm's default, and whose default it is, "optimizer" or "grid".
+    """The tried setting that counts as an arm's default, and where the default comes from, "optimizer" or "grid".
 
-    It is the one whose rate is nearest to the optimizer's own default rate by ratio, if that lies within the tried
-    rates, with the defaults of all else that is searched, and the suite's warm-up; None if there is no such setting. An
-    optimizer without a default of one of them has the setting in the middle of its search as planned.
+    If the optimizer has a default for everything that is searched, it is the setting with these defaults and the
+    suite's warm-up. Its rate is the tried one that is nearest to the default rate by ratio. None if there is no such
+    setting, or the default rate lies outside the tried rates.
+
+    Otherwise it is the setting in the middle of the search as planned, from the "grid".
     """
     planned = study.search(arm.optimizer).first()
     defaults = _defaults(study, arm)
-    rate = defaults.get("lr")
+    default_rate = defaults.get("lr")
     searched = dict(planned[0].extra).keys()
-    if not isinstance(rate, (int, float)) or not searched <= defaults.keys():
+    if not isinstance(default_rate, (int, float)) or not searched <= defaults.keys():
         return planned[len(planned) // 2], "grid"
     setting_of_rate: dict[float, Setting] = {}
     for setting in tried:
         if all(defaults[name] == value for name, value in setting.extra):
             setting_of_rate[setting.lr] = setting
-    if not setting_of_rate or not min(setting_of_rate) <= rate <= max(setting_of_rate):
+    if not setting_of_rate or not min(setting_of_rate) <= default_rate <= max(setting_of_rate):
         return None, ""
-    nearest = min(setting_of_rate, key=lambda lr: abs(math.log(lr / rate)))
+    nearest = min(setting_of_rate, key=lambda lr: abs(math.log(lr / default_rate)))
     return setting_of_rate[nearest], "optimizer"
 
 
 def _defaults(study: ResolvedSuite, arm: ArmResults) -> dict[str, Any]:
-    """The suite's warm-up and the optimizer's own hyperparameters, with tuples for lists, as a setting has them."""
+    """The suite's warm-up and the optimizer's own hyperparameters. Lists become tuples, as settings have them."""
     resolved = study.optimizers[arm.optimizer]
-    own = {WARMUP: study.suite.training.warmup_steps, **resolved.options, **resolved.arenas.get(arm.arena, {})}
-    for name, value in own.items():
+    defaults = {WARMUP: study.suite.training.warmup_steps, **resolved.options, **resolved.arenas.get(arm.arena, {})}
+    for name, value in defaults.items():
         if isinstance(value, list):
-            own[name] = tuple(value)
-    return own
+            defaults[name] = tuple(value)
+    return defaults
 
 
 def tuning(analyses: Analyses) -> list[Tuning]:
-    """Every arm whose search is complete, for every number of drawn settings, in the order of the suite."""
+    """The rows of every arm whose search is complete, in the order of the suite.
+
+    An arm has a row for its default, for each number of drawn settings, and for all settings.
+    """
     rows = []
     for arena in analyses.suite.compared_arenas:
-        rows += _in_arena(analyses.results, arena)
+        rows += _rows_of_arena(analyses.results, arena)
     return rows
 
 
-def _in_arena(results: Results, arena: str) -> list[Tuning]:
+def _rows_of_arena(results: Results, arena: str) -> list[Tuning]:
+    """The rows of an arena; empty if no setting finished."""
     study = results.study
     metric = study.suite.arenas[arena].metric
-    sign = -study.suite.sign(arena)  # lower is better after it
+    # the factor that makes lower values better
+    sign = -study.suite.sign(arena)
     searched = []
-    finite: list[float] = []
+    finite_scores: list[float] = []
     for arm in results.of(arena):
         scores = _scores(arm, metric, sign)
         if scores:
             searched.append((arm, scores))
-            finite += filter(math.isfinite, scores.values())
-    if not finite:
+            finite_scores += filter(math.isfinite, scores.values())
+    if not finite_scores:
         return []
     rows = []
     for arm, scores in searched:
-        rows += _of_arm(study, arm, scores, max(finite))
+        rows += _rows_of_arm(study, arm, scores, worst=max(finite_scores))
     ranked = _ranked(rows, arms=len(searched))
     return [replace(row, metric=metric, value=sign * row.value) for row in ranked]
 
 
 def _ranked(rows: Sequence[Tuning], arms: int) -> list[Tuning]:
-    """The rows of an arena with their ranks, where all arms have that many settings; among the defaults in any case."""
-    found = list(rows)
+    """The rows of an arena with their ranks among the rows with the same draw.
+
+    A row has no rank if an arm has fewer settings. Defaults are ranked in any case, as some arms may have none.
+    """
+    ranked = list(rows)
     for drawn, indices in grouped((row.drawn, index) for index, row in enumerate(rows)).items():
         if drawn != DEFAULT and len(indices) < arms:
             continue
         ranks = stats.rankdata([rows[index].value for index in indices])
         for index, rank in zip(indices, ranks.tolist(), strict=True):
-            found[index] = replace(rows[index], rank=rank, ranked=len(indices))
-    return found
+            ranked[index] = replace(rows[index], rank=rank, ranked=len(indices))
+    return ranked
 
 
 def _scores(arm: ArmResults, metric: str, sign: float) -> Scores:
-    """The scores of an arm's search; none while a trial has no result, and for an arm without a search."""
+    """The score of each setting of an arm's search.
+
+    Empty while a trial is missing or failed, and for an arm without a search.
+    """
     if any(run.status in ("missing", "failed") for run in arm.sweep):
         return {}
     values: dict[Setting, list[float]] = {}
@@ -160,42 +180,49 @@ def _scores(arm: ArmResults, metric: str, sign: float) -> Scores:
             value = run.metric("val", metric)
             score = math.inf if value is None else sign * value
             values.setdefault(run.setting, []).append(score)
-    return {setting: fmean(of_seeds) for setting, of_seeds in values.items()}
+    return {setting: fmean(seed_values) for setting, seed_values in values.items()}
 
 
-def _of_arm(study: ResolvedSuite, arm: ArmResults, scores: Scores, worst: float) -> list[Tuning]:
-    """The rows of an arm, with scores in place of values, without metric and rank."""
+def _rows_of_arm(study: ResolvedSuite, arm: ArmResults, scores: Scores, worst: float) -> list[Tuning]:
+    """The rows of an arm, without metric and rank. They have scores, of which lower is better, in place of values.
+
+    Args:
+        scores: the score of each setting.
+        worst: the score of a setting that diverged.
+    """
     default, source = default_setting(study, arm, [*scores])
-    every = list(scores.values())
+    all_scores = list(scores.values())
     draws = []
     if default:
-        draws.append(Draw(DEFAULT, [scores[default]], 1))
-    for count in range(1, len(every) + 1):
-        draws.append(Draw(str(count), every, count))
-    draws.append(Draw(ALL, [min(every)], 1))
+        draws.append(Draw(DEFAULT, [scores[default]], settings=1))
+    for count in range(1, len(all_scores) + 1):
+        draws.append(Draw(str(count), all_scores, settings=count))
+    # with all settings, the best one is certain
+    draws.append(Draw(ALL, [min(all_scores)], settings=1))
     rows = []
-    at_default: Tuning | None = None
+    default_row: Tuning | None = None
     for draw in draws:
         row = Tuning(
             arena=arm.arena,
             optimizer=arm.optimizer,
             metric="",
-            settings=len(every),
+            settings=len(all_scores),
             default_lr=default.lr if default else None,
             default_from=source,
             drawn=draw.name,
             value=expected_best(np.minimum(draw.scores, worst), draw.settings),
+            # the lowest of zeros and ones is 1 if all drawn settings diverged
             p_diverged=expected_best(np.isinf(draw.scores), draw.settings),
             gain=None,
         )
         if draw.name == DEFAULT:
-            at_default = row
-        rows.append(replace(row, gain=_gain(at_default, row)))
+            default_row = row  # the first draw, so that all others have its row
+        rows.append(replace(row, gain=_gain(default_row, row)))
     return rows
 
 
 def _gain(default: Tuning | None, row: Tuning) -> float | None:
-    """The improvement over the default; None without one, and where the default or all that is drawn diverged."""
+    """The improvement of a row over the default; None without a default, or if one of the two certainly diverged."""
     if default is None or default.p_diverged == 1 or row.p_diverged == 1:
         return None
     return default.value - row.value

@@ -57,12 +57,14 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
     metric = columns.metric
     optimizers: dict[str, ValueColumn] = {}
     if columns.run_names is None and "optimizer" not in roles:
+        # no column tells the optimizer of a row, so the columns may be the optimizers
         fewest = 1 if one_optimizer_is_enough else 2
         optimizers = _columns_of_optimizers(columns, fewest)
     sheet = _without_summaries(columns.sheet, roles)
     if optimizers:
         return _of_optimizers(sheet, roles, optimizers, metric)
     seeds = _columns_of_seeds(columns.numeric)
+    # a single column "run 1" may be anything
     if len(seeds) > 1 and "seed" not in roles and "value" not in roles:
         sheet = _with_row_for_each(sheet, "seed", seeds, has_steps="step" in roles)
         roles |= {"seed": [_added("seed")], "value": ["value"]}
@@ -70,11 +72,12 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         roles.setdefault("optimizer", [columns.run_names])
     if "optimizer" not in roles and not one_optimizer_is_enough:
         raise which_column(sheet, "optimizer", "or a table with a column for each optimizer; ")
-    value_columns, metric = columns_of_value(sheet, roles, columns.numeric, metric)
+    column_of_role, metric = columns_of_value(sheet, roles, columns.numeric, metric)
     if "seed" not in roles and "step" not in roles:
-        unexplained = [column for column in columns.without_role if column not in value_columns.values()]
+        # each row counts as a run of its own, which may be wrong
+        unexplained = [column for column in columns.without_role if column not in column_of_role.values()]
         _check_runs(sheet, roles, unexplained)
-    for role, column in value_columns.items():
+    for role, column in column_of_role.items():
         roles[role] = [column]
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in its rows")

@@ -29,6 +29,7 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
         if role in roles:
             given[role] = roles[role][0]
     if "value" in given or "mean" in given:
+        # nothing is left to find
         return given, metric or given.get("value", "value")
     has_metric_column = "metric" in roles
     values = _likely_values(numeric)

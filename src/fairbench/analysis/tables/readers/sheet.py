@@ -100,7 +100,8 @@ def _with_one_head(rows: Sequence[TextRow]) -> Sequence[TextRow]:
     lengths = {len(row.cells) for row in rows[: index_line + 1]}
     if any(first.cells[:width]) or len(lengths) > 1:
         return rows  # above the names of the index, pandas writes empty cells
-    levels.sort(key=lambda cells: not cells[0])  # levels with a first cell come first
+    # levels with a first cell come first in the joined names
+    levels.sort(key=lambda cells: not cells[0])
     names = []
     for parts in zip(*levels, strict=True):
         names.append("_".join(filter(None, parts)))
