@@ -22,19 +22,19 @@ TEST_NAMES = {"paired": "paired test by seed", "welch": "Welch's test of the mea
 """The tests of a user's table, in words."""
 TEXT = False
 NUMBER = True
-"""Whether a column of a table in the terminal is aligned right."""
+"""Whether a column of a table in the terminal is aligned right: TEXT is not, NUMBER is."""
 
 
 def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequence[str]) -> Group:
-    """The comparisons of a user's table, of which a narrow terminal leaves out columns, and how it was judged."""
+    """The comparisons of a user's table, and how they were judged. A narrow terminal leaves out columns."""
     sides = ["arena", *naming(comparisons)]
-    gains = column_of_intervals([(c.gain, c.ci_low, c.ci_high) for c in comparisons])
+    gains = column_of_intervals([(row.gain, row.ci_low, row.ci_high) for row in comparisons])
     rows = []
     for comparison, gain_and_interval in zip(comparisons, gains, strict=True):
         gain, _, interval = gain_and_interval.partition(" ")
         names = [getattr(comparison, side) for side in sides]
-        p = p_value(comparison.p_holm)
-        rows.append([*names, verdict_text(comparison), gain, p, interval or NONE])
+        holm_p = p_value(comparison.p_holm)
+        rows.append([*names, verdict_text(comparison), gain, holm_p, interval or NONE])
     titles = [(side, TEXT) for side in sides]
     titles += [("verdict", TEXT), ("gain", NUMBER), ("Holm p", NUMBER), ("95% CI", NUMBER)]
     notes_lines = [f"{note}." for note in notes]
@@ -42,7 +42,7 @@ def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequen
 
 
 def _verdicts_summary(comparisons: Sequence[Comparison], alpha: float) -> str:
-    """The number of wins and the tests, in a sentence."""
+    """A sentence with the number of wins, and the tests that decided."""
     wins = sum(comparison.is_win for comparison in comparisons)
     optimizers = " or ".join(dict.fromkeys(comparison.optimizer for comparison in comparisons))
     tests = dict.fromkeys(comparison.test for comparison in comparisons)
@@ -57,7 +57,7 @@ def _verdicts_summary(comparisons: Sequence[Comparison], alpha: float) -> str:
 
 
 def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Group:
-    """The comparisons of a publication, and what the columns mean; alpha is the family-wise error rate."""
+    """The comparisons of a publication, and the meaning of the columns. `alpha` is the family-wise error rate."""
     first = judged[0].comparison
     titles = [("arena", TEXT), ("metric", TEXT), ("baseline", TEXT), ("verdict", TEXT)]
     for title in (first.optimizer, "baseline", "g", "p", "Holm p", "printed p", "Holm p"):
@@ -71,7 +71,7 @@ def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Gro
 
 
 def _published_row(row: PublishedComparison) -> list[Any]:
-    """The cells of a published comparison."""
+    """The cells of the row of a published comparison."""
     comparison = row.comparison
     return [
         comparison.arena,
@@ -111,17 +111,18 @@ def plan_view(
 
 
 def _arena_line(study: ResolvedSuite, forecast: Forecast) -> str:
-    """The trials in an arena and the differences that they can detect."""
+    """A text on the trials in an arena, and on the differences that they can detect."""
     suite = study.suite
     arena = suite.arenas[forecast.arena]
     names = suite.optimizers_of(forecast.arena)
     arms = len(names)
-    searched = sum(study.tuned(name) for name in names)
+    tuned_arms = sum(study.tuned(name) for name in names)
     at_most = ""
     if forecast.more_final_trials >= arms:
         at_most = f" (at most {forecast.more_final_trials // arms} more)"
+    sweep_trials = forecast.sweep_trials // max(tuned_arms, 1)
     return (
-        f"{forecast.arena}: {plural(arms, 'optimizer')}, each {forecast.sweep_trials // max(searched, 1)} sweep trials "
+        f"{forecast.arena}: {plural(arms, 'optimizer')}, each {sweep_trials} sweep trials "
         f"of {arena.sweep_steps} steps and {forecast.final_trials // arms} final ones of {arena.steps}{at_most}; "
         f"{arena.metric}, margin {arena.margin:g}\n"
         f"  {_detects(forecast, arena.margin, suite.final.test)}"
@@ -129,14 +130,14 @@ def _arena_line(study: ResolvedSuite, forecast: Forecast) -> str:
 
 
 def _compared(suite: Suite) -> str:
-    """The question and the number of comparisons."""
+    """A text with the question of a suite and the number of its comparisons."""
     if not suite.question:
         return "nothing is compared"
     return f"{suite.question}: {plural(len(suite.compared), 'comparison')} at {suite.alpha:g}"
 
 
 def _expected(suite: Suite) -> str:
-    """The seeds that an arm is expected to have, since an interim analysis may end it early."""
+    """A text on the expected number of seeds of an arm, since an interim analysis may end it early."""
     seeds_at = [f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items()]
     unit = f"standard deviations {TESTS[suite.final.test]}"
     expected = f"expected, by the true difference in {unit}: {', '.join(seeds_at)}"
@@ -144,14 +145,14 @@ def _expected(suite: Suite) -> str:
 
 
 def _late_changes(history: History) -> Iterator[Text]:
-    """The changes of the plan after the first final trials."""
+    """A line on each change of the plan after the first final trials."""
     for plan, differing in history.late:
         changes = "; ".join(map(str, differing))
         yield Text(f"changed after {plan.final_trials} final trials: {changes}", "yellow")
 
 
 def _needs(forecasts: Sequence[Forecast], workers: int) -> str:
-    """The trials, and the time and disk space that they need."""
+    """A text on the number of trials, and on the time and disk space that they need."""
     trials = sum(forecast.sweep_trials + forecast.final_trials for forecast in forecasts)
     more = sum(forecast.more_final_trials for forecast in forecasts)
     usual_s = sum(forecast.seconds for forecast in forecasts) / workers
@@ -169,7 +170,7 @@ def _needs(forecasts: Sequence[Forecast], workers: int) -> str:
 
 
 def _detects(forecast: Forecast, margin: float, test: str) -> str:
-    """The differences that an arena can detect, in the metric's units if seeds have records."""
+    """A text on the differences that an arena can detect, in units of the metric if there are records."""
     if forecast.effect is None:
         return "cannot reach alpha: with fewer than 2 seeds there is no test"
     power = f"detects {forecast.effect:.1f} standard deviations {TESTS[test]} with 80% power"
@@ -183,7 +184,7 @@ def _detects(forecast: Forecast, margin: float, test: str) -> str:
 
 
 def _finds(forecast: Forecast, margin: float) -> str:
-    """The trend over size that a ladder can find."""
+    """A text on the trend over size that a ladder can find."""
     if forecast.trend_spread is None:
         return "too few sizes, horizons or seeds for a trend over size"
     if forecast.trend is not None:

@@ -1,4 +1,4 @@
-"""What a report shows of an analysis, declared once; and a report: files, a page, and text for a terminal."""
+"""The declaration of what a report shows of an analysis, and a report: files, a page, and text for a terminal."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from fairbench.report.table import Table, table_of
 from fairbench.report.view import Cell, Row, TableView, TextColumn, table_view
 
 SourceT = TypeVar("SourceT")
-"""What a report is about: the analyses of a study, two studies, or a study and a publication."""
+"""The source of a report: the analyses of a study, two studies, or a study and a publication."""
 
 
 @dataclass(frozen=True)
 class Output(Generic[SourceT]):
-    """An analysis as a report shows it. What is a function has the report's source as its argument.
+    """An analysis as a report shows it. Attributes that are functions take the source of the report.
 
     Attributes:
-        name: of its table, its figure and its data file.
-        title: heading of the table on the page.
-        rows: the objects that table and data file have a row for.
-        columns, caption: of the table.
+        name: the name of its table, its figure and its data file.
+        title: the heading of the table on the page.
+        rows: the objects for which the table and the data file have a row.
+        columns, caption: the columns and the caption of the table.
         shown: the rows of the table, if they are not `rows`.
         view: the whole table, where its parts depend on each other; instead of `columns` and `caption`.
-        kind: the dataclass of the rows; with it they are a data file.
+        kind: the dataclass of the rows. With it, the rows are also written to a data file.
         data: the data file, if it is not that of `rows`.
         file: the name of the data file, if it is not that of the table.
         always: whether the data file is written without a row too.
         figure: draws the figure; the second argument is the style of each arm.
         finding: a topic in a few words, and a statement about it, which may be empty.
         texts: paragraphs below the table.
-        folded: summaries of texts as they are, such as tracebacks, that are shown when asked for.
-        open_up_to: the most rows with which the table on the page is open from the start; its figure is if it is not 0.
+        folded: long texts such as tracebacks, each with a summary; the page shows a text when the reader opens it.
+        open_up_to: the most rows with which the table on the page is open from the start. If it is not 0, the figure is
+            open too.
         in_terminal: whether a terminal shows the table.
     """
 
@@ -70,7 +71,7 @@ class Output(Generic[SourceT]):
 
     @property
     def file_name(self) -> str:
-        """The name of its data file."""
+        """The name of the data file."""
         file = self.file or self.name
         if "." in file:
             return file
@@ -78,16 +79,16 @@ class Output(Generic[SourceT]):
 
     @property
     def table_name(self) -> str:
-        """The name of its data file without the ending."""
+        """The name of the data file without its ending."""
         return Path(self.file_name).stem
 
     @property
     def has_table(self) -> bool:
-        """Whether it is shown as a table."""
+        """Whether the output has a table."""
         return bool(self.columns or self.view)
 
     def table_view(self, source: SourceT) -> TableView:
-        """The table of text."""
+        """The table as text, made from the source of a report."""
         if self.view:
             return self.view(source)
         caption = self.caption(source) if callable(self.caption) else self.caption
@@ -96,12 +97,12 @@ class Output(Generic[SourceT]):
         return table_view(self.name, caption, columns, shown(source))
 
     def no_table(self, reason: str) -> TableView:
-        """What stands in the place of a table that cannot be made."""
+        """A table with one cell, which says why the real table cannot be made."""
         cell = Cell(f"This table cannot be made: {reason}.")
         return TableView(self.name, caption="", columns=[TextColumn("", str)], rows=[[cell]])
 
     def table(self, source: SourceT) -> Table[Any] | None:
-        """The table of values that the data file has; None without one."""
+        """The table of values in the data file; None if there is no data file."""
         if self.data:
             return self.data(source)
         if self.kind:
@@ -111,11 +112,11 @@ class Output(Generic[SourceT]):
 
 @dataclass(frozen=True)
 class Section(Generic[SourceT]):
-    """A part of the page, in which its outputs follow each other.
+    """A part of the page, with outputs in their order.
 
     Attributes:
-        name: its anchor.
-        always: whether the page has it even if it would be empty.
+        name: the anchor of the section on the page.
+        always: whether the page has the section even if it is empty.
     """
 
     name: str
@@ -126,13 +127,13 @@ class Section(Generic[SourceT]):
 
 @dataclass
 class Document(Generic[SourceT]):
-    """A report before it is written; figures are drawn by those that need them.
+    """A report. Whoever needs figures draws them and sets `figures`.
 
     Attributes:
-        source: what it is about, the argument of all functions of its sections.
+        source: the source of the report, which is the argument of all functions of its sections.
         title, lead: the heading of the page, and the source in a few sentences.
-        flags: the results of checks; each fail is a banner.
-        files: those that were written, the page last.
+        flags: the results of checks. On the page, each fail is a banner.
+        files: the files that were written, the page last.
         failed: number of trials that failed.
         page_name: the name of the page's file; empty without a page.
         brief: whether a terminal shows only where the files are.
@@ -151,7 +152,7 @@ class Document(Generic[SourceT]):
     brief: bool = False
 
     def __rich__(self) -> Group:
-        """The flags, the tables for a terminal, the findings, and the paths of the files; the last alone if brief."""
+        """The report for a terminal: flags, tables, findings and the paths of the files. If brief, only the paths."""
         content: list[RenderableType] = []
         if not self.brief:
             content += self._flag_lines()
@@ -163,7 +164,7 @@ class Document(Generic[SourceT]):
         return Group(*content)
 
     def _flag_lines(self) -> Iterator[RenderableType]:
-        """Every fail and warn, and the number of notes."""
+        """A line for every fail and warn, and one with the number of notes."""
         yield from flag_lines(self.flags)
         notes = sum(flag.severity == "note" for flag in self.flags)
         if notes:
@@ -171,58 +172,63 @@ class Document(Generic[SourceT]):
             yield whole(f"{plural(notes, 'note')}; fairbench audit {study} shows them")
 
     def _terminal_tables(self) -> Iterator[RenderableType]:
+        """The tables that a terminal shows, if they have a row."""
         for output in self.outputs:
             if output.in_terminal and output.name in self.tables:
                 yield rich_table(self.tables[output.name])
 
     def _finding_lines(self) -> Iterator[RenderableType]:
+        """A line for each finding, with its topic."""
         for topic, statement in self.findings.items():
             yield Text.assemble((topic, "bold"), ": ", statement)
 
     def _where(self) -> str:
-        """The paths of the files in a sentence."""
+        """A sentence with the paths of the files."""
         if self.page_name:
             return f"everything in {self.page.parent}, the report in {self.page}"
         return f"tables in {', '.join(map(str, self.files))}"
 
     @property
     def page(self) -> Path:
-        """The HTML page."""
+        """The path of the HTML page."""
         return self.files[-1]
 
     @property
     def outputs(self) -> list[Output[SourceT]]:
-        """Everything that its sections show, in the order of the page."""
-        found: list[Output[SourceT]] = []
+        """The outputs of all sections, in the order of the page."""
+        outputs: list[Output[SourceT]] = []
         for section in self.sections:
-            found += section.outputs
-        return found
+            outputs += section.outputs
+        return outputs
 
     @cached_property
     def tables(self) -> dict[str, TableView]:
-        """Every table that has a row, by its name."""
-        found = {}
+        """Every table that has a row, by its name. A table that cannot be made is replaced by one that says why."""
+        tables = {}
         for output in self.outputs:
             if not output.has_table:
                 continue
             view = attempted(partial(output.table_view, self.source), output.no_table)
             if view.rows:
-                found[view.name] = view
-        return found
+                tables[view.name] = view
+        return tables
 
     @cached_property
     def findings(self) -> dict[str, str]:
-        """Statements by their topics that flags and tables do not make, the most important first."""
-        found = {}
+        """Statements of the analyses by topic, in the order of the page. Empty statements are left out."""
+        statements = {}
         for output in self.outputs:
             if output.finding is None:
                 continue
             topic, state = output.finding
-            found[topic] = attempted(partial(state, self.source), "This cannot be computed: {}.".format)
-        return {topic: statement for topic, statement in found.items() if statement}
+            statements[topic] = attempted(partial(state, self.source), "This cannot be computed: {}.".format)
+        return {topic: statement for topic, statement in statements.items() if statement}
 
     def write_data(self, directory: Path) -> dict[str, Table[Any]]:
-        """Write each data file before the next is made; returns their columns by the names of the files, without rows.
+        """Write the data files. Each is written before the next one is made, to save memory.
+
+        Returns:
+            The table of each file by the name of the file, without rows.
 
         Raises:
             UsageError: the directory cannot be written.
@@ -239,7 +245,9 @@ class Document(Generic[SourceT]):
         return written
 
     def table(self, name: str) -> Table[Any]:
-        """A data file by its name without the ending, with the table of text that shows it.
+        """The table of values in a data file, with the table of text that shows it.
+
+        `name` is the name of the file without its ending.
 
         Raises:
             UsageError: there is no such file.
@@ -247,11 +255,11 @@ class Document(Generic[SourceT]):
         for output in self.outputs:
             if output.table_name != name:
                 continue
-            found = output.table(self.source)
-            if found is None:
+            table = output.table(self.source)
+            if table is None:
                 continue
             if not output.has_table:
-                return found
-            return replace(found, report_view=output.table_view(self.source))
+                return table
+            return replace(table, report_view=output.table_view(self.source))
         known = [output.table_name for output in self.outputs if output.kind or output.data]
         raise unknown("table", name, known)

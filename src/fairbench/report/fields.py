@@ -1,4 +1,4 @@
-"""The columns of data files: name, type, unit and meaning, as the docstring of a dataclass says them."""
+"""The columns of data files: name, type, unit and meaning. The docstring of a dataclass says the meanings."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 SEARCHED = "searched"
-"""A field with the searched hyperparameters by their names, each of which is a column."""
+"""The field with the searched hyperparameters by their names. Each of them is a column."""
 TYPES = {str: "string", int: "integer", float: "number", Decimal: "number", bool: "boolean"}
 """The names of types in a Frictionless table schema; all others are texts."""
 UNITS = {"_ms": "ms", "_s": "s", "_seconds": "s", "_mb": "MB", "_bytes": "B"}
@@ -30,7 +30,7 @@ COMMON = {
     "status": '"finished", "diverged", "failed" or "missing"',
     "selected": "whether its setting is the one that is reported",
 }
-"""The meaning of columns where their dataclass does not say more."""
+"""The meanings of columns whose dataclass does not describe them."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Field:
 
     Attributes:
         type: "string", "integer", "number", "boolean", "array" or "any"; only a Parquet file has arrays.
-        item: of an array, the type of its values; otherwise empty.
+        item: the type of the values in an array; empty for other types.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Field:
         return schema
 
     def _unit(self) -> str:
-        """The unit that the end of its name says; empty without one."""
+        """The unit that the end of the column's name says; empty without a unit."""
         for end, unit in UNITS.items():
             if self.name.endswith(end):
                 return unit
@@ -67,7 +67,9 @@ class Field:
 
 
 def fields_of(kind: type) -> list[Field]:
-    """The fields of a dataclass with the meanings that its docstring gives, or that of its base, or common ones.
+    """The fields of a dataclass, with their meanings.
+
+    A meaning comes from the docstring of the dataclass, or else from that of a base, or else from `COMMON`.
 
     Raises:
         KeyError: a field has no meaning.
@@ -80,26 +82,29 @@ def fields_of(kind: type) -> list[Field]:
 
 
 def names_of(kind: type) -> tuple[str, ...]:
-    """The names of a dataclass's columns; `searched` stands for columns that differ between studies."""
+    """The names of the columns of a dataclass, without the searched hyperparameters, which differ between studies."""
     return tuple(field.name for field in fields(kind) if field.name != SEARCHED)
 
 
 def _type(hint: Any) -> str:
-    """The type of the values, without None."""
+    """The name of the type of a field. None among the alternatives is ignored."""
     alternatives = get_args(hint) or (hint,)
     first = next(alternative for alternative in alternatives if alternative is not NoneType)
     return TYPES.get(first, "string")
 
 
 def purpose(kind: type) -> str:
-    """The first sentence of a docstring."""
+    """The first paragraph of the docstring of a class, in one line."""
     text = inspect.getdoc(kind) or ""
     first, _, _ = text.partition("\n\n")
     return _in_one_line(first)
 
 
 def meanings_of(kind: type) -> dict[str, str]:
-    """The meaning of each field in the section "Attributes" of a docstring; None is an empty cell in a file."""
+    """The meaning of each field, from the section "Attributes" of a docstring.
+
+    "None" is replaced by "empty", since None is an empty cell in a file.
+    """
     text = inspect.getdoc(kind) or ""
     _, _, section = text.partition("Attributes:\n")
     meanings = {}
@@ -111,4 +116,5 @@ def meanings_of(kind: type) -> dict[str, str]:
 
 
 def _in_one_line(text: str) -> str:
+    """A text without line breaks."""
     return " ".join(text.split())

@@ -32,7 +32,7 @@ is added."""
 
 
 def data_package(suite: Suite, data: Mapping[str, Table[Any]]) -> str:
-    """The dictionary as a Data Package (https://datapackage.org), which the libraries of Frictionless read."""
+    """A description of all data files as a Data Package (https://datapackage.org), which Frictionless reads."""
     package = {
         "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
         "name": "fairbench-study",
@@ -45,7 +45,7 @@ def data_package(suite: Suite, data: Mapping[str, Table[Any]]) -> str:
 
 
 def _resource(name: str, table: Table[Any]) -> dict[str, Any]:
-    """A file and its columns."""
+    """The entry of a data file in the Data Package, with its columns."""
     stem, _, ending = name.rpartition(".")
     resource = {
         "name": stem,
@@ -61,16 +61,16 @@ def _resource(name: str, table: Table[Any]) -> dict[str, Any]:
 
 
 MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
-"""The names of files that some reports have and others do not; no other file is ever removed."""
+"""The names of files that some reports have and others do not. No other file is ever removed."""
 DICTIONARY = "datapackage.json"
 COLUMN = 3.3
-"""Inches of a column of two in a paper."""
+"""The width in inches of a column in a paper with two columns."""
 TEXT = 5.5
-"""Inches of text in a single column of a paper."""
+"""The width in inches of the text in a paper with one column."""
 NORMAL_TEXT = 8.75
-"""Points of normal text in a paper, with which the smallest has 7."""
+"""The size of normal text in a paper in points. The smallest text then has 7 points."""
 PLAIN = re.compile(r"\w[\w.-]*")
-"""What may stand in the name of a file; a panel with another name has its number instead."""
+"""A name of a panel that may stand in the name of a file. The file of another panel has its number instead."""
 
 
 def study_report(analyses: Analyses) -> Document[Analyses]:
@@ -94,17 +94,18 @@ def study_report(analyses: Analyses) -> Document[Analyses]:
 
 
 def _sentence(text: str) -> str:
+    """A text as a sentence, with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def write_report(history: History, lookup: Lookup, directory: Path, for_paper: bool = False) -> Document[Analyses]:
-    """Write every table, figure and the HTML page; an incomplete study gives an incomplete report that says so.
+    """Write every table, figure and the HTML page. The report of an incomplete study is incomplete, and says so.
 
     The same plans and records give the same bytes. Files of an earlier report that this one does not have are removed.
 
     Args:
         history: the plans of the study, the last of which is reported.
-        lookup: returns the record of a trial, or None; always the same one.
+        lookup: returns the record of a trial, or None. It must always return the same one.
         directory: where the files go; figures into `figures/` below it.
         for_paper: whether to draw the figures in the sizes of a paper too, into `figures/paper/`.
 
@@ -116,20 +117,20 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     write_atomically(directory / DICTIONARY, data_package(report.source.suite, data))
     report.files.append(directory / DICTIONARY)
     report.figures = draw_figures(report.source)
-    shown = _shown_files(report, for_paper)
+    files = _shown_files(report, for_paper)
     earlier = _earlier_files(directory)
-    shown[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *shown, LISTING, PAGE))
-    shown[PAGE] = render_page(report)
-    for name, content in shown.items():
+    files[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *files, LISTING, PAGE))
+    files[PAGE] = render_page(report)
+    for name, content in files.items():
         write_atomically(directory / name, content)
-    for name in earlier - {*data, *shown}:
+    for name in earlier - {*data, *files}:
         remove(directory / name)
-    report.files += [directory / name for name in shown]
+    report.files += [directory / name for name in files]
     return report
 
 
 def _shown_files(report: Document[Analyses], for_paper: bool) -> dict[str, Content]:
-    """The tables in LaTeX and the figures, by the names of their files."""
+    """The contents of the tables in LaTeX and of the figures, by the names of their files."""
     files: dict[str, Content] = {}
     for name, table in report.tables.items():
         files[f"tables/{name}.tex"] = to_latex(table)
@@ -143,7 +144,7 @@ def _shown_files(report: Document[Analyses], for_paper: bool) -> dict[str, Conte
 
 
 def _earlier_files(directory: Path) -> set[str]:
-    """The files of an earlier report that this one may not have."""
+    """The names of files of an earlier report that this report may not have."""
     listing = read_text(directory / LISTING)
     if not isinstance(listing, str):
         return set()
@@ -151,13 +152,13 @@ def _earlier_files(directory: Path) -> set[str]:
 
 
 def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:
-    """All figures that have data, or the one with a name; their size is that of `figure_options`."""
+    """All figures that have data, or only the figure with a name. `size` are the arguments of `figure_options`."""
     draw = {}
     for section in SECTIONS:
         for output in section.outputs:
             if output.figure:
                 draw[output.name] = output.figure
-    names = [name] if name else [*draw]
+    names = [name] if name else [*draw]  # without a name, all
     drawings = []
     with figure_options(*size):
         styles = styles_of(analyses.suite)
@@ -171,18 +172,21 @@ def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawi
 def _drawn(
     draw: Callable[[Analyses, ArmStyles], Drawing | None], analyses: Analyses, styles: ArmStyles
 ) -> Drawing | None:
-    """A figure, all of whose text and lines have their places."""
+    """Draw a figure, and place all of its text and lines; None if it has no data."""
     drawing = draw(analyses, styles)
     if drawing is not None:
-        _ = drawing.svg  # they are placed only now
+        _ = drawing.svg  # matplotlib places them only now
     return drawing
 
 
 def paper_figures(analyses: Analyses) -> Iterator[tuple[str, Content]]:
-    """Each figure at both widths as PDF and SVG, and its panels at the width of a column, by the name of the file."""
+    """The figures for a paper: the name and the content of each file.
+
+    Each figure is drawn at both widths as PDF and SVG. Its panels are also drawn separately at the width of a column.
+    """
     for width in (COLUMN, TEXT):
         for figure in draw_figures(analyses, width, NORMAL_TEXT):
-            parts: dict[str, Panel | None] = {figure.name: None}
+            parts: dict[str, Panel | None] = {figure.name: None}  # None is the whole figure
             if width == COLUMN and len(figure.parts) > 1:
                 parts |= _named_panels(figure)
             for name, panel in parts.items():
@@ -191,7 +195,7 @@ def paper_figures(analyses: Analyses) -> Iterator[tuple[str, Content]]:
 
 
 def _named_panels(figure: Drawing) -> dict[str, Panel]:
-    """The panels of a figure by the names of their files."""
+    """The panels of a figure, by the names of their files without width and ending."""
     panels = {}
     for number, panel in enumerate(figure.parts, 1):
         part = panel.arena if PLAIN.fullmatch(panel.arena) else number

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 IN_TERMINAL = 20
+"""The most rows that a terminal shows."""
 IN_NOTEBOOK = 100
-"""The most rows that are shown."""
+"""The most rows that a notebook shows."""
 
 
 def csv_line(cells: Iterable[Any]) -> str:
@@ -37,7 +38,7 @@ def csv_line(cells: Iterable[Any]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """The value to pass to `csv`, which writes floats by `repr` and None as an empty cell."""
+    """A value as it is passed to `csv`, which writes floats by `repr` and None as an empty cell."""
     if isinstance(value, bool):
         return str(value).upper()  # R reads no other spelling; pandas reads this one too
     if isinstance(value, tuple | list):
@@ -82,7 +83,7 @@ class Table(Sequence[RowT], Generic[RowT]):
 
     @property
     def fields(self) -> list[Field]:
-        """Type and meaning of each column."""
+        """The type and the meaning of each column. A column that `kind` does not have is a searched hyperparameter."""
         known = {}
         if self.kind:
             known = {field.name: field for field in fields_of(self.kind)}
@@ -115,10 +116,10 @@ class Table(Sequence[RowT], Generic[RowT]):
         >>> fb.open("results/mine").verdicts().to_dicts()[0]["baseline"]
         'AdamW'
         """
-        found = []
+        dicts = []
         for row in map(_as_dict, self.rows):
-            found.append({name: row[name] for name in self.columns})
-        return found
+            dicts.append({name: row[name] for name in self.columns})
+        return dicts
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a data frame of pandas.
@@ -198,18 +199,18 @@ class Audit(Table[Flag]):
 
 
 def table_of(kind: type, rows: Sequence[RowT]) -> Table[RowT]:
-    """A table of dataclasses, whose fields are its columns."""
+    """A table of dataclasses. The fields of the dataclass are the columns."""
     return Table(rows, names_of(kind), kind=kind)
 
 
 def _as_dict(row: Any) -> dict[str, Any]:
-    """The values of a row by the names of the columns."""
-    found = row if isinstance(row, Mapping) else vars(row)
-    return {**found, **found.get(SEARCHED, {})}
+    """The values of a row by the names of the columns. Each searched hyperparameter is a column."""
+    values = row if isinstance(row, Mapping) else vars(row)
+    return {**values, **values.get(SEARCHED, {})}
 
 
 def _shown(name: str, row: Mapping[str, Any]) -> str:
-    """The value of a plain table's column as text."""
+    """The value of a column in a row of a plain table, as text."""
     value = row[name]
     if isinstance(value, float):
         return plain(value, ".4g")
@@ -223,18 +224,20 @@ def _shown(name: str, row: Mapping[str, Any]) -> str:
 
 
 def _html_caption(view: TableView) -> str:
+    """The caption of a table in HTML; empty without one."""
     if not view.caption:
         return ""
     return Markup("<caption>{}</caption>").format(view.caption)
 
 
 def _html_head(view: TableView) -> Markup:
+    """The titles of all columns in HTML."""
     cells = [Markup("<th>{}</th>").format(column.title) for column in view.columns]
     return Markup("").join(cells)
 
 
 def _html_body(view: TableView) -> Markup:
-    """The first rows of a table."""
+    """The first rows of a table in HTML."""
     rows = []
     for row in view.rows[:IN_NOTEBOOK]:
         cells = Markup("").join(map(_html_cell, row))
@@ -243,5 +246,6 @@ def _html_body(view: TableView) -> Markup:
 
 
 def _html_cell(cell: Cell) -> Markup:
+    """A cell in HTML. Numbers are aligned right."""
     align = "left" if cell.value is None else "right"
     return Markup('<td style="text-align: {}">{}</td>').format(align, cell.text)

@@ -28,15 +28,15 @@ from fairbench.report.view import (
 from fairbench.study.history import Change
 
 OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "p_holm")
-"""What compare_verdicts.csv has of each comparison."""
+"""The columns of compare_verdicts.csv for each of the two studies."""
 
 
 class Side(NamedTuple):
     """One of the two studies.
 
     Attributes:
-        letter: A or B.
-        name: of its directory.
+        letter: "A" or "B".
+        name: the name of its directory.
     """
 
     letter: str
@@ -46,7 +46,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class TwoStudies:
-    """What both studies are, what differs between them, and what both have."""
+    """Two studies: what they are, what differs between them, and the comparisons and arms that both have."""
 
     about: str
     changes: list[Change]
@@ -56,14 +56,14 @@ class TwoStudies:
     @property
     def summary(self) -> str:
         """The comparison in numbers."""
-        changed = [both.title for both in self.verdicts if both.changed]
+        changed = [pair.title for pair in self.verdicts if pair.changed]
         verdicts = "no verdict changed"
         if changed:
             verdicts = f"another verdict in {some(changed, '; ')}"
         methods = Counter(arm.method or "not compared" for arm in self.arms)
         methods_text = ", ".join(f"{count} {method}" for method, count in methods.items())
-        same = sum(arm.note.startswith("no seed differs") for arm in self.arms)
-        same_text = f"; in {same} no seed has another value" if same else ""
+        same_arms = sum(arm.note.startswith("no seed differs") for arm in self.arms)
+        same_text = f"; in {same_arms} no seed has another value" if same_arms else ""
         return (
             f"{plural(len(self.verdicts), 'comparison')} in both; {verdicts}. "
             f"{plural(len(self.arms), 'arm')} in both: {methods_text}{same_text}."
@@ -71,7 +71,7 @@ class TwoStudies:
 
 
 def two_studies(a: Analyses, b: Analyses, names: Sequence[str]) -> Document[TwoStudies]:
-    """Compare two studies; the names are those of their directories.
+    """Compare two studies. `names` are the names of their directories.
 
     Raises:
         UsageError: no optimizer is in the same arena of both.
@@ -79,31 +79,32 @@ def two_studies(a: Analyses, b: Analyses, names: Sequence[str]) -> Document[TwoS
     sides = (Side("A", names[0], a), Side("B", names[1], b))
     arms = two_arms(a, b)
     if not arms:
-        have = "; ".join(_optimizers_and_arenas(side) for side in sides)
-        raise UsageError(f"the studies have no optimizer in the same arena: {have}")
-    found = TwoStudies(
+        contents = "; ".join(_optimizers_and_arenas(side) for side in sides)
+        raise UsageError(f"the studies have no optimizer in the same arena: {contents}")
+    source = TwoStudies(
         about=" ".join(_about(side) for side in sides),
         changes=plan_changes(a, b),
         verdicts=two_verdicts(a, b),
         arms=arms,
     )
     return Document(
-        source=found,
+        source=source,
         sections=TWO_STUDIES,
         title=" and ".join(names),
-        lead=found.about,
+        lead=source.about,
         flags=[*_failures(sides[0]), *_failures(sides[1])],
         page_name="compare.html",
     )
 
 
 def _optimizers_and_arenas(side: Side) -> str:
+    """The optimizers and arenas of a study, in words."""
     suite = side.analyses.suite
     return f"{side.name} has {', '.join(suite.optimizers)} in {', '.join(suite.arenas)}"
 
 
 def _about(side: Side) -> str:
-    """A study in a sentence."""
+    """A sentence that describes one of the studies."""
     suite = side.analyses.suite
     declared = side.analyses.history.plans[-1].declared
     return (
@@ -113,29 +114,30 @@ def _about(side: Side) -> str:
 
 
 def _failures(side: Side) -> Iterator[Flag]:
-    """The flags of a study's audit that are fails, with its letter."""
+    """The fails of the audit of a study, each with the letter of the study."""
     for flag in side.analyses.of(audit):
         if flag.severity == "fail":
             yield replace(flag, name=f"{side.letter}, {flag.name}")
 
 
-def _differences(found: TwoStudies) -> str:
-    differing = some([str(change) for change in found.changes], "; ")
+def _differences(studies: TwoStudies) -> str:
+    """A sentence with the differences between the plans, the machines and the versions."""
+    differing = some([str(change) for change in studies.changes], "; ")
     return f"The studies differ in: {differing or 'nothing'}."
 
 
-def _verdict_data(found: TwoStudies) -> Table[dict[str, Any]]:
-    """Each comparison with what both studies say of it."""
+def _verdict_data(studies: TwoStudies) -> Table[dict[str, Any]]:
+    """The data file of the comparisons, with the verdicts of both studies."""
     rows = []
-    for both in found.verdicts:
+    for pair in studies.verdicts:
         row = {
-            "arena": both.a.arena,
-            "optimizer": both.a.optimizer,
-            "baseline": both.a.baseline,
-            "changed": both.changed,
+            "arena": pair.a.arena,
+            "optimizer": pair.a.optimizer,
+            "baseline": pair.a.baseline,
+            "changed": pair.changed,
         }
-        row |= _of_side("a", both.a)
-        row |= _of_side("b", both.b)
+        row |= _side_cells("a", pair.a)
+        row |= _side_cells("b", pair.b)
         rows.append(row)
     columns = ["arena", "optimizer", "baseline", "changed"]
     for side in ("a", "b"):
@@ -143,24 +145,25 @@ def _verdict_data(found: TwoStudies) -> Table[dict[str, Any]]:
     return Table(rows, tuple(columns))
 
 
-def _of_side(side: str, comparison: Comparison) -> dict[str, Any]:
-    """What one study says of a comparison, by the names of the columns."""
+def _side_cells(side: str, comparison: Comparison) -> dict[str, Any]:
+    """The cells of one study in the row of a comparison, by the names of the columns."""
     return {f"{name}_{side}": getattr(comparison, name) for name in OF_EACH}
 
 
-def _comparison_name(both: TwoVerdicts) -> str:
-    if both.changed:
-        return f"{both.title} (changed)"
-    return both.title
+def _comparison_name(pair: TwoVerdicts) -> str:
+    """The title of a comparison, with a remark if its verdict has changed."""
+    if pair.changed:
+        return f"{pair.title} (changed)"
+    return pair.title
 
 
 def _verdict_column(letter: str) -> TextColumn:
-    """The verdicts of one study."""
+    """The column with the verdicts of one study."""
     comparison_of = attrgetter(letter.lower())
 
-    def cell_of(both: TwoVerdicts) -> GridCell:
-        comparison = comparison_of(both)
-        mark = "changed" if both.changed else ""
+    def cell_of(pair: TwoVerdicts) -> GridCell:
+        comparison = comparison_of(pair)
+        mark = "changed" if pair.changed else ""
         return GridCell(comparison, ORDER.index(comparison.verdict), mark)
 
     return grid_column(letter, cell_of)
@@ -168,7 +171,7 @@ def _verdict_column(letter: str) -> TextColumn:
 
 ABOUT = Output[TwoStudies](
     name="about",
-    finding=("What is compared", lambda found: found.about),
+    finding=("What is compared", lambda studies: studies.about),
 )
 
 DIFFERENCES = Output[TwoStudies](
@@ -179,7 +182,7 @@ DIFFERENCES = Output[TwoStudies](
 VERDICTS_TABLE = Output[TwoStudies](
     name="verdicts",
     title="Verdicts",
-    rows=lambda found: found.verdicts,
+    rows=lambda studies: studies.verdicts,
     columns=(TextColumn("Comparison", _comparison_name), _verdict_column("A"), _verdict_column("B")),
     caption=(
         "The verdicts of both studies, each by its own plan, with the gain and its 95% confidence "
@@ -188,11 +191,12 @@ VERDICTS_TABLE = Output[TwoStudies](
     data=_verdict_data,
     file="compare_verdicts",
     always=True,
-    finding=("Verdicts", lambda found: found.summary),
+    finding=("Verdicts", lambda studies: studies.summary),
 )
 
 
 def _method(arm: TwoArms) -> str:
+    """How the values of an arm are compared, in words."""
     return arm.method or "not compared"
 
 
@@ -209,7 +213,7 @@ VALUE_COLUMNS = (
 VALUES_TABLE = Output[TwoStudies](
     name="values",
     title="Every arm of both",
-    rows=lambda found: found.arms,
+    rows=lambda studies: studies.arms,
     columns=VALUE_COLUMNS,
     caption=(
         "Final value of the primary metric on the test split, mean ± standard deviation over the finished "
@@ -236,7 +240,7 @@ COST_COLUMNS = (
 COSTS_TABLE = Output[TwoStudies](
     name="costs",
     title="Selected rates and step times",
-    rows=lambda found: found.arms,
+    rows=lambda studies: studies.arms,
     columns=COST_COLUMNS,
     caption=(
         "Selected learning rates, and the time of a training step as a multiple of that of A’s reference in "
@@ -246,16 +250,17 @@ COSTS_TABLE = Output[TwoStudies](
 )
 
 
-def _plan_data(found: TwoStudies) -> Table[dict[str, str]]:
-    """Each setting that differs."""
+def _plan_data(studies: TwoStudies) -> Table[dict[str, str]]:
+    """The data file of the settings that differ."""
     rows = []
-    for change in found.changes:
+    for change in studies.changes:
         rows.append({"setting": change.path, "a": str(change.before), "b": str(change.after)})
     return Table(rows, columns=("setting", "a", "b"))
 
 
-def _no_difference(found: TwoStudies) -> list[str]:
-    if found.changes:
+def _no_difference(studies: TwoStudies) -> list[str]:
+    """A sentence that the plans do not differ; none if they differ."""
+    if studies.changes:
         return []
     return ["The plans do not differ in what both have, nor do machine and versions."]
 
@@ -263,7 +268,7 @@ def _no_difference(found: TwoStudies) -> list[str]:
 PLANS_TABLE = Output[TwoStudies](
     name="plans",
     title="What differs",
-    rows=lambda found: found.changes,
+    rows=lambda studies: studies.changes,
     columns=(words("Setting", "path"), words("A", "before"), words("B", "after")),
     caption=("Settings of what both plans have, and machine, versions and revision of the records, where they differ."),
     data=_plan_data,

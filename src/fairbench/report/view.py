@@ -1,4 +1,4 @@
-"""Tables of text, independent of the page, LaTeX and terminals that lay them out."""
+"""Tables of text. The page, LaTeX and terminals lay them out."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Row = Any
-"""The object that a row shows."""
+"""The object that a row of a table shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Emphasized:
-    """Text for pages, terminals and LaTeX, bold only if it is a win; no other code makes text bold.
+    """Text for pages, terminals and LaTeX that is bold if it is a win. No other code makes text bold.
 
     Attributes:
-        bold: a pattern of what is bold in LaTeX.
-        html: what a page has in its place.
-        rank, style: of a verdict in a grid that can be sorted: its place, and the classes of its cell.
+        bold: a pattern for the part of the text that is bold in LaTeX.
+        html: the HTML that a page has in place of the text.
+        rank, style: for a verdict in a grid, its place when the grid is sorted, and the classes of its cell.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Emphasized:
         return self.text
 
     def __html__(self) -> str:
-        """The text for a template, already escaped."""
+        """The escaped text, which templates insert."""
         if self.html:
             return self.html
         text = escape(self.text)
@@ -56,7 +56,7 @@ class Emphasized:
         return text
 
     def latex(self, source: str) -> str:
-        """The text, given as LaTeX source."""
+        """LaTeX source of the text, with bold commands if it is a win. `source` is the source without them."""
         if not self.is_win:
             return source
         return re.sub(self.bold, r"\\textbf{\g<0>}", source, count=1)
@@ -70,7 +70,10 @@ class Emphasized:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell, sorted by its value, or by its text without one; `more` are further numbers that its text shows."""
+    """One cell. It is sorted by its value, or by its text without a value.
+
+    `more` are the further numbers that its text shows.
+    """
 
     text: str | Emphasized
     value: float | None = None
@@ -83,10 +86,10 @@ class TextColumn:
 
     Attributes:
         show: returns the text for a row.
-        value: returns the number that the text shows; a column with it is aligned right.
-        narrow: whether LaTeX and terminals have it too, which are narrower than the page.
-        more: returns further numbers that the text shows, by their names; a CSV has them in full.
-        together: returns the texts for all rows, whose numbers have the same number of decimals, in place of `show`.
+        value: returns the number that the text shows. A column with numbers is aligned right.
+        narrow: whether LaTeX and terminals, which are narrower than the page, have the column too.
+        more: functions by name, each of which returns a further number that the text shows.
+        together: returns the texts for all rows at once, in place of `show`, so that their decimals agree.
     """
 
     title: str
@@ -105,11 +108,13 @@ class TextColumn:
         return [Cell(text, value, more) for text, value, more in parts]
 
     def _texts(self, rows: Sequence[Row]) -> Sequence[str | Emphasized]:
+        """The text of each row."""
         if self.together:
             return self.together(rows)
         return [self.show(row) for row in rows]
 
     def _values(self, rows: Sequence[Row]) -> Sequence[float | None]:
+        """The number of each row; None if the column has no numbers."""
         if self.value is None:
             return [None] * len(rows)
         return [self.value(row) for row in rows]
@@ -117,7 +122,7 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table whose first column names the subject of each row; `name` is its file name without extension."""
+    """A table as text. Its first column names the subject of each row. `name` is its file name without extension."""
 
     name: str
     caption: str
@@ -140,7 +145,7 @@ class TableView:
 
 
 def words(title: str, attribute: str) -> TextColumn:
-    """A column of an attribute as text."""
+    """A column that shows an attribute of each row as text."""
 
     def text(row: Row) -> str:
         return str(getattr(row, attribute))
@@ -149,7 +154,7 @@ def words(title: str, attribute: str) -> TextColumn:
 
 
 def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> TextColumn:
-    """A column of an attribute that is a number or None."""
+    """A column of an attribute that is a number or None. `form` writes each value."""
 
     def text(row: Row) -> str:
         return form(getattr(row, attribute))
@@ -165,7 +170,7 @@ def integers(title: str, attribute: str) -> TextColumn:
 def aligned(
     title: str, attribute: str, form: Callable[[Sequence[float | None]], Sequence[str]] = column_of_numbers
 ) -> TextColumn:
-    """A column of an attribute that is a number or None, with the same number of decimals in all rows."""
+    """A column of an attribute that is a number or None. `form` writes all rows together, with the same decimals."""
     value = attrgetter(attribute)
 
     def texts(rows: Sequence[Row]) -> Sequence[str]:
@@ -184,7 +189,7 @@ def values(title: str, attribute: str) -> TextColumn:
 
 
 def differences(title: str, attribute: str) -> TextColumn:
-    """A column of an attribute that is a difference without an interval."""
+    """A column of an attribute that is a difference without an interval. Positive ones have a plus sign."""
 
     def signed(values: Sequence[float | None]) -> list[str]:
         texts = column_of_numbers(values)
@@ -214,7 +219,7 @@ def answers(title: str, attribute: str, yes: str = "yes", no: str = "no", unknow
 
 
 def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high") -> TextColumn:
-    """A column of an attribute that is a difference, with its interval."""
+    """A column of an attribute that is a difference, with its interval from the attributes `low` and `high`."""
     interval = attrgetter(middle, low, high)
 
     def texts(rows: Sequence[Row]) -> list[str]:
@@ -230,15 +235,15 @@ def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high
 
 
 def means(title: str, mean: str, std: str) -> TextColumn:
-    """A column of an attribute that is a mean, with its standard deviation; each metric has its own decimals."""
+    """A column of an attribute that is a mean, with its standard deviation. Each metric has its own decimals."""
     mean_and_std = attrgetter(mean, std)
-    unit = attrgetter("arena", "metric")
+    arena_and_metric = attrgetter("arena", "metric")
 
     def texts(rows: Sequence[Row]) -> list[str]:
-        found: list[str] = []
-        for _, alike in groupby(rows, unit):
-            found += column_of_means([mean_and_std(row) for row in alike])
-        return found
+        cells: list[str] = []
+        for _, alike in groupby(rows, arena_and_metric):
+            cells += column_of_means([mean_and_std(row) for row in alike])
+        return cells
 
     return TextColumn(
         title=title,
@@ -250,16 +255,16 @@ def means(title: str, mean: str, std: str) -> TextColumn:
 
 
 def page_only(*columns: TextColumn) -> tuple[TextColumn, ...]:
-    """Columns that LaTeX and terminals leave out."""
+    """The same columns, which LaTeX and terminals leave out."""
     return tuple(replace(column, narrow=False) for column in columns)
 
 
 ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
-"""The columns that name a row's arm."""
+"""The columns that name the arm of a row."""
 
 
 def table_view(name: str, caption: str, columns: Sequence[TextColumn], rows: Iterable[Row]) -> TableView:
-    """The table with a row for each object."""
-    given = list(rows)
-    cells_by_column = [column.cells(given) for column in columns]
+    """Make a table of text with a row for each object."""
+    objects = list(rows)
+    cells_by_column = [column.cells(objects) for column in columns]
     return TableView(name, caption, columns, rows=list(zip(*cells_by_column, strict=True)))
