@@ -41,6 +41,7 @@ def cost_rows(publication: Publication, analyses: Analyses) -> list[CostRow]:
 
 
 def _cost_row(publication: Publication, entry: Entry, by_arm: Mapping[tuple[str, str], Cost]) -> CostRow:
+    """The row of the arm of a published time. `by_arm` has our costs by arena and optimizer."""
     ratio = _published_ratio(publication, entry)
     baseline = ratio.baseline if ratio else ""
     ours = by_arm.get((entry.arena, entry.optimizer))
@@ -63,7 +64,7 @@ def _cost_row(publication: Publication, entry: Entry, by_arm: Mapping[tuple[str,
 
 
 def _published_ratio(publication: Publication, entry: Entry) -> Entry | None:
-    """The ratio that is printed for the arm of an entry."""
+    """The ratio that is printed for the arm of an entry; None without one."""
     for ratio in publication.all("ratio"):
         if (ratio.arena, ratio.optimizer) == (entry.arena, entry.optimizer):
             return ratio

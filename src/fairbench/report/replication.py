@@ -22,7 +22,7 @@ from fairbench.suites.schema import Suite
 
 @dataclass(frozen=True)
 class Replication:
-    """What was published, and what a study has of it."""
+    """A publication and a study: the values, verdicts and costs that are compared."""
 
     publication: Publication
     analyses: Analyses
@@ -32,15 +32,15 @@ class Replication:
 
     @property
     def summary(self) -> str:
-        """How many verdicts the study can be compared in."""
+        """The number of published verdicts that can be compared with the study, in words."""
         both = sum(row.agree is not None for row in self.verdicts)
         return f"{both} of {len(self.verdicts)} published verdicts can be compared"
 
 
 def replicated(publication: Publication, analyses: Analyses) -> Document[Replication]:
-    """Compare the last plan of a study with a publication; incomplete if the study is."""
+    """Compare the last plan of a study with a publication. With an incomplete study the comparison is incomplete."""
     results = analyses.results
-    found = Replication(
+    replication = Replication(
         publication=publication,
         analyses=analyses,
         values=value_rows(publication, results),
@@ -49,16 +49,16 @@ def replicated(publication: Publication, analyses: Analyses) -> Document[Replica
     )
     flags = [*other_settings(publication, results), *analyses.of(audit)]
     return Document(
-        source=found,
+        source=replication,
         sections=[_section(publication.name)],
         title=publication.name,
-        lead=_basis(found),
+        lead=_basis(replication),
         flags=[flag for flag in flags if flag.severity == "fail"],
     )
 
 
 def other_settings(publication: Publication, results: Results) -> list[Flag]:
-    """The flag of a study whose settings are not those of the suite with the publication's name; none otherwise."""
+    """A flag if the settings of a study differ from those of the suite that is named as the publication."""
     ours = results.study.suite
     published = load_suite(publication.name)
     differing = changes(_settings(published, ours), _settings(ours, published))
@@ -73,7 +73,7 @@ def other_settings(publication: Publication, results: Results) -> list[Flag]:
 
 
 def _settings(suite: Suite, other: Suite) -> dict[str, Any]:
-    """What determines the numbers of a suite, for the arenas and optimizers that the other suite has too."""
+    """The settings of a suite that determine its numbers, for arenas and optimizers that another suite has too."""
     content = suite.to_json()
     settings = {key: content[key] for key in ("sweep", "final", "training", "breaks")}
     settings["arenas"] = {name: plan for name, plan in content["arenas"].items() if name in other.arenas}
@@ -81,10 +81,10 @@ def _settings(suite: Suite, other: Suite) -> dict[str, Any]:
     return settings
 
 
-def _basis(found: Replication) -> str:
-    """What the two sides of the comparison are."""
+def _basis(replication: Replication) -> str:
+    """Sentences on what the published values and ours are."""
     selection = "which no selection has read"
-    if found.analyses.suite.selection == "test":
+    if replication.analyses.suite.selection == "test":
         selection = "on which the suite selects its settings"
     return (
         f"The published values are of a validation split, ours of the test split, {selection}. Our perplexity is "
@@ -93,21 +93,21 @@ def _basis(found: Replication) -> str:
     )
 
 
-def _values(found: Replication) -> str:
-    """The number of our means inside the published spread, and of our rates that are the published ones.
+def _values(replication: Replication) -> str:
+    """Sentences on how many of our means lie inside the published spread, and how many rates are the published ones.
 
     With three seeds a third of exact repetitions lies outside: the difference of two means, over the first one's
     s sqrt(2/3), has Student's t with 2 degrees of freedom.
     """
-    with_spread = [row for row in found.values if row.published_std is not None]
+    with_spread = [row for row in replication.values if row.published_std is not None]
     judged = [row for row in with_spread if row.inside is not None]
     inside = sum(row.inside is True for row in judged)
-    same_rates = _same_rates(found.values)
-    known = len(same_rates) - same_rates.count(None)
+    same_rates = _same_rates(replication.values)
+    number_known = len(same_rates) - same_rates.count(None)
     return (
         f"Of {len(with_spread)} published means with a spread, {len(judged)} can be compared with ours; ours lies "
         f"inside mean ± std for {inside} of these. With three seeds a third of exact repetitions lies outside by "
-        f"chance. The selected learning rate is the published one for {same_rates.count(True)} of {known} arms."
+        f"chance. The selected learning rate is the published one for {same_rates.count(True)} of {number_known} arms."
     )
 
 
@@ -117,12 +117,12 @@ def _same_rates(rows: list[ValueRow]) -> list[bool | None]:
     return [*by_arm.values()]
 
 
-def _verdicts(found: Replication) -> str:
-    """How many verdicts agree, and which do not."""
-    judged = [row for row in found.verdicts if row.agree is not None]
+def _verdicts(replication: Replication) -> str:
+    """Sentences on how many verdicts agree, and which verdicts differ."""
+    judged = [row for row in replication.verdicts if row.agree is not None]
     differing = [_both_verdicts(row) for row in judged if not row.agree]
     statement = (
-        f"Of {len(found.verdicts)} published comparisons, {len(judged)} can be made here; "
+        f"Of {len(replication.verdicts)} published comparisons, {len(judged)} can be made here; "
         f"{len(judged) - len(differing)} of these agree: both significant at 0.05 in the same direction, or neither, "
         "without any correction. Two that are not significant agree without showing that there is no difference."
     )
@@ -132,21 +132,23 @@ def _verdicts(found: Replication) -> str:
 
 
 def _both_verdicts(row: VerdictRow) -> str:
-    """A comparison with what both sides say of it."""
+    """A comparison with the published verdict and ours, in words."""
     verdicts = f"published {_published_verdict(row)}; ours {_our_verdict(row)}"
     return f"{row.arena} {row.metric} against {row.baseline} ({verdicts})"
 
 
 def _published_verdict(row: VerdictRow) -> str:
+    """The published verdict in words."""
     return in_words(row.published_direction, row.published_significant)
 
 
 def _our_verdict(row: VerdictRow) -> str:
+    """Our verdict in words."""
     return in_words(row.our_direction, row.our_significant)
 
 
 def in_words(direction: str | None, significant: bool | None) -> str:
-    """A judgement in words; a dash where there is none."""
+    """A verdict in words; a dash without a verdict."""
     if direction is None:
         return "–"
     if significant:
@@ -154,19 +156,19 @@ def in_words(direction: str | None, significant: bool | None) -> str:
     return f"{direction}, n.s."
 
 
-def _not_compared(found: Replication) -> str:
-    """The names that only one side has, and the comparisons that the study cannot test yet."""
-    parts = [*gaps(found.publication, found.analyses.results), *_untested(found)]
+def _not_compared(replication: Replication) -> str:
+    """A sentence on names that only one side has, and on comparisons that the study cannot test yet."""
+    parts = [*gaps(replication.publication, replication.analyses.results), *_untested(replication)]
     if not parts:
         return ""
     return f"{'; '.join(parts)}."
 
 
-def _untested(found: Replication) -> Iterator[str]:
-    """The comparisons of arms that the study has and cannot test, by the reason."""
-    arms = found.analyses.results.by_name
+def _untested(replication: Replication) -> Iterator[str]:
+    """For each reason, the comparisons that the study cannot test although it has both arms."""
+    arms = replication.analyses.results.by_name
     missing = []
-    for row in found.verdicts:
+    for row in replication.verdicts:
         has_both = (row.arena, row.optimizer) in arms and (row.arena, row.baseline) in arms
         if row.agree is None and has_both:
             missing.append((row.note, f"{row.arena} {row.metric} against {row.baseline}"))
@@ -174,34 +176,38 @@ def _untested(found: Replication) -> Iterator[str]:
         yield f"not tested, since {note}: {', '.join(comparisons)}"
 
 
-def _divergence(found: Replication) -> str:
-    """The arms in which trials diverged."""
-    lost = [arm for arm in found.analyses.results.arms if arm.diverged or arm.count("diverged")]
+def _divergence(replication: Replication) -> str:
+    """A sentence on the arms in which trials diverged; empty without any."""
+    lost = [arm for arm in replication.analyses.results.arms if arm.diverged or arm.count("diverged")]
     if not lost:
         return ""
     names = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in lost)
     return f"Trials diverged in {names}; our means there are of the seeds that finished, if any, and may be too good."
 
 
-def _values_of_arms(found: Replication) -> list[ValueRow]:
-    """The rows of arenas that both sides have; values of single seeds are only in the file."""
-    arenas = {row.arena for row in found.values if row.our_mean is not None and not row.seed}
-    return [row for row in found.values if row.arena in arenas and not row.seed]
+def _values_of_arms(replication: Replication) -> list[ValueRow]:
+    """The rows of arenas that both sides have, without single seeds, which only the data file has."""
+    arenas = {row.arena for row in replication.values if row.our_mean is not None and not row.seed}
+    return [row for row in replication.values if row.arena in arenas and not row.seed]
 
 
-def _tested_verdicts(found: Replication) -> list[VerdictRow]:
-    return [row for row in found.verdicts if row.our_p is not None]
+def _tested_verdicts(replication: Replication) -> list[VerdictRow]:
+    """The rows of comparisons that the study can test."""
+    return [row for row in replication.verdicts if row.our_p is not None]
 
 
-def _comparable_costs(found: Replication) -> list[CostRow]:
-    return [row for row in found.costs if row.our_ratio is not None]
+def _comparable_costs(replication: Replication) -> list[CostRow]:
+    """The rows of arms whose step time has a ratio in the study."""
+    return [row for row in replication.costs if row.our_ratio is not None]
 
 
 def _published_mean(row: ValueRow) -> float:
+    """The published mean as a number."""
     return float(row.published_mean)
 
 
 def _published_mean_text(row: ValueRow) -> str:
+    """The published mean as it is printed, with its standard deviation, if it has one."""
     if row.published_std is None:
         return str(row.published_mean)
     return f"{row.published_mean} ± {row.published_std}"
@@ -244,11 +250,11 @@ COST_COLUMNS = (
 
 
 def _section(publication: str) -> Section[Replication]:
-    """The tables, written for a publication, and the tables in sentences."""
+    """The section of the comparison with a publication: its tables, and statements on them."""
     file = f"comparison_{publication}"
     values = Output[Replication](
         name="values",
-        rows=lambda found: found.values,
+        rows=lambda replication: replication.values,
         shown=_values_of_arms,
         columns=VALUE_COLUMNS,
         kind=ValueRow,
@@ -257,7 +263,7 @@ def _section(publication: str) -> Section[Replication]:
     )
     verdicts = Output[Replication](
         name="verdicts",
-        rows=lambda found: found.verdicts,
+        rows=lambda replication: replication.verdicts,
         shown=_tested_verdicts,
         columns=VERDICT_COLUMNS,
         kind=VerdictRow,
@@ -266,7 +272,7 @@ def _section(publication: str) -> Section[Replication]:
     )
     costs = Output[Replication](
         name="costs",
-        rows=lambda found: found.costs,
+        rows=lambda replication: replication.costs,
         shown=_comparable_costs,
         columns=COST_COLUMNS,
         kind=CostRow,

@@ -35,7 +35,7 @@ PROSE = 60
 
 
 def render_page(document: Document[Any]) -> str:
-    """A report as one self-contained page, with its figures; without them it has no script for figures."""
+    """A report as one self-contained page, with its figures. Without styles of arms it has no script for figures."""
     figures = {figure.name: figure for figure in document.figures}
     script = _script(document)
     return _template("page.html.j2").render(
@@ -71,20 +71,20 @@ def _script(document: Document[Any]) -> str:
 
 
 def _sha256(script: str) -> str:
-    """The hash of the script as a content security policy has it."""
+    """The hash of the script, in the form that a content security policy needs."""
     digest = hashlib.sha256(script.encode()).digest()
     return base64.b64encode(digest).decode()
 
 
 def _packed_latex(tables: Mapping[str, TableView]) -> str:
-    """The tables in LaTeX, compressed to a quarter."""
+    """All tables in LaTeX, compressed to a quarter of their size."""
     latex = {name: to_latex(table) for name, table in tables.items()}
     packed = zlib.compress(json.dumps(latex).encode(), 9)
     return base64.b64encode(packed).decode()
 
 
 def _panels(figure: Drawing) -> list[tuple[str, Panel]]:
-    """The SVG of each panel, and what the script knows of it."""
+    """Each panel of a figure as SVG, with the panel, from which the script gets its data."""
     return list(zip(inline(figure), figure.parts, strict=True))
 
 
@@ -97,7 +97,7 @@ def _curve_anchors(figures: Mapping[str, Drawing]) -> dict[str, str]:
 
 
 def write_document(document: Document[Any], directory: Path) -> list[Path]:
-    """Write the data files of a report, and its page if it has one; returns the files, the page last.
+    """Write the data files of a report, and its page if it has one. Returns the paths of the files, the page last.
 
     Raises:
         UsageError: the directory cannot be written.
@@ -110,13 +110,14 @@ def write_document(document: Document[Any], directory: Path) -> list[Path]:
 
 
 def _is_shown(section: Section[Any], document: Document[Any], figures: Mapping[str, Drawing]) -> bool:
-    """Whether a section has anything that the page shows."""
+    """Whether the page has a section: always, or if one of its outputs is shown."""
     if section.always:
         return True
     return any(_is_output_shown(output, document, figures) for output in section.outputs)
 
 
 def _is_output_shown(output: Output[Any], document: Document[Any], figures: Mapping[str, Drawing]) -> bool:
+    """Whether an output has a table, a figure or a text for the page."""
     if output.has_table and output.name in document.tables:
         return True
     if output.figure and output.name in figures:
@@ -126,12 +127,13 @@ def _is_output_shown(output: Output[Any], document: Document[Any], figures: Mapp
 
 
 def _text(name: str) -> str:
-    """A file of this folder."""
+    """The text of a file in this folder."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
 def _template(name: str) -> jinja2.Template:
+    """A template in this folder, with the filters that it uses."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, ""),
         autoescape=True,
@@ -145,7 +147,7 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _kinds(view: TableView) -> list[Markup]:
-    """The class of each column as an attribute; none for short text."""
+    """The class of each column of a table as an HTML attribute. Columns of short text have none."""
     attributes = []
     for index in range(len(view.columns)):
         kind = _kind(view, index)
@@ -154,7 +156,7 @@ def _kinds(view: TableView) -> list[Markup]:
 
 
 def _kind(view: TableView, index: int) -> str:
-    """The class of a column: `n` for numbers, `t` for names that may wrap, `p` for prose, none for short text."""
+    """The class of a column: `n` for numbers, `t` for names that may wrap, `p` for prose, empty for short text."""
     if view.columns[index].value:
         return "n"
     longest = max(len(str(row[index].text)) for row in view.rows)
@@ -166,7 +168,10 @@ def _kind(view: TableView, index: int) -> str:
 
 
 def _value(cell: Cell) -> Markup:
-    """The attribute of a cell with its value; none where the text is the same number, since a page has many of them."""
+    """The HTML attribute with the value of a cell.
+
+    It is empty if the text of the cell is the same number, since a page has many cells.
+    """
     if cell.value is None:
         return Markup("")
     text = str(cell.text)
@@ -176,7 +181,10 @@ def _value(cell: Cell) -> Markup:
 
 
 def _more(numbers: Iterable[Any]) -> Markup:
-    """The attribute of a cell with the further numbers that it shows, or of a head with their names; none for none."""
+    """The HTML attribute with the further numbers of a cell, or with their names for the head of a column.
+
+    It is empty without further numbers.
+    """
     text = ",".join("" if number is None else str(number) for number in numbers)
     if not text:
         return Markup("")

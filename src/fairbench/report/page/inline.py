@@ -1,4 +1,4 @@
-"""A figure for the page: a separate SVG element for each panel, in the page's colors."""
+"""Figures for the page: each panel is a separate SVG element, in the colors of the page."""
 
 import re
 from collections.abc import Iterator
@@ -19,11 +19,14 @@ ARM_ID = re.compile(r"panel\d+\.arm(\d+)\.\d+")
 LETTERS = {1: "M", 2: "L", 3: "Q", 4: "C"}
 """The commands of an SVG path by matplotlib's codes."""
 LINES = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
-"""What matplotlib declares for all elements of an SVG."""
+"""The attributes that matplotlib declares for all elements of an SVG."""
 
 
 def colors() -> str:
-    """CSS that gives each color of a figure that of its role, so that without it the light colors stay."""
+    """The CSS that replaces each light color of a figure by the color of its role.
+
+    Without the CSS the light colors stay.
+    """
     rules = []
     for role, color in LIGHT.items():
         for kind in ("fill", "stroke"):
@@ -34,8 +37,8 @@ def colors() -> str:
 def inline(drawing: Drawing) -> list[str]:
     """The panels of a figure as SVG elements for an HTML page, in their order.
 
-    Styles become attributes, which every content security policy allows; ids get the figure's name and the panel's
-    number as a prefix; an element of an arm has its index in `data-arm`.
+    Styles become attributes, which every content security policy allows. Ids get the name of the figure and the number
+    of the panel as a prefix. An element of an arm has the index of the arm in `data-arm`.
     """
     root = ElementTree.fromstring(drawing.svg)
     _remove_namespaces(root)
@@ -49,28 +52,29 @@ def inline(drawing: Drawing) -> list[str]:
 
 
 def _remove_namespaces(root: Element) -> None:
-    """Leave only the local names of elements and attributes."""
+    """Remove the namespaces from the names of all elements and attributes."""
     for element in root.iter():
         element.tag = _local(element.tag)
         element.attrib = {_local(name): value for name, value in element.attrib.items()}
 
 
 def _local(name: str) -> str:
+    """A name such as `{namespace}path` without its namespace."""
     return name.rpartition("}")[2]
 
 
 def _definitions(root: Element) -> dict[str, Element]:
-    """What elements can refer to, by its id."""
-    found = {}
+    """The definitions to which elements can refer, by their ids."""
+    by_id = {}
     for definitions in root.iter("defs"):
         for item in definitions:
             if "id" in item.attrib:
-                found[item.attrib["id"]] = item
-    return found
+                by_id[item.attrib["id"]] = item
+    return by_id
 
 
 def _panel(group: Element, part: Panel, definitions: dict[str, Element], prefix: str, title: str) -> str:
-    """One panel with the definitions that it refers to."""
+    """The SVG of one panel, with a title, a description and the definitions to which it refers."""
     _remove_definitions(group)
     needed = {name: deepcopy(definitions[name]) for name in _references(group) if name in definitions}
     box = " ".join(f"{number:g}" for number in part.box)
@@ -90,6 +94,7 @@ def _panel(group: Element, part: Panel, definitions: dict[str, Element], prefix:
 
 
 def _remove_definitions(group: Element) -> None:
+    """Remove the definitions inside a group; a panel gets those that it needs."""
     for parent in list(group.iter()):
         for definitions in parent.findall("defs"):
             parent.remove(definitions)
@@ -97,15 +102,15 @@ def _remove_definitions(group: Element) -> None:
 
 def _references(group: Element) -> list[str]:
     """The ids to which the elements of a group refer, sorted."""
-    found: set[str] = set()
+    ids: set[str] = set()
     for element in group.iter():
         for attribute in ("href", "clip-path"):
-            found.update(REFERENCE.findall(element.get(attribute, "")))
-    return sorted(found)
+            ids.update(REFERENCE.findall(element.get(attribute, "")))
+    return sorted(ids)
 
 
 def _share_colors(markers: Element) -> None:
-    """Write the colors that all markers of a group share once for all of them, so that a page has fewer bytes."""
+    """Move the colors that all markers of a group share to the group, so that a page has fewer bytes."""
     attributes = [set(marker.attrib.items()) for marker in markers]
     for name, value in sorted(set.intersection(*attributes)):
         if not name.startswith(("fill", "stroke")):
@@ -116,7 +121,7 @@ def _share_colors(markers: Element) -> None:
 
 
 def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
-    """Rewrite one element's id, references and style; text has the page's font."""
+    """Rewrite the id, the references and the style of one element for the page. Its text gets the font of the page."""
     name = element.attrib.pop("id", "")
     if name in needed:
         element.set("id", f"{prefix}-{name}")
@@ -129,7 +134,7 @@ def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
     for name, value in _style_of(element.attrib.pop("style", "")):
         if name != "font-family":
             element.set(name, value)
-    if element.get("transform", "").startswith("rotate(-0 "):
+    if element.get("transform", "").startswith("rotate(-0 "):  # it has no effect
         del element.attrib["transform"]
     if "d" in element.attrib:
         element.set("d", " ".join(element.attrib["d"].split()))
@@ -146,11 +151,12 @@ def _style_of(style: str) -> Iterator[tuple[str, str]]:
 
 
 def _stripped(text: str | None) -> str | None:
+    """A text without space at its ends; None if nothing is left."""
     return (text or "").strip() or None
 
 
 def swatch(style: ArmStyle) -> str:
-    """A sample of an arm's line with its dash and marker, as an SVG element."""
+    """A sample of the line of an arm, with its dash and its marker, as an SVG element."""
     svg = Element("svg", {"class": "swatch", "viewBox": "0 -6 40 12", "aria-hidden": "true"})
     width = 4.5 if style.wide else 1.6
     line = {"d": "M 0 0 H 40", "stroke": style.color, "stroke-width": str(width), "fill": "none"}
@@ -162,7 +168,7 @@ def swatch(style: ArmStyle) -> str:
 
 
 def _marker_path(name: str) -> str:
-    """The outline of a marker in the middle of a sample, as commands of SVG."""
+    """The outline of a marker in the middle of a sample, as the commands of an SVG path."""
     marker = MarkerStyle(name)
     enlarged = Affine2D().scale(8, -8).translate(20, 0)
     outline = marker.get_path().transformed(marker.get_transform() + enlarged)

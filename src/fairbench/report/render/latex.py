@@ -1,7 +1,7 @@
 r"""The report's tables in LaTeX, with booktabs, for `\input`; any engine compiles them, since they are ASCII.
 
-A table is as wide as the text and continues on the next page. Columns that only the page has are left out, and one with
-many columns is set small.
+A table is as wide as the text and continues on the next page. Columns that only the HTML page has are left out. A table
+with many columns has a small font.
 """
 
 import re
@@ -14,7 +14,7 @@ SMALL_GREEK = "αβγδεζηθικμνξπρστυφχψω"
 CAPITAL_GREEK = "ΓΔΘΞΠΣΥΦΨΩ"
 """The capitals that do not look like Latin ones."""
 OTHER_GREEK = {"λ": "lambda", "Λ": "Lambda", "µ": "mu"}
-"""Unicode writes lamda, and has a sign of its own for micro."""
+"""Letters whose Unicode name is not that of the command: Unicode writes lamda, and has a separate sign for micro."""
 SYMBOLS = {
     "×": "times",
     "±": "pm",
@@ -56,7 +56,7 @@ SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
 def _escaped_characters() -> dict[str, str]:
-    """What stands for each character that LaTeX does not print as it is."""
+    """The source for each character that LaTeX does not print as it is."""
     escaped = {letter: f"\\{letter}" for letter in "{}$&%#_"}
     escaped |= SPECIAL
     for letter in "[]-":  # an argument of the line break before them; two would be a dash
@@ -72,7 +72,7 @@ def _escaped_characters() -> dict[str, str]:
 
 
 def _commands() -> dict[str, str]:
-    """The commands of symbols and Greek letters."""
+    """The command of each symbol and Greek letter."""
     commands = dict(SYMBOLS)
     for letter in SMALL_GREEK:
         commands[letter] = _greek_name(letter).lower()
@@ -82,23 +82,26 @@ def _commands() -> dict[str, str]:
 
 
 def _greek_name(letter: str) -> str:
-    """The last word of the name that Unicode gives a letter, as in GREEK SMALL LETTER ALPHA."""
+    """The name of a Greek letter, which is the last word of its Unicode name, as in GREEK SMALL LETTER ALPHA."""
     return name(letter).split()[-1]
 
 
 ESCAPED = _escaped_characters()
 POWER = r"(?<![\w.])(\d(?:\.\d+)?)e([+−-])0*(\d+)(?!\w)"
-"""A number with an exponent as Python writes it, 1e-08 or 3.75e−08; one such as 1e5 may be part of a name or a hash."""
+"""A number with an exponent as Python writes it, 1e-08 or 3.75e−08.
+
+The exponent must have a sign, since a text as 1e5 may be part of a name or a hash.
+"""
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX source; a character that LaTeX cannot print becomes its code point, U+4E2D."""
+    """Text as LaTeX source. A character that LaTeX cannot print is replaced by its code point, as U+4E2D."""
     source = re.sub(f"{POWER}|.", _escaped, text, flags=re.DOTALL)
     return re.sub(r"(?<!\\)\$\$", "", source)  # adjacent formulas are one
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """A number with an exponent, or a character."""
+    """The source for a match of `escape`: for a number with an exponent, or for a character."""
     factor, sign, exponent = found.groups()
     if factor:
         return _power(factor, sign, exponent)
@@ -120,13 +123,13 @@ def _power(factor: str, sign: str, exponent: str) -> str:
 
 
 SIZES = {"footnotesize": 72, "scriptsize": 77, "tiny": 90}
-"""How many letters fit a line of 345 pt, the text width of an article, by the size of the font."""
+"""The number of letters in a line of 345 pt, the text width of an article, for each size of the font."""
 LETTER = 0.55
 """The width of a letter in em."""
 GAP = 0.9
 """The width of the space between two columns in letters."""
 WIDE = frozenset("+−±×→↓↑<>=≥≤≈%@mw&#")
-"""Characters that are half as wide again, as capitals are."""
+"""Characters that are half as wide again as usual letters, as capitals are too."""
 LONGEST = 13
 """The most letters of a word that is not divided."""
 WIDEST = 40
@@ -136,7 +139,7 @@ BREAK = re.compile(r"(?<= )|(?<=[_/:.=])(?=[^\W\d_])")
 
 
 def to_latex(table: TableView) -> str:
-    r"""A table for `\input`; its first lines say what it shows, and the packages that it needs."""
+    r"""A table for `\input`. Comments in its first lines say what it shows, and which packages it needs."""
     view = table.narrow
     texts = []
     for index in range(len(view.columns)):
@@ -155,25 +158,26 @@ def to_latex(table: TableView) -> str:
 
 
 def _layout(columns: Sequence[TextColumn], texts: Sequence[Sequence[str]]) -> tuple[str, list[float]]:
-    """The size of the font, and the width of each column in letters; `texts` are the cells of each column."""
+    """The size of the font, and the width of each column in letters. `texts` are the cells of each column."""
     space = {size: letters - GAP * len(columns) for size, letters in SIZES.items()}
-    least = _least_widths(columns, texts, whole_numbers=True)
-    size = _largest_size(space, sum(least))
-    if sum(least) > space[size]:  # numbers leave their intervals to the next line
-        least = _least_widths(columns, texts, whole_numbers=False)
-    wanted = []
-    for narrowest, cells in zip(least, texts, strict=True):
-        longest = max((_letters(text[:WIDEST]) for text in cells), default=narrowest)
-        wanted.append(max(narrowest, longest))
-    left = max(space[size] - sum(least), 0)
-    missing = max(sum(wanted) - sum(least), 1)
+    least_widths = _least_widths(columns, texts, whole_numbers=True)
+    size = _largest_size(space, sum(least_widths))
+    if sum(least_widths) > space[size]:  # the interval of a number may then stand in the next line
+        least_widths = _least_widths(columns, texts, whole_numbers=False)
+    wanted_widths = []
+    for least, cells in zip(least_widths, texts, strict=True):
+        longest = max((_letters(text[:WIDEST]) for text in cells), default=least)
+        wanted_widths.append(max(least, longest))
+    # the space that is left is divided in proportion to what each column lacks
+    left = max(space[size] - sum(least_widths), 0)
+    missing = max(sum(wanted_widths) - sum(least_widths), 1)
     share = min(1, left / missing)
-    widths = [low + share * (high - low) for low, high in zip(least, wanted, strict=True)]
+    widths = [least + share * (wanted - least) for least, wanted in zip(least_widths, wanted_widths, strict=True)]
     return size, widths
 
 
 def _largest_size(space: Mapping[str, float], letters: float) -> str:
-    """The largest font with which a line has space for some letters, or else the smallest."""
+    """The largest font with which a number of letters fits into a line, or else the smallest font."""
     for size, most in space.items():
         if letters <= most:
             return size
@@ -181,7 +185,7 @@ def _largest_size(space: Mapping[str, float], letters: float) -> str:
 
 
 def _least_widths(columns: Sequence[TextColumn], texts: Sequence[Sequence[str]], whole_numbers: bool) -> list[float]:
-    """The least letters of each column; whether numbers stay in one line with their intervals."""
+    """The least width of each column in letters. If `whole_numbers`, numbers stay in one line with their intervals."""
     widths = []
     for column, cells in zip(columns, texts, strict=True):
         is_whole = whole_numbers and column.value is not None
@@ -190,7 +194,7 @@ def _least_widths(columns: Sequence[TextColumn], texts: Sequence[Sequence[str]],
 
 
 def _column_spec(column: TextColumn, width: float) -> str:
-    """How LaTeX sets a column: numbers at the right."""
+    """The column specification of LaTeX: a paragraph of a width, with numbers at the right."""
     side = "left" if column.value else "right"  # where the line is ragged
     return rf">{{\ragged{side}\arraybackslash}}p{{{LETTER * width:.2f}em}}"
 
@@ -210,7 +214,7 @@ def _line(row: Sequence[Cell]) -> str:
 
 
 def _least(title: str, texts: Sequence[str], whole: bool) -> float:
-    """The letters of the longest part of a column that stays in one line: a word, or a whole cell."""
+    """The least width of a column in letters: that of its longest word, or of its longest cell if `whole`."""
     parts = title.split()
     for text in texts:
         if whole:
@@ -221,7 +225,7 @@ def _least(title: str, texts: Sequence[str], whole: bool) -> float:
 
 
 def _in_italics(text: str) -> str:
-    """Text in which the letters of statistics are variables."""
+    """Text as LaTeX source, in which the statistics g and p are set as variables."""
     return re.sub(r"(?<![\w\\])([gp])(?!\w)", r"$\1$", escape(text))
 
 
@@ -232,7 +236,7 @@ def _letters(text: str) -> float:
 
 
 def _pieces(text: str) -> list[str]:
-    """The parts of a text between which a line may end; a long word is divided."""
+    """The parts of a text between which a line may end. A long word is divided."""
     pieces = []
     for part in BREAK.split(text):
         for start in range(0, len(part), LONGEST):

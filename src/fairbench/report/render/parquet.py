@@ -26,11 +26,11 @@ class RecordTable(Table[dict[str, Any]]):
 
     @property
     def fields(self) -> list[Field]:
-        """Type and meaning of each column."""
+        """The type and the meaning of each column."""
         return [*self.of_records]
 
     def content(self) -> bytes:
-        """The Parquet file; the same records give the same bytes."""
+        """The Parquet file. The same records give the same bytes."""
         import pyarrow.parquet  # here, since only a report needs it
 
         schema = self._schema()
@@ -66,14 +66,15 @@ def record_table(results: Results) -> RecordTable:
     for arm in results.arms:
         runs += [run for run in arm.trials if run.record]
         runs += [run for run in arm.timing if run.record]
-    found = columns(results, runs)
-    names = tuple(column.name for column in found)
-    return RecordTable(rows=_Rows(found, runs), columns=names, kind=RecordTable, of_records=found)
+    record_columns = columns(results, runs)
+    names = tuple(column.name for column in record_columns)
+    rows = _Rows(record_columns, runs)
+    return RecordTable(rows=rows, columns=names, kind=RecordTable, of_records=record_columns)
 
 
 @dataclass(frozen=True)
 class _Rows(Sequence[dict[str, Any]]):
-    """The values of each trial by the names of the columns, read when they are asked for."""
+    """The rows of the table, each made from a trial when it is asked for."""
 
     columns: Sequence[RecordColumn]
     runs: Sequence[Run]
@@ -82,7 +83,7 @@ class _Rows(Sequence[dict[str, Any]]):
         return len(self.runs)
 
     def __getitem__(self, index: Any) -> Any:
-        """A row, or some."""
+        """A row, or a list of the rows in a slice."""
         if isinstance(index, slice):
             return [*_Rows(self.columns, self.runs[index])]
         run = self.runs[index]
@@ -90,7 +91,10 @@ class _Rows(Sequence[dict[str, Any]]):
 
 
 def _parsed(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
-    """The rows of some trials, by way of JSON: pyarrow would import pandas, in a second, to convert Python's values."""
+    """Rows as a table of pyarrow, by way of JSON.
+
+    To convert values of Python, pyarrow would import pandas, which takes a second.
+    """
     import pyarrow.json
 
     lines = b"\n".join(map(_line, rows))
@@ -100,8 +104,8 @@ def _parsed(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
 
 
 def _line(row: dict[str, Any]) -> bytes:
-    """The values of a trial as JSON."""
+    """The values of a row as a line of JSON."""
     try:
         return msgspec.json.encode(row)
-    except UnicodeEncodeError:  # the name of a file that is not UTF-8, which no text of Parquet can be
+    except UnicodeEncodeError:  # the name of a file is not UTF-8, but a text of Parquet must be
         return json.dumps(row, ensure_ascii=False).encode(errors="replace")

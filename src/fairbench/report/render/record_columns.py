@@ -31,41 +31,42 @@ class RecordColumn(Field):
 
 
 def columns(results: Results, runs: Sequence[Run]) -> list[RecordColumn]:
-    """The columns of the file: those that every study has, then those of its metrics, machines and mechanisms."""
+    """The columns of the file: those of every study, then those of the metrics, machines and mechanisms."""
     hyperparameters = RecordColumn(
         name="hyperparameters",
         type="string",
         description="hyperparameters of the optimizer, as JSON",
         value=_hyperparameters,
     )
-    found = [_fact_column(fact) for fact in FACTS]
-    found += _metric_columns(results)
-    found += _curve_columns(results)
-    found += _key_columns(
+    all_columns = [_fact_column(fact) for fact in FACTS]
+    all_columns += _metric_columns(results)
+    all_columns += _curve_columns(results)
+    all_columns += _key_columns(
         runs,
         part=_seconds,
         prefix="seconds_",
         type_="number",
         description="seconds of the trial in this phase; total: in all",
     )
-    found += _key_columns(
+    all_columns += _key_columns(
         runs,
         part=attrgetter("environment"),
         prefix="environment_",
         type_="string",
         description="machine or version with which the trial ran",
     )
-    found += _mechanism_columns(runs)
-    found.append(hyperparameters)
-    return found
+    all_columns += _mechanism_columns(runs)
+    all_columns.append(hyperparameters)
+    return all_columns
 
 
 def _fact_column(fact: Fact) -> RecordColumn:
+    """The column of a fact."""
     return RecordColumn(fact.name, fact.type, fact.meaning, value=_value_at(fact))
 
 
 def _value_at(fact: Fact) -> Value:
-    """A function that follows the path of a fact in a trial, whose first part can be None."""
+    """A function that returns the value of a fact in a trial; None if the first part of its path is None."""
     first, _, rest = fact.path.partition(".")
     part_of = attrgetter(first)
     if not rest:
@@ -83,11 +84,12 @@ def _value_at(fact: Fact) -> Value:
 
 
 def _hyperparameters(run: Run) -> str:
+    """The hyperparameters of a trial as JSON."""
     return msgspec.json.encode(run.options, order="sorted").decode()
 
 
 def _seconds(run: Run) -> Mapping[str, float] | None:
-    """The seconds of each phase."""
+    """The seconds of each phase of a trial; None if it failed."""
     if run.cost is None:
         return None
     seconds: dict[str, float] = plain_values(run.cost.seconds)
@@ -95,7 +97,7 @@ def _seconds(run: Run) -> Mapping[str, float] | None:
 
 
 def _key_columns(runs: Sequence[Run], part: Part, prefix: str, type_: str, description: str) -> Iterator[RecordColumn]:
-    """A column for each key that any trial has in a part."""
+    """A column for each key that any trial has in a part. The name of the column is the prefix and the key."""
     for key in _keys(runs, part):
         name = prefix + key.replace("-", "_")
         yield RecordColumn(name, type_, description, value=partial(_value_of_key, part, key))
@@ -103,18 +105,19 @@ def _key_columns(runs: Sequence[Run], part: Part, prefix: str, type_: str, descr
 
 def _keys(runs: Sequence[Run], part: Part) -> list[str]:
     """The keys that any trial has in a part, sorted."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for run in runs:
-        found.update(part(run) or ())
-    return sorted(found)
+        keys.update(part(run) or ())
+    return sorted(keys)
 
 
 def _value_of_key(part: Part, key: str, run: Run) -> Any:
+    """The value of a key in a part of a trial; None if the trial has no such part or key."""
     return (part(run) or {}).get(key)
 
 
 def _metric_names(results: Results) -> list[str]:
-    """Every metric of any arena once, in the order of the suite."""
+    """The metrics of all arenas, each once, in the order of the suite."""
     names: dict[str, None] = {}
     for arena in results.study.suite.arenas:
         names |= dict.fromkeys(results.metrics[arena])
@@ -122,7 +125,7 @@ def _metric_names(results: Results) -> list[str]:
 
 
 def _metric_columns(results: Results) -> Iterator[RecordColumn]:
-    """The metrics at the end of a trial."""
+    """A column for each metric at the end of a trial, on the validation split and on the test split."""
     selection = results.study.suite.selection
     for split, words in (("val", "validation"), ("test", "test")):
         for metric in _metric_names(results):
@@ -135,7 +138,10 @@ def _metric_columns(results: Results) -> Iterator[RecordColumn]:
 
 
 def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
-    """A metric at the end; records keep what the selection reads under "val", even where that is the test split."""
+    """A metric on a split at the end of a trial; None if it was not measured.
+
+    Records keep the metrics of the split that selects under "val", even if that is the test split.
+    """
     if selection == "val":
         return run.metric(split, metric)
     if split == "test":
@@ -144,7 +150,7 @@ def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
 
 
 def _curve_columns(results: Results) -> Iterator[RecordColumn]:
-    """The learning curves as lists of equal length."""
+    """The columns of the learning curves, whose cells are lists."""
     yield RecordColumn(
         name="train_steps",
         type="array",
@@ -177,32 +183,35 @@ def _curve_columns(results: Results) -> Iterator[RecordColumn]:
 
 
 def _logged_steps(run: Run) -> list[int] | None:
+    """The steps after which the training loss was logged; None for a failed trial."""
     if run.result is None:
         return None
     return [*run.details.loss_curve.steps]
 
 
 def _logged_losses(run: Run) -> list[float] | None:
+    """The logged training losses; None for a failed trial."""
     if run.result is None:
         return None
     return [*run.details.loss_curve.values["loss"]]
 
 
 def _evaluated_steps(run: Run) -> list[int] | None:
+    """The steps after which a trial was evaluated; None for a failed trial."""
     if run.result is None:
         return None
     return [*run.details.evaluations.steps]
 
 
 def _evaluations(results: Results, metric: str, run: Run) -> list[float] | None:
-    """The values of a metric at each evaluation; None where the arena does not measure it."""
+    """The values of a metric at each evaluation; None for a failed trial, or if the arena does not measure it."""
     if run.result is None or metric not in results.metrics[run.arena]:
         return None
     return [*run.details.evaluations.values.get(metric, ())]
 
 
 def _mechanism_columns(runs: Sequence[Run]) -> Iterator[RecordColumn]:
-    """What the mechanisms of optimizers report in final trials."""
+    """The columns of what the mechanisms of optimizers report in final trials."""
     this_name = "of what the mechanism reports by this name"
     yield from _key_columns(
         runs,
@@ -252,10 +261,12 @@ def _mechanism_columns(runs: Sequence[Run]) -> Iterator[RecordColumn]:
 
 
 def _totals(run: Run) -> Mapping[str, float] | None:
+    """The total of each quantity that the mechanism reports; None without a mechanism."""
     return run.mechanism.totals if run.mechanism else None
 
 
 def _path_lengths(run: Run) -> Mapping[str, float] | None:
+    """The distance that each decay of the mechanism moved the weights; None without a mechanism."""
     return run.mechanism.path_length if run.mechanism else None
 
 
@@ -265,7 +276,7 @@ def _read_at(run: Run) -> list[int] | None:
 
 
 def _added(quantity: str, run: Run) -> list[float | None] | None:
-    """The increase of a quantity at each reading."""
+    """The increase of a quantity at each reading; None without a mechanism, and for a quantity that it lacks."""
     if not run.mechanism:
         return None
     course = run.mechanism.course
@@ -275,17 +286,17 @@ def _added(quantity: str, run: Run) -> list[float | None] | None:
 
 
 def _tensors(run: Run) -> list[str] | None:
-    """The tensors of which the mechanism reports anything."""
+    """The names of the tensors for which the mechanism reports a quantity; None without a mechanism."""
     if not run.mechanism:
         return None
-    found: set[str] = set()
+    tensors: set[str] = set()
     for totals in run.mechanism.tensors.values():
-        found.update(totals)
-    return sorted(found)
+        tensors.update(totals)
+    return sorted(tensors)
 
 
 def _in_tensors(quantity: str, run: Run) -> list[float | None] | None:
-    """The total of a quantity in each tensor."""
+    """The total of a quantity in each tensor; None if the mechanism does not report it."""
     tensors = _tensors(run)
     if tensors is None or run.mechanism is None:
         return None

@@ -1,4 +1,4 @@
-"""What the Parquet file has of every trial, whatever the study: plain values of a trial and of its record."""
+"""The columns that the Parquet file has for every study: plain values of a trial and of its record."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ class Fact:
     """A plain value of a trial.
 
     Attributes:
-        name: of the column.
-        type: as that of a `Field`.
-        path: the attributes of a `Run` that lead to the value; it is empty where the first of them is None.
-        meaning: of the column.
+        name: the name of the column.
+        type: the type of the column, as a `Field` has it.
+        path: the attributes of a `Run` that lead to the value, with dots. The cell is empty if the first one is None.
+        meaning: the meaning of the column.
         empty_is_missing: whether an empty text means that the trial has no value.
     """
 

@@ -18,7 +18,7 @@ LONGEST = 44
 
 
 def rich_table(view: TableView) -> Table:
-    """A table without lines; names and numbers stay whole, and a `Terminal` leaves out columns that do not fit."""
+    """A table without lines. Names and numbers stay whole; a `Terminal` leaves out columns that do not fit."""
     narrow = view.narrow
     columns = [(column.title, column.value is not None) for column in narrow.columns]
     rows = ([cell.text for cell in row] for row in narrow.rows)
@@ -26,7 +26,7 @@ def rich_table(view: TableView) -> Table:
 
 
 def screen(view: TableView, most: int) -> str:
-    """The first rows of a table as plain text that is as wide as the terminal, with short cells."""
+    """The first `most` rows of a table as plain text, with short cells, in lines that fit the terminal."""
     file = io.StringIO()
     console = Terminal(file=file)
     console.width = shutil.get_terminal_size().columns
@@ -37,19 +37,21 @@ def screen(view: TableView, most: int) -> str:
         column.overflow = "crop"
     console.print(table)
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
-    with_head = len(table.rows) + 1
-    shown = lines[:with_head]
-    note = " ".join(lines[with_head:])
+    table_lines = len(table.rows) + 1  # the rows and the head
+    shown = lines[:table_lines]
+    note = " ".join(lines[table_lines:])  # on columns that are left out
     if note:
         shown.append(_cut(note, console.width))
     return "\n".join(shown)
 
 
 def _shortened(cell: Cell) -> Cell:
+    """A cell with at most LONGEST letters."""
     return replace(cell, text=_cut(str(cell.text), LONGEST))
 
 
 def _cut(text: str, most: int) -> str:
+    """A text with at most `most` letters. A longer text ends with an ellipsis."""
     if len(text) <= most:
         return text
     return f"{text[: most - 3]}..."
@@ -77,7 +79,7 @@ def checks_view(flags: Sequence[Flag]) -> Group:
 
 
 def _counts(flags: Sequence[Flag], severities: Sequence[Severity]) -> str:
-    """The number of each severity."""
+    """The number of flags of each severity, in words."""
     parts = []
     for severity in severities:
         count = sum(flag.severity == severity for flag in flags)
@@ -86,5 +88,5 @@ def _counts(flags: Sequence[Flag], severities: Sequence[Severity]) -> str:
 
 
 def flag_lines(flags: Iterable[Flag]) -> list[Text]:
-    """Every fail and every warn."""
+    """A line for every flag that is a fail or a warn."""
     return [Text(flag.text, STYLES[flag.severity]) for flag in flags if flag.severity in ("fail", "warn")]

@@ -1,4 +1,7 @@
-"""All that the report of a study shows, in the order of the page; a new analysis is an output in one of these files."""
+"""The sections of the report of a study, in the order of the page.
+
+A new analysis is an output in one of these files.
+"""
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.document import Section

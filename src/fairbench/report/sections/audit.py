@@ -14,12 +14,13 @@ from fairbench.report.view import Emphasized, TableView, TextColumn, table_view,
 
 
 def _folded_evidence(flag: Flag) -> Emphasized:
-    """The evidence of a flag, of which the page shows one line until it is asked for the whole."""
+    """The evidence of a flag. The page shows one line of it until the reader opens the whole text."""
     fold = Markup('<details class="line"><summary>{}</summary></details>')
     return Emphasized(flag.evidence, is_win=False, html=fold.format(flag.evidence))
 
 
 def _advice(flag: Flag) -> str:
+    """The advice of a flag without marks of code."""
     return flag.advice.replace("`", "")
 
 
@@ -32,13 +33,14 @@ FLAG_COLUMNS = (
 
 
 def flag_table(flags: Sequence[Flag]) -> Audit:
-    """The flags of an audit, or the results of other checks."""
+    """The flags of an audit, or the results of other checks, as a table."""
     caption = "The flags of the audit, with their evidence and advice."
     view = table_view("audit", caption, FLAG_COLUMNS, flags)
     return Audit(flags, columns=names_of(Flag), report_view=view)
 
 
 def _audit_view(analyses: Analyses) -> TableView:
+    """The flags of the audit of a study as text."""
     return flag_table(analyses.of(audit)).view
 
 

@@ -1,4 +1,4 @@
-"""Budget and treatment of each arm, and whether all trials had the same start and data."""
+"""The budget and the treatment of each arm, and whether all trials had the same start and the same data."""
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import budgets, equality
@@ -25,6 +25,7 @@ BUDGET_COLUMNS = (
 
 
 def _budget_caption(analyses: Analyses) -> str:
+    """The caption of the table of budgets, which says whether they are equal."""
     equal = equality(analyses.of(budgets))
     return (
         f"Search and training of each arm: trials with a record, and their steps. Extensions of a grid count. {equal}"
@@ -84,7 +85,7 @@ CONDITION_COLUMNS = (
 
 
 def _equal_conditions(analyses: Analyses) -> str:
-    """That all sha256 agree; empty if one differs or is not shown."""
+    """A sentence that all sha256 agree; empty if one of them differs or is not shown."""
     checks = analyses.of(hash_checks)
     if not checks:
         return ""

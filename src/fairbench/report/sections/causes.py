@@ -21,13 +21,16 @@ from fairbench.report.view import (
 
 
 def causes(analyses: Analyses) -> str:
-    """The contribution of each ablation step in each arena, and the intervals without 0; empty without a ladder."""
+    """Sentences on the contribution of each ablation step in each arena; empty without a control ladder.
+
+    They name the contributions whose interval does not contain 0.
+    """
     rows = analyses.of(contributions)
     if not rows:
         return ""
     sentences = []
-    for arena, of_arena in groupby(rows, key=lambda row: row.arena):
-        sentences.append(_contributions_in(arena, list(of_arena)))
+    for arena, arena_rows in groupby(rows, key=lambda row: row.arena):
+        sentences.append(_contributions_in(arena, list(arena_rows)))
     ladder = " ".join(analyses.suite.controls)
     return (
         f"{' '.join(sentences)} Differences of neighbors on the control ladder {ladder}, "
@@ -37,7 +40,7 @@ def causes(analyses: Analyses) -> str:
 
 
 def _contributions_in(arena: str, rows: list[Contribution]) -> str:
-    """The contributions in an arena, the last of which is the whole."""
+    """A sentence on the contributions in an arena. The last row is the whole ladder."""
     *ablation_steps, whole = rows
     parts = ", ".join(f"{ablation_step.optimizer} {_size(ablation_step)}" for ablation_step in ablation_steps)
     clear = ", ".join(ablation_step.optimizer for ablation_step in ablation_steps if _is_clear(ablation_step))
@@ -48,14 +51,14 @@ def _contributions_in(arena: str, rows: list[Contribution]) -> str:
 
 
 def _is_clear(row: Contribution) -> bool:
-    """Whether 0 lies outside the interval."""
+    """Whether 0 lies outside the interval of a contribution."""
     if not row.ci_low or not row.ci_high:
         return False
     return row.ci_low * row.ci_high > 0
 
 
 def _size(row: Contribution) -> str:
-    """The contribution with its interval, or why it has none."""
+    """A contribution with its interval, or why it has no value or no interval."""
     if row.contribution is None:
         return f"unknown ({row.note})"
     size = interval(row.contribution, row.ci_low, row.ci_high)
@@ -65,6 +68,7 @@ def _size(row: Contribution) -> str:
 
 
 def _ablation_step(row: Contribution) -> str:
+    """The name of an ablation step: the optimizers before and after it."""
     ablation_step = f"{row.before} → {row.optimizer}"
     if row.part == WHOLE:
         ablation_step += " (the whole)"

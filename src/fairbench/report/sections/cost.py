@@ -27,7 +27,7 @@ COST_COLUMNS = (
 
 
 def _cost_caption(analyses: Analyses) -> str:
-    """How times were measured, and which optimizers ran fused."""
+    """The caption of the table of costs: how times were measured, and which optimizers ran fused."""
     parts = [
         "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there "
         "are none (source); all trials: those of the search too, summed. A training step is data, forward, "
@@ -68,6 +68,7 @@ EQUAL_TIME_COLUMNS = (
 
 
 def _equal_time_caption(analyses: Analyses) -> str:
+    """The caption of the table of values at equal time."""
     split = analyses.suite.selection_name.capitalize()
     return (
         "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation "

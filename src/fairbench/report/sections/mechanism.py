@@ -9,15 +9,18 @@ from fairbench.report.view import ARM, aligned, integers, page_only, percents, w
 
 
 def _acted(analyses: Analyses) -> str:
-    """The effects of the first few mechanisms that acted, the reference's first; the audit names the inactive ones."""
+    """Sentences on the effects of a few mechanisms that acted, beginning with that of the reference.
+
+    Mechanisms that never acted are named by the audit.
+    """
     reference = analyses.suite.reference
-    found = sorted(analyses.of(mechanisms), key=lambda row: row.optimizer != reference)
-    acted = [f"{row.arena}, {row.optimizer}: {row.state}." for row in found if row.acted != 0]
+    rows = sorted(analyses.of(mechanisms), key=lambda row: row.optimizer != reference)
+    acted = [f"{row.arena}, {row.optimizer}: {row.state}." for row in rows if row.acted != 0]
     sentences = acted[:SHOWN]
-    rest = len(found) - len(sentences)
-    if rest:
-        has = "has" if rest == 1 else "have"
-        sentences.append(f"{plural(rest, 'other arm')} {has} one: see mechanism.csv.")
+    other_arms = len(rows) - len(sentences)
+    if other_arms:
+        has = "has" if other_arms == 1 else "have"
+        sentences.append(f"{plural(other_arms, 'other arm')} {has} one: see mechanism.csv.")
     return " ".join(sentences)
 
 

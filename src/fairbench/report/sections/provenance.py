@@ -14,7 +14,7 @@ from fairbench.suites.schema import Suite
 
 
 def arena_table(analyses: Analyses) -> TableView:
-    """The task, data and training of each arena."""
+    """The table of the task, the data and the training of each arena."""
     suite = analyses.suite
     arenas = analyses.results.study.arenas
 
@@ -47,7 +47,7 @@ def arena_table(analyses: Analyses) -> TableView:
 
 
 def _plan_column(suite: Suite, title: str, attribute: str, form: Callable[[Any], str] = str) -> TextColumn:
-    """A column of a number that the plan of each arena has."""
+    """A column with a number from the plan of each arena. `form` writes the number."""
 
     def value(arena: str) -> Any:
         return getattr(suite.arenas[arena], attribute)
@@ -67,7 +67,7 @@ def _data_faults(suite: Suite) -> Iterator[str]:
 
 
 def optimizer_table(analyses: Analyses) -> TableView:
-    """The optimizers with the options that the suite and fairbench set."""
+    """The table of the optimizers, with the options that the suite and fairbench set."""
     suite = analyses.suite
     resolved = analyses.results.study.optimizers
 
@@ -100,7 +100,7 @@ def optimizer_table(analyses: Analyses) -> TableView:
 
 
 def _defaults_of_fairbench(name: str, factory: str) -> Iterable[str]:
-    """The options that fairbench sets for an optimizer that it knows; none where the suite names a factory."""
+    """The names of the options that fairbench sets for a known optimizer; none if the suite names a factory."""
     known = known_optimizers()
     if factory or name not in known:
         return ()
@@ -108,13 +108,14 @@ def _defaults_of_fairbench(name: str, factory: str) -> Iterable[str]:
 
 
 def _listed(options: Mapping[str, Any]) -> str:
+    """Options with their values, in words."""
     if not options:
         return "nothing"
     return ", ".join(f"{key} = {value}" for key, value in options.items())
 
 
 def _training(analyses: Analyses) -> Iterator[str]:
-    """What all trials have in common, and each plan of the study."""
+    """Sentences on what all trials have in common, and on each plan of the study."""
     suite = analyses.suite
     history = analyses.history
     sweep_seeds = ", ".join(map(str, suite.sweep.seeds))
@@ -131,6 +132,7 @@ def _training(analyses: Analyses) -> Iterator[str]:
 
 
 def _warm_up(suite: Suite) -> str:
+    """The warm-up in words, before the schedule is named."""
     steps = suite.training.warmup_steps
     if not steps:
         return "learning rate by "
@@ -138,6 +140,7 @@ def _warm_up(suite: Suite) -> str:
 
 
 def _clipping(suite: Suite) -> str:
+    """The clipping of gradients in words."""
     norm = suite.training.clip_norm
     if norm > 0:
         return f"gradients clipped to a global norm of {rate(norm)}"
@@ -145,7 +148,7 @@ def _clipping(suite: Suite) -> str:
 
 
 def environment_table(analyses: Analyses) -> TableView:
-    """Machine and versions, with all values over the records; those of the study where there are no records."""
+    """The table of machine and versions, with all values in the records; without records, those of the study."""
     results = analyses.results
     facts = results.environment or environment_values([results.study.environment])
 

@@ -26,33 +26,37 @@ CURVES = Section[Analyses](
 
 
 def _rate_of(setting: Setting | None) -> float | None:
+    """The learning rate of a setting; None without a setting."""
     return setting.lr if setting else None
 
 
 def _rate_text(setting: Setting | None) -> str:
+    """The learning rate of a setting as text; a dash without a setting."""
     return rate(setting.lr) if setting else NONE
 
 
 def _least_rate(arm: ArmResults) -> float | None:
+    """The least learning rate that an arm tried; None without any."""
     return min(arm.rates, default=None)
 
 
 def _largest_rate(arm: ArmResults) -> float | None:
+    """The largest learning rate that an arm tried; None without any."""
     return max(arm.rates, default=None)
 
 
 def _place(arm: ArmResults) -> str:
-    """Where the selected rate lies among those that were tried."""
+    """The place of the selected rate among the rates that were tried, in words."""
     if not arm.tuned:
         return "untuned: none was searched"
     if arm.diverged:
         return "diverged at every rate"
-    end = edge(arm)
-    if not end:
+    place = edge(arm)
+    if not place:
         return "sweep incomplete"
-    if end == "inside":
+    if place == "inside":
         return "inside"
-    return f"{end}: at the edge"
+    return f"{place}: at the edge"
 
 
 LOCATED = TextColumn(
@@ -76,6 +80,7 @@ TO = TextColumn("To", lambda arm: rate(_largest_rate(arm)), value=_largest_rate)
 
 
 def _columns(analyses: Analyses) -> list[TextColumn]:
+    """The columns of the table of selected rates, with one for each further searched hyperparameter."""
     columns = [*ARM, LOCATED, SELECTED]
     for name, values in analyses.suite.sweep.extra.items():
         columns.append(_searched_column(name, values))
@@ -84,7 +89,7 @@ def _columns(analyses: Analyses) -> list[TextColumn]:
 
 
 def _searched_column(name: str, values: Sequence[Any]) -> TextColumn:
-    """The selected value of a hyperparameter that is searched with the rate."""
+    """A column with the selected value of a hyperparameter that is searched with the rate."""
 
     def value(arm: ArmResults) -> Any:
         if arm.selected is None:
@@ -92,12 +97,12 @@ def _searched_column(name: str, values: Sequence[Any]) -> TextColumn:
         return dict(arm.selected.extra).get(name)
 
     def number_text(arm: ArmResults) -> str:
-        known = value(arm)
-        return NONE if known is None else rate(known)
+        selected = value(arm)
+        return NONE if selected is None else rate(selected)
 
     def text(arm: ArmResults) -> str:
-        known = value(arm)
-        return NONE if known is None else str(known)
+        selected = value(arm)
+        return NONE if selected is None else str(selected)
 
     title = name.capitalize().replace("_", " ")
     if are_numbers(values):
@@ -106,6 +111,7 @@ def _searched_column(name: str, values: Sequence[Any]) -> TextColumn:
 
 
 def _caption(analyses: Analyses) -> str:
+    """The caption of the table of selected rates."""
     suite = analyses.suite
     choices = [f"By choice of the suite, {RULES[rule]}." for rule in suite.breaks]
     if not choices:
@@ -118,7 +124,7 @@ def _caption(analyses: Analyses) -> str:
 
 
 def _searched_arms(analyses: Analyses) -> list[ArmResults]:
-    """The arms that have begun their search, and those that have none."""
+    """The arms that have begun their search, and the arms that are not tuned."""
     return [arm for arm in analyses.results.arms if arm.sweep or not arm.tuned]
 
 

@@ -38,7 +38,7 @@ def _pair_columns(analyses: Analyses) -> list[TextColumn]:
 
 
 def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
-    """Every comparison with its tests."""
+    """The columns of the table of comparisons, with the statistics of each."""
     decides = analyses.suite.final.test
     (other,) = TESTS.keys() - {decides}
     optimizers, baselines = analyses.suite.sides
@@ -66,13 +66,16 @@ def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
 
 
 def _metric_with_arrow(comparison: Comparison) -> str:
-    """The metric, and an arrow to its better values."""
+    """The metric with an arrow, which says whether lower or higher values are better."""
     arrow = "↓" if comparison.direction == "min" else "↑"
     return f"{comparison.metric}\N{NO-BREAK SPACE}{arrow}"
 
 
 def _mean_column(side: str, names: Sequence[str]) -> TextColumn:
-    """The mean of one side of a comparison, with the digits that the deviations support."""
+    """The column of the means of one side of the comparisons, with as many digits as the deviations support.
+
+    `names` are the optimizers of this side.
+    """
     title = f"Mean of the {side}"
     if len(names) == 1:
         title = f"Mean of {names[0]}"
@@ -86,12 +89,14 @@ def _mean_column(side: str, names: Sequence[str]) -> TextColumn:
 
 
 def _correlation(r: float | None) -> str:
+    """A correlation as text; a dash without one."""
     if r is None:
         return NONE
     return f"{r:.2f}".replace("-", "−")
 
 
 def _comparison_caption(analyses: Analyses) -> str:
+    """The caption of the table of comparisons."""
     suite = analyses.suite
     caption = (
         f"Final value of each arena’s primary metric on the test split, {suite.question}. Gain, interval and g are "
@@ -119,6 +124,7 @@ COMPARISONS_TABLE = Output[Analyses](
 
 
 def _leaderboard_columns(analyses: Analyses) -> list[TextColumn]:
+    """The columns of the leaderboard; speed-ups only if the study measures them."""
     columns = [
         words("Optimizer", "optimizer"),
         aligned("Mean rank", "mean_rank"),
@@ -137,7 +143,7 @@ def _leaderboard_columns(analyses: Analyses) -> list[TextColumn]:
 
 
 def _state(standing: Standing) -> str:
-    """What an optimizer keeps for each weight, and its further state, in words."""
+    """The number of values that an optimizer keeps for each weight, and its further state, in words."""
     known = "" if standing.state is None else str(standing.state)
     if standing.further_state:
         return f"{known}, and {standing.further_state}"
@@ -145,10 +151,12 @@ def _state(standing: Standing) -> str:
 
 
 def _rate(standing: Standing) -> str:
+    """Whether the learning rate of an optimizer was searched or fixed."""
     return "searched" if standing.tuned else "fixed"
 
 
 def _leaderboard_caption(analyses: Analyses) -> str:
+    """The caption of the leaderboard."""
     reference = analyses.suite.reference
     return (
         "Every optimizer over all arenas, by its mean rank, with the number of arenas in which it is better than "
@@ -158,7 +166,7 @@ def _leaderboard_caption(analyses: Analyses) -> str:
 
 
 def _separation(analyses: Analyses) -> str:
-    """Which mean ranks are separated."""
+    """A sentence on which mean ranks are separated."""
     for standing in analyses.of(leaderboard):
         if standing.critical_difference is not None:
             difference = number(standing.critical_difference, 3)
@@ -177,6 +185,7 @@ LEADERBOARD_TABLE = Output[Analyses](
 
 
 def _schedule_columns(analyses: Analyses) -> list[TextColumn]:
+    """The columns of the table of wins under two schedules."""
     return [
         *_pair_columns(analyses),
         words("A", "schedule_a"),
@@ -228,6 +237,7 @@ RANKING_TABLE = Output[Analyses](
 
 
 def _metric_columns(analyses: Analyses) -> list[TextColumn]:
+    """The columns of the table of all metrics."""
     return [
         words("Arena", "arena"),
         TextColumn("Metric", _metric_name(analyses)),
@@ -240,7 +250,7 @@ def _metric_columns(analyses: Analyses) -> list[TextColumn]:
 
 
 def _metric_name(analyses: Analyses) -> Callable[[Aggregate], str]:
-    """A function that says the metric of a row, and whether it is the primary one."""
+    """A function that returns the metric of a row, with a remark if it is the primary one."""
     arenas = analyses.suite.arenas
 
     def text(row: Aggregate) -> str:
@@ -252,12 +262,12 @@ def _metric_name(analyses: Analyses) -> Callable[[Aggregate], str]:
 
 
 def _by_metric(analyses: Analyses) -> list[Aggregate]:
-    """The rows by arena, and the primary metric of each first."""
-    order: dict[tuple[str, str], int] = {}
+    """The rows of all metrics, sorted by arena, then in the order of the arena's metrics."""
+    places: dict[tuple[str, str], int] = {}
     for arena in analyses.suite.arenas:
         for metric in analyses.results.metrics[arena]:
-            order[arena, metric] = len(order)
-    return sorted(analyses.of(aggregates), key=lambda row: order[row.arena, row.metric])
+            places[arena, metric] = len(places)
+    return sorted(analyses.of(aggregates), key=lambda row: places[row.arena, row.metric])
 
 
 METRICS_TABLE = Output[Analyses](

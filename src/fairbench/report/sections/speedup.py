@@ -1,4 +1,4 @@
-"""How many fewer steps than the reference an optimizer needs, and whether that changes with size."""
+"""Speed-ups: how many fewer steps than the reference an optimizer needs, and whether this changes with size."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ from fairbench.report.view import (
 
 
 def speed_up(analyses: Analyses) -> str:
-    """Which arms are faster than the reference; empty without its curve over horizons."""
+    """Sentences on the arms that are faster than the reference; empty without its curve over horizons."""
     rows = analyses.of(speedups)
     if not rows:
         return ""
@@ -48,7 +48,7 @@ def speed_up(analyses: Analyses) -> str:
 
 
 def _trend(row: SizeTrend) -> str:
-    """Whether the speed-up of an optimizer changes with size."""
+    """A sentence on whether the speed-up of an optimizer changes with size."""
     size = ""
     if row.trend is not None:
         size = f" (trend {interval(row.trend, row.trend_low, row.trend_high)})"
@@ -58,7 +58,7 @@ def _trend(row: SizeTrend) -> str:
 
 
 def _ratio_column(title: str, middle: str, low: str, high: str) -> TextColumn:
-    """A column of an attribute that is a ratio, with its interval, of which an end can be open."""
+    """A column of an attribute that is a ratio, with its interval. An end of the interval may be open."""
     column = intervals(title, middle, low, high)
     return replace(column, show=_ratio_text(middle, low, high), together=None)
 
@@ -68,15 +68,16 @@ def _ratio_text(middle: str, low: str, high: str) -> Callable[[Row], str]:
     attributes = attrgetter(middle, low, high)
 
     def text(row: Row) -> str:
-        ratio, at_least, at_most = attributes(row)
+        ratio, lower_end, upper_end = attributes(row)
         if ratio is None:
             return NONE
-        return f"{ratio:.2f} [{_end(at_least)}, {_end(at_most)}]"
+        return f"{ratio:.2f} [{_end(lower_end)}, {_end(upper_end)}]"
 
     return text
 
 
 def _end(ratio: float | None) -> str:
+    """An end of an interval as text."""
     return "open" if ratio is None else f"{ratio:.2f}"
 
 
@@ -94,6 +95,7 @@ SPEEDUP_COLUMNS = (
 
 
 def _speedup_caption(analyses: Analyses) -> str:
+    """The caption of the table of speed-ups."""
     reference = analyses.suite.reference
     return (
         f"Speed-up: the steps that {reference} needs to reach an arm’s final value on the test split, "
@@ -126,6 +128,7 @@ SIZE_TREND_COLUMNS = (
 
 
 def _size_trend_caption(analyses: Analyses) -> str:
+    """The caption of the table of trends over size."""
     suite = analyses.suite
     return (
         f"Whether the speed-up over {suite.reference} changes with size, by one law for all sizes, horizons "

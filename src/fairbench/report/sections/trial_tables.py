@@ -106,7 +106,7 @@ def _searched(results: Results) -> list[str]:
 
 
 def _trial(results: Results, run: Run) -> dict[str, Any]:
-    """The fields of a `Trial`."""
+    """The fields of a `Trial`, by their names."""
     return {
         "arena": run.arena,
         "optimizer": run.optimizer,
@@ -118,22 +118,22 @@ def _trial(results: Results, run: Run) -> dict[str, Any]:
 
 
 def _searched_values(results: Results, run: Run) -> dict[str, Any]:
-    """The values of the searched hyperparameters; those of the optimizer where the setting does not say them."""
-    found: dict[str, Any] = {}
+    """The values of the searched hyperparameters. What the setting does not have is a value of the optimizer."""
+    set_values: dict[str, Any] = {}
     if run.setting is not None:
-        found = dict(run.setting.extra)
-    return {name: found.get(name, run.options.get(name)) for name in _searched(results)}
+        set_values = dict(run.setting.extra)
+    return {name: set_values.get(name, run.options.get(name)) for name in _searched(results)}
 
 
 def _columns(kind: type, results: Results) -> tuple[str, ...]:
-    """The columns of a table of trials, in which the searched hyperparameters follow the weight decay."""
+    """The columns of a table of trials. The searched hyperparameters stand between weight decay and seed."""
     names = names_of(kind)
-    seed = names.index("seed")
-    return (*names[:seed], *_searched(results), *names[seed:])
+    seed_index = names.index("seed")
+    return (*names[:seed_index], *_searched(results), *names[seed_index:])
 
 
 def search_table(results: Results) -> Table[SearchedValue]:
-    """A row for each metric of the trials from which the setting was selected, those of the sweep and of stage 2."""
+    """A row for each metric of each trial from which the setting was selected, of the sweep or of stage 2."""
     rows = []
     for arm in results.arms:
         planned = {setting.lr for setting in results.study.search(arm.optimizer).first()}
@@ -155,7 +155,7 @@ def search_table(results: Results) -> Table[SearchedValue]:
 
 
 def final_table(results: Results) -> Table[FinalValue]:
-    """A row for each metric of each final trial at the selected setting, finished or not."""
+    """A row for each metric of each final trial at the selected setting, whether it finished or not."""
     rows: list[FinalValue] = []
     for arm in results.arms:
         for run in arm.final:
@@ -164,7 +164,7 @@ def final_table(results: Results) -> Table[FinalValue]:
 
 
 def _final_values(results: Results, run: Run) -> Iterator[FinalValue]:
-    """Each metric of a final trial."""
+    """A row for each metric of a final trial."""
     trial = _trial(results, run)
     measured: dict[str, Any] = {name: getattr(run.result, name, None) for name in MEASURED}
     reads_val = results.study.suite.selection == "val"
@@ -184,18 +184,21 @@ def _final_values(results: Results, run: Run) -> Iterator[FinalValue]:
 
 
 def _points(results: Results, run: Run) -> Iterator[tuple[int, str, str, float]]:
-    """Step, split, metric and value of every training-loss window and validation evaluation of a trial."""
+    """The points of the curves of a trial: the step, the split, the metric and the value.
+
+    There is one for each window of the training loss, and one for each metric of each evaluation.
+    """
     for step, loss in run.details.loss_curve.points("loss"):
         yield step, "train", "loss", loss
     split = results.study.suite.selection
     evaluations = run.details.evaluations
-    for i, step in enumerate(evaluations.steps):
+    for index, step in enumerate(evaluations.steps):
         for metric in results.metrics[run.arena]:
-            yield step, split, metric, evaluations.values[metric][i]
+            yield step, split, metric, evaluations.values[metric][index]
 
 
 def curve_table(results: Results, arena: str, metric: str) -> Table[CurveValue]:
-    """The values of a metric during the trainings in an arena."""
+    """A row for each value of a metric during the trainings in an arena."""
     rows = []
     for run in results.select(lambda run: run.arena == arena and run.result is not None):
         trial = _trial(results, run)
@@ -222,23 +225,23 @@ class CurveFile(Table[CurveValue]):
     results: Results
 
     def to_csv(self) -> Iterator[str]:
-        """The lines, those of a trial together."""
+        """The lines of the CSV file. The lines of a trial are yielded together."""
         cells = self._metric_cells()
         yield csv_line(self.columns)
         for run in self.results.select(lambda run: run.result is not None):
             trial = self._trial_cells(run)
-            points = _points(self.results, run)  # of finite numbers
+            points = _points(self.results, run)  # all numbers are finite, so that `repr` is what a CSV needs
             yield "".join(f"{trial},{step},{split},{cells[name]},{value!r}\n" for step, split, name, value in points)
 
     def _metric_cells(self) -> dict[str, str]:
-        """The name of each metric as a cell."""
+        """The name of each metric as a cell of CSV."""
         names = {"loss"}
-        for of_arena in self.results.metrics.values():
-            names.update(of_arena)
+        for metrics in self.results.metrics.values():
+            names.update(metrics)
         return {name: _without_end(csv_line([name])) for name in names}
 
     def _trial_cells(self, run: Run) -> str:
-        """The cells that are the same in all lines of a trial."""
+        """The cells that are the same in all lines of a trial, as CSV."""
         trial = _trial(self.results, run)
         searched = trial.pop(SEARCHED)
         seed = trial.pop("seed")
@@ -251,4 +254,5 @@ def all_curves(results: Results) -> CurveFile:
 
 
 def _without_end(line: str) -> str:
+    """A line without its line end."""
     return line.removesuffix("\n")

@@ -1,4 +1,4 @@
-"""The trials: those that did not finish, and the data files of all."""
+"""The trials that did not finish, and the data files of all trials."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -21,20 +21,22 @@ from fairbench.report.view import ARM, TextColumn, integers, numbers, words
 
 
 def _unfinished(analyses: Analyses) -> list[Run]:
+    """The trials that failed or diverged."""
     return analyses.results.select(lambda run: run.status in ("failed", "diverged"))
 
 
 def _outcome(run: Run) -> str:
+    """How a trial ended that did not finish, in words."""
     if run.result:
         return f"diverged, detected at step {run.result.steps}"
     return f"failed, {run.error}"
 
 
 def _tracebacks(analyses: Analyses) -> Iterator[tuple[str, str]]:
-    """Each traceback with its trials, since many trials may fail for the same reason."""
-    every = analyses.results.select(lambda run: True)
-    trials = grouped((run.error.traceback, run) for run in every if run.error)
-    for traceback, (first, *others) in trials.items():
+    """Each traceback with a summary of its trials, since many trials may fail for the same reason."""
+    runs = analyses.results.select(lambda run: True)
+    failed_runs = grouped((run.error.traceback, run) for run in runs if run.error)
+    for traceback, (first, *others) in failed_runs.items():
         summary = f"{first.arena} {first.optimizer}, {first.stage}, learning rate {rate(first.lr)}, seed {first.seed}"
         if others:
             summary += f" and {len(others)} more with the same traceback"
@@ -42,14 +44,14 @@ def _tracebacks(analyses: Analyses) -> Iterator[tuple[str, str]]:
 
 
 def _missing(analyses: Analyses) -> Iterator[str]:
-    """The number of trials without a record, by arena and optimizer."""
+    """A sentence for each arena on the number of trials without a record."""
     counts: dict[str, Counter[str]] = {}
     for run in analyses.results.select(lambda run: run.status == "missing"):
-        of_arena = counts.setdefault(run.arena, Counter())
-        of_arena[run.optimizer] += 1
-    for arena, of_arena in counts.items():
-        each = ", ".join(f"{optimizer} {n}" for optimizer, n in of_arena.items())
-        yield f"{arena}: {of_arena.total()} without a record ({each})."
+        arena_counts = counts.setdefault(run.arena, Counter())
+        arena_counts[run.optimizer] += 1
+    for arena, arena_counts in counts.items():
+        listed = ", ".join(f"{optimizer} {count}" for optimizer, count in arena_counts.items())
+        yield f"{arena}: {arena_counts.total()} without a record ({listed})."
 
 
 LOST_COLUMNS = (

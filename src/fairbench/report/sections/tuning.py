@@ -1,4 +1,4 @@
-"""What each arm reaches at its default, with few settings and with all of its search."""
+"""The values that each arm reaches at its default, with a few settings, and with its whole search."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,35 +18,36 @@ from fairbench.report.view import (
 )
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
-"""The numbers of settings for which the table has columns, where every arm of an arena tried as many."""
+"""The numbers of settings for which the table has columns, if every arm of an arena tried at least as many."""
 
 ByDrawn = Mapping[tuple[str, str, str], Tuning]
-"""What each arm reaches, by arena, optimizer and the settings that are drawn."""
+"""The value that each arm reaches, by arena, optimizer and the number of settings that are drawn."""
 
 
 def tuning_table(analyses: Analyses) -> TableView:
-    """The table, with a row for each arm."""
+    """The table of what tuning costs, with a row for each arm."""
     rows = analyses.of(tuning)
-    found = {(row.arena, row.optimizer, row.drawn): row for row in rows}
+    by_drawn = {(row.arena, row.optimizer, row.drawn): row for row in rows}
     arms = [row for row in rows if row.drawn == ALL]
     columns = [
         *ARM,
         *page_only(words("Metric", "metric")),
         numbers("Default rate", "default_lr", form=rate),
-        _reached("At the default", DEFAULT, found),
+        _reached("At the default", DEFAULT, by_drawn),
     ]
     for budget in SMALL_BUDGETS:
         if any(row.drawn == budget and row.rank for row in rows):
-            columns.append(_reached(f"Best of {budget}", budget, found))
-    columns.append(_reached("Best of all", ALL, found))
+            columns.append(_reached(f"Best of {budget}", budget, by_drawn))
+    columns.append(_reached("Best of all", ALL, by_drawn))
     columns += page_only(integers("Settings", "settings"))
-    if any(_share_diverged(arm, found) for arm in arms):
-        columns.append(_diverged(found))
+    if any(_share_diverged(arm, by_drawn) for arm in arms):
+        columns.append(_diverged(by_drawn))
     columns.append(differences("Gain", "gain"))
     return table_view("tuning", _caption(analyses), columns, arms)
 
 
 def _caption(analyses: Analyses) -> str:
+    """The caption of the table of what tuning costs."""
     return (
         f"What tuning costs, by the values of the search: {analyses.suite.selection_name} split, end of the sweep "
         "trials. Default: the tried setting nearest to the optimizer’s own, or the middle of the grid if it has none; "
@@ -57,11 +58,11 @@ def _caption(analyses: Analyses) -> str:
     )
 
 
-def _reached(title: str, drawn: str, found: ByDrawn) -> TextColumn:
-    """The column of what each arm reaches with some settings, and of its rank."""
+def _reached(title: str, drawn: str, by_drawn: ByDrawn) -> TextColumn:
+    """A column with the value that each arm reaches with a number of drawn settings, and with its rank."""
 
     def reached(arm: Tuning) -> Tuning | None:
-        return found.get((arm.arena, arm.optimizer, drawn))
+        return by_drawn.get((arm.arena, arm.optimizer, drawn))
 
     def value(arm: Tuning) -> float | None:
         row = reached(arm)
@@ -78,25 +79,26 @@ def _reached(title: str, drawn: str, found: ByDrawn) -> TextColumn:
 
 
 def _with_ranks(rows: Sequence[Tuning | None]) -> list[str]:
-    """The value of each row with its rank, or a word where all of its settings diverged."""
+    """The value of each row with its rank, or "diverged" if all of its settings diverged."""
     values = column_of_numbers([row.value if row else None for row in rows], 4)
     return [_with_rank(row, value) for row, value in zip(rows, values, strict=True)]
 
 
 def _with_rank(row: Tuning | None, value: str) -> str:
+    """A value with the rank of its row."""
     if row is None:
-        return value
+        return value  # the arm has no such value, and the text is a dash
     text = "diverged" if row.p_diverged == 1 else value
     if row.rank:
         text += f" ({exact(row.rank)})"
     return text
 
 
-def _diverged(found: ByDrawn) -> TextColumn:
-    """The column of the share of the settings that diverged."""
+def _diverged(by_drawn: ByDrawn) -> TextColumn:
+    """A column with the share of the settings that diverged."""
 
     def share(arm: Tuning) -> float:
-        return _share_diverged(arm, found)
+        return _share_diverged(arm, by_drawn)
 
     def text(arm: Tuning) -> str:
         return percent(share(arm))
@@ -104,6 +106,6 @@ def _diverged(found: ByDrawn) -> TextColumn:
     return TextColumn("Diverged", text, value=share)
 
 
-def _share_diverged(arm: Tuning, found: ByDrawn) -> float:
+def _share_diverged(arm: Tuning, by_drawn: ByDrawn) -> float:
     """The probability that a setting drawn at random diverged."""
-    return found[arm.arena, arm.optimizer, "1"].p_diverged
+    return by_drawn[arm.arena, arm.optimizer, "1"].p_diverged

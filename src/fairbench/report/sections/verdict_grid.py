@@ -1,4 +1,4 @@
-"""The verdicts as a grid, whose cells have a verdict and its gain."""
+"""The verdicts as a grid. Each cell has a verdict and its gain."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -12,16 +12,16 @@ from fairbench.common.formatting import column_of_intervals
 from fairbench.report.view import Emphasized, Row, TableView, TextColumn, table_view
 
 ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
-"""The verdicts as a sorted grid has them."""
+"""The verdicts in the order of a sorted grid."""
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
-"""A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
+"""A sign for each verdict, so that verdicts differ without color. Other verdicts have a question mark."""
 
 
 class GridCell(NamedTuple):
-    """What a cell of a grid shows.
+    """The content of a cell of a grid.
 
     Attributes:
-        rank: of the cell among all, by which a page sorts it.
+        rank: the rank of the cell among all cells, by which a page sorts.
         mark: a class of the cell on the page; empty for none.
     """
 
@@ -31,7 +31,10 @@ class GridCell(NamedTuple):
 
 
 def naming(comparisons: Sequence[Comparison]) -> list[str]:
-    """What names a comparison among others: its optimizer, its baseline or both, but not one that all of them share."""
+    """The sides that name a comparison among others: "optimizer", "baseline" or both.
+
+    A side is left out if it is the same in all comparisons; the baseline stays if both sides are the same.
+    """
     differing = []
     for side in ("optimizer", "baseline"):
         names = {getattr(comparison, side) for comparison in comparisons}
@@ -41,12 +44,12 @@ def naming(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def verdict_text(comparison: Comparison) -> Emphasized:
-    """The verdict of a comparison with its notes."""
+    """The verdict of a comparison with its notes, bold if it is a win."""
     return Emphasized(comparison.statement, comparison.is_win)
 
 
 def verdict_grid(analyses: Analyses) -> TableView:
-    """The verdicts by arena and pair; the rows are the arenas or the pairs, whichever are more."""
+    """The grid of the verdicts by arena and pair. The rows are the arenas or the pairs, whichever are more."""
     comparisons = analyses.comparisons
     sides = naming(comparisons)
     arenas = list(dict.fromkeys(comparison.arena for comparison in comparisons))
@@ -66,14 +69,14 @@ def verdict_grid(analyses: Analyses) -> TableView:
     if len(arenas) >= len(pairs):
         columns = [TextColumn("Arena", str), *map(pair_column, pairs)]
         return table_view("verdicts", caption, columns, rows=arenas)
-    what = "Pair" if len(sides) > 1 else sides[0].capitalize()
-    columns = [TextColumn(what, str), *map(arena_column, arenas)]
+    title = "Pair" if len(sides) > 1 else sides[0].capitalize()
+    columns = [TextColumn(title, str), *map(arena_column, arenas)]
     return table_view("verdicts", caption, columns, rows=pairs)
 
 
 def _ranked_cells(comparisons: Sequence[Comparison], sides: Sequence[str]) -> dict[tuple[str, str], GridCell]:
-    """The cells by arena and pair. Better ones rank first, then those with a larger gain."""
-    best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.gain or 0)))
+    """The cells by arena and pair. They are ranked by the order of their verdicts, then by falling gain."""
+    best_first = sorted(comparisons, key=lambda row: (ORDER.index(row.verdict), -(row.gain or 0)))
     cells = {}
     for rank, comparison in enumerate(best_first):
         cells[comparison.arena, _pair(comparison, sides)] = GridCell(comparison, rank)
@@ -81,13 +84,15 @@ def _ranked_cells(comparisons: Sequence[Comparison], sides: Sequence[str]) -> di
 
 
 def _pair(comparison: Comparison, sides: Sequence[str]) -> str:
+    """The name of the pair of a comparison, by the sides that differ."""
     return " against ".join(getattr(comparison, side) for side in sides)
 
 
 def grid_column(title: str, cell_of: Callable[[Row], GridCell]) -> TextColumn:
-    """A column of a grid; `cell_of` returns the cell of a row."""
+    """A column of a grid. `cell_of` returns the cell of a row."""
 
     def number(attribute: str) -> Callable[[Row], float | None]:
+        """A function that returns an attribute of the comparison in a row."""
         return lambda row: getattr(cell_of(row).comparison, attribute)
 
     interval = attrgetter("gain", "ci_low", "ci_high")
@@ -106,7 +111,7 @@ def grid_column(title: str, cell_of: Callable[[Row], GridCell]) -> TextColumn:
 
 
 def _grid_text(cell: GridCell, gain: str) -> Emphasized:
-    """The verdict of a comparison and its gain, in a page in small text, of which only the verdict is bold."""
+    """The verdict of a comparison and its gain. On the page, the gain is small. Only the verdict "better" is bold."""
     comparison = cell.comparison
     verdict = verdict_text(comparison)
     sign = SIGNS.get(comparison.verdict, "?")

@@ -19,32 +19,32 @@ TEST_NAMES = {"paired": "the t-test of the differences seed by seed", "welch": "
 def main_table(analyses: Analyses) -> TableView:
     """Table 1 of a paper: the primary metric of every optimizer in every arena."""
     suite = analyses.suite
-    found = _primary_values(analyses)
+    primary_values = _primary_values(analyses)
     columns = [TextColumn("Optimizer", str)]
     for arena in suite.compared_arenas:
-        of_arena = {name: found[arena, name] for name in suite.optimizers}
-        columns.append(_arena_column(analyses, arena, of_arena))
+        by_optimizer = {name: primary_values[arena, name] for name in suite.optimizers}
+        columns.append(_arena_column(analyses, arena, by_optimizer))
     caption = (
         f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
         "is that an optimizer is better than each with which it is compared."
     )
-    if any(_lost_mark(row) for row in found.values()):
+    if any(_lost_mark(row) for row in primary_values.values()):
         caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
     return table_view("main", caption, columns, suite.optimizers)
 
 
 def _primary_values(analyses: Analyses) -> dict[tuple[str, str], Aggregate]:
-    """The primary metric of each arm."""
+    """The values of the primary metric of each arm, by arena and optimizer."""
     arenas = analyses.suite.arenas
-    found = {}
+    primary_values = {}
     for row in analyses.of(aggregates):
         if row.metric == arenas[row.arena].metric:
-            found[row.arena, row.optimizer] = row
-    return found
+            primary_values[row.arena, row.optimizer] = row
+    return primary_values
 
 
 def _arena_column(analyses: Analyses, arena: str, by_optimizer: Mapping[str, Aggregate]) -> TextColumn:
-    """The means in an arena; a row is an optimizer."""
+    """The column of the means in an arena. Its rows are optimizers."""
     suite = analyses.suite
     texts = column_of_means([(row.mean, row.std) for row in by_optimizer.values()])
     shown = {}
@@ -53,7 +53,7 @@ def _arena_column(analyses: Analyses, arena: str, by_optimizer: Mapping[str, Agg
 
     def text_of(optimizer: str) -> Emphasized:
         is_win = _wins_all(analyses, arena, optimizer)
-        return Emphasized(shown[optimizer], is_win, bold="[^~]+")  # a bold deviation would say nothing
+        return Emphasized(shown[optimizer], is_win, bold="[^~]+")  # only the mean is bold
 
     def mean(optimizer: str) -> float | None:
         return by_optimizer[optimizer].mean
@@ -67,23 +67,25 @@ def _arena_column(analyses: Analyses, arena: str, by_optimizer: Mapping[str, Agg
 
 
 def _wins_all(analyses: Analyses, arena: str, optimizer: str) -> bool:
-    """Whether each verdict on an optimizer in an arena is that it is better, and there is one."""
+    """Whether an optimizer is better in each comparison in an arena, of which there is at least one."""
     won = []
     for comparison in analyses.comparisons:
         if comparison.arena != arena or optimizer not in comparison.pair[1:]:
             continue
         if comparison.optimizer == optimizer:
             won.append(comparison.is_win)
-        else:
+        else:  # it is the baseline, and wins if the other one is worse
             won.append(comparison.verdict == "worse")
     return bool(won) and all(won)
 
 
 def _lost_mark(row: Aggregate) -> str:
+    """The mark of an arm some of whose seeds are lost; empty without lost seeds."""
     return "†" if row.diverged or row.failed or row.missing else ""
 
 
 def _frozen(analyses: Analyses) -> str:
+    """A sentence on the frozen plan; empty if the plan is not frozen."""
     history = analyses.history
     if not history.frozen:
         return ""
@@ -92,7 +94,7 @@ def _frozen(analyses: Analyses) -> str:
 
 
 def _counts(analyses: Analyses) -> str:
-    """How often each verdict was made; the table of verdicts has the pairs."""
+    """A sentence on how often each verdict was made. The table of verdicts has the pairs."""
     comparisons = analyses.comparisons
     if not comparisons:
         return "There is no baseline, so nothing is compared."
@@ -105,7 +107,7 @@ def _counts(analyses: Analyses) -> str:
 
 
 def _meaning(analyses: Analyses) -> str:
-    """What the verdicts need, if one was decided."""
+    """Sentences on what each verdict needs; empty if no comparison could be tested."""
     decided = {"better", "worse", "equivalent", "inconclusive"}
     if not any(comparison.verdict in decided for comparison in analyses.comparisons):
         return ""
@@ -125,7 +127,7 @@ def _meaning(analyses: Analyses) -> str:
 
 
 def _lost_to_correction(analyses: Analyses) -> str:
-    """The comparisons whose p is small only before the correction."""
+    """A sentence on the comparisons whose p is below alpha only before the correction; empty without any."""
     alpha = analyses.suite.alpha
     comparisons = analyses.comparisons
     lost = []
@@ -142,6 +144,7 @@ def _lost_to_correction(analyses: Analyses) -> str:
 
 
 def _is_lost_to_correction(comparison: Comparison, alpha: float) -> bool:
+    """Whether the p of a comparison is below alpha before Holm's correction, but not after it."""
     if comparison.verdict != "inconclusive" or comparison.p is None or comparison.p_holm is None:
         return False
     return comparison.p < alpha <= comparison.p_holm
