@@ -24,7 +24,7 @@ class UserOptimizer:
     """An optimizer for a suite.
 
     Attributes:
-        source: of a class of a notebook or script, a module with it; otherwise empty.
+        source: the text of a module with the class, if it is defined in a notebook or script; otherwise empty.
     """
 
     name: str

@@ -36,7 +36,7 @@ class Estimate:
         arenas: a row for each arena.
         study: the suite with what the preflight measured.
         history: the plans of the directory.
-        directory: of the study.
+        directory: the directory of the study.
         workers: trials at a time.
         damaged: messages on damaged records.
         device: how the device was chosen, in a line; empty if it was given.

@@ -63,8 +63,8 @@ class Previewed(Table[PreviewRow]):
 
     Attributes:
         suite: the suite, with one arena.
-        seconds: of each optimizer, those of a training step, the median over its rates; None if no trial finished.
-        command: of the study that gives a result.
+        seconds: the seconds of a training step of each optimizer, the median over its rates; None if no trial finished.
+        command: the command of the study that gives a result.
     """
 
     suite: schema.Suite

@@ -70,7 +70,7 @@ def verdicts(
         alpha: family-wise error rate, between 0 and 1.
         columns: what the columns are where their names do not say it, as {"optimizer": "model", "value": "val/acc"}.
         metric: what is judged where there are several metrics: a column, or a name in the column metric.
-        at: of curves, the point that is judged: "last", "best", or a step.
+        at: the point of curves that is judged: "last", "best", or a step.
         margin: the largest difference that does not matter; None for no test of equivalence, or for a column margin.
         reference_value: a number to compare each mean with, in place of other optimizers.
 

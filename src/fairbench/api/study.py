@@ -35,7 +35,7 @@ class Figure:
     """A figure of the report, which a notebook shows.
 
     Attributes:
-        drawing: its matplotlib figure is `drawing.figure`.
+        drawing: the finished figure; `drawing.figure` is that of matplotlib.
 
     >>> figure = fb.open("results/mine").figure("learning_curves")
     >>> figure
@@ -193,10 +193,10 @@ class Study:
         """The final loss that the law of a ladder predicts; `flagged` beyond twice its largest size.
 
         Args:
-            ladder: its arena in the suite file.
-            optimizer: one whose speed-up is known.
-            parameters: of the model, as `ladder_laws.csv` counts them.
-            steps: of the training, with the ladder's batch size.
+            ladder: the name of the arena of the ladder in the suite file.
+            optimizer: an optimizer whose speed-up is known.
+            parameters: number of parameters of the model, as `ladder_laws.csv` counts them.
+            steps: number of training steps, with the batch size of the ladder.
 
         Raises:
             UsageError: there is no law of such a ladder or optimizer, or the size is beyond four times the largest.

@@ -175,7 +175,7 @@ class Suite:
         A few steps of each optimizer are taken to measure the time; nothing of the study is written.
 
         Args:
-            directory: of the study; its records tell how much seeds differ. None for a new study.
+            directory: the directory of the study, whose records tell how much seeds differ. None for a new study.
             workers: trials at a time, see `fb.run`.
             device: where trials run, see `fb.run`.
             data_root: folder of the prepared data.

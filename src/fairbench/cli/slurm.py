@@ -42,7 +42,7 @@ exit "$code"
 CORES = '${SLURM_CPUS_PER_TASK:+--workers "$SLURM_CPUS_PER_TASK"}'
 """Concurrent trials: the cores of the job, if it requests a number."""
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"'})
-"""What a quoted value in a line of #SBATCH has in place of these characters."""
+"""The characters that must be escaped in a quoted value in a line of #SBATCH."""
 
 
 def slurm(options: argparse.Namespace) -> str:

@@ -17,7 +17,7 @@ DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a study is run; no result depends on it.
+    """The options with which a study is run. No result depends on them.
 
     Attributes:
         slots: where trials run concurrently, one at each.

@@ -148,6 +148,7 @@ class TrialLoop:
             executor.submit(spec, limits[spec.arena.name], resumes(spec))
 
     def _label(self, spec: TrialSpec) -> str:
+        """The name of a trial in messages."""
         return spec.label(self.study.suite.sweep.extra)
 
     def _claim(self, claims: Claims) -> TrialSpec | None:

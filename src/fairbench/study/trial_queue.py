@@ -1,4 +1,4 @@
-"""Which trial runs next."""
+"""The order of trials: which one runs next."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ from fairbench.suites.stages import SPENDING, TESTS
 PRECISIONS = ("float32", "bfloat16")
 MISSING = {"na", "n/a", "#na", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "null", "none"}
 MISSING |= {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
-"""What pandas or R read as a missing value, in lower case."""
+"""Words that pandas or R read as a missing value, in lower case."""
 
 
 def check_values(suite: Suite) -> None:
@@ -117,6 +117,7 @@ def check_references(suite: Suite) -> None:
 
 
 def _has_duplicates(names: Sequence[str]) -> bool:
+    """Whether a name occurs twice."""
     return len(set(names)) < len(names)
 
 

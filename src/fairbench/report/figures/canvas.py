@@ -90,7 +90,10 @@ WIDEST = 6.5
 DPI = 160
 """Resolution of a PNG."""
 MOST_PIXELS = 6_000_000
-"""With hundreds of arms the resolution is reduced, since a PNG would take longer than PDF and SVG together."""
+"""The most pixels of a PNG.
+
+With hundreds of arms its resolution is reduced, since it would take longer than PDF and SVG together.
+"""
 
 Form = Literal["svg", "pdf", "png"]
 

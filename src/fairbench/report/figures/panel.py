@@ -25,7 +25,7 @@ WIDE = 3.5
 LABEL_GAP = 6
 """The points between the middle of a marker and its label."""
 LABEL_X = 1.05
-"""Where the marker before a label is, as a share of the panel's width."""
+"""The position of the marker before a label, as a share of the panel's width."""
 
 
 class Box(NamedTuple):
@@ -41,8 +41,8 @@ class Point(NamedTuple):
     """A value with a tooltip.
 
     Attributes:
-        x, y: its position, in data coordinates while it is drawn, then in those of the SVG.
-        arm: the arm's index.
+        x, y: the position, in data coordinates while the figure is drawn, and after that in those of the SVG.
+        arm: the index of the arm.
         numbers: the cells of the value in a CSV, by the columns of the panel.
         text: a sentence about the value.
     """
@@ -59,9 +59,9 @@ class Panel:
     """One arena's part of a figure.
 
     Attributes:
-        number: its index in the figure.
-        box: its place in the SVG.
-        inner_height: inches of its axes.
+        number: the index of the panel in the figure.
+        box: the place of the panel in the SVG.
+        inner_height: the height of its axes in inches.
         artists: the numbers of the artists that `mark` has named.
         points: the values with a tooltip.
         lost: points of diverged trials, which have no value; their y is the height as a share of the axes.

@@ -1,4 +1,4 @@
-"""What the mechanisms of optimizers did in the final trials."""
+"""The effects of the mechanisms of optimizers in the final trials."""
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.mechanism import Quantity, mechanisms, quantities

@@ -1,4 +1,4 @@
-"""Which drivers are alive and which are dead.
+"""The decision which drivers are alive and which are dead.
 
 A driver of this machine is alive while its process exists. A driver of another machine is alive while its beat changes,
 and dead when the beat has not changed for `EXPIRY` seconds of the observer's monotonic clock. Before a change was seen,

@@ -33,7 +33,7 @@ class DriverStatus:
         beat: number of statuses written before this one.
         written: time of this status, in seconds since 1970 by the driver's clock.
         environment: machine and versions of its trials; empty before it runs any.
-        trials: its running trials, by id.
+        trials: the running trials of the driver, by id.
     """
 
     token: str

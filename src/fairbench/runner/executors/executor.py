@@ -1,4 +1,4 @@
-"""What a trial loop asks of an executor: to run trials, each in a process of its own."""
+"""The interface of executors, which run trials for a trial loop, each in a separate process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

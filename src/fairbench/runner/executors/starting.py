@@ -52,10 +52,12 @@ class ServedProcess(ForkServerProcess):
 
 
 class _Popen(popen_forkserver.Popen):
+    """A handle of a process that our own server has forked."""
+
     _fds: list[int]
 
     def _launch(self, process_obj: ServedProcess) -> None:
-        """As in the parent class, but by our own server, and without what makes the child run the parent's `__main__`.
+        """Start a process as the parent class does, but by our own server, and without running `__main__` in the child.
 
         A script without a main guard would run its study again; a notebook and standard input cannot be run again.
         """

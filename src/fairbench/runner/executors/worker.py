@@ -49,6 +49,7 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
     signal.signal(PAUSE, _stop)
 
     def send(*message: Any) -> None:
+        """Send a message to the parent in JSON."""
         if os.getpid() != own_pid:  # a child that the job has forked
             return
         text = json.dumps(message, allow_nan=False, default=plain_values)

@@ -162,6 +162,7 @@ class LiveProgress(Follower):
             self._print(line)
 
     def _print(self, line: str, style: str = "") -> None:
+        """Print a line as it is, without markup."""
         self._console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
     def _view(self) -> Group:

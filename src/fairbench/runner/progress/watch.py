@@ -151,10 +151,12 @@ class Preparation:
 
     @property
     def summary(self) -> str:
+        """The drivers that prepare the study, in one line."""
         verb = "prepares" if len(self.drivers) == 1 else "prepare"
         return f"no plan yet: {', '.join(self.drivers)} {verb} the study"
 
     def to_json(self) -> dict[str, Any]:
+        """The status with the keys of `StudyStatus`, most of which are empty."""
         nothing: dict[str, Any] = {"trials": None, "done": None, "seconds_left": None, "arms": [], "damaged": []}
         return {"complete": False, "drivers": self.drivers, "running": [], **nothing}
 

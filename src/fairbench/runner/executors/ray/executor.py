@@ -30,7 +30,7 @@ from fairbench.study.record import failed
 from fairbench.study.trial_spec import TrialSpec
 
 RETRIES = 3
-"""How often a trial is tried again after its worker or node was lost."""
+"""The number of times that a trial is tried again after its worker or node was lost."""
 NODE_PAUSE_LIMIT = PAUSE_LIMIT + 30.0
 """Seconds that nodes have to stop their trials: a cluster that reclaims machines gives about three minutes."""
 HARDWARE = ("device", "platform", "cuda", "cudnn", "tf32")

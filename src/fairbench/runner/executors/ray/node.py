@@ -161,4 +161,5 @@ def _crowded() -> bool:
 
 
 def _reply(**parts: Any) -> Reply:
+    """A reply of this node with some entries."""
     return {"node": ray.get_runtime_context().get_node_id(), "host": socket.gethostname(), **parts}
