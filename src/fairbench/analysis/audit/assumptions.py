@@ -49,7 +49,7 @@ def correlation_limit(seeds: int, arenas: int) -> float:
     'Claim only differences far above the larger spread; with correlated seeds take `test = "paired"`.',
 )
 def beyond_test(case: Analyses) -> Iterator[str]:
-    """Of two arms with a better or worse, one spreads twice as much, or Welch's test has negatively correlated ones."""
+    """One of two arms with a better or worse spreads twice as much, or Welch's test has negatively correlated arms."""
     welch = case.suite.final.test == "welch"
     for optimizer, baseline in case.suite.pairs:
         pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (optimizer, baseline)]

@@ -87,7 +87,7 @@ def _mean_at(curves: SeedCurves, step: int) -> float:
 
 @check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
 def gap_changes(case: Analyses) -> Iterator[str]:
-    """In the last third one of two arms gains more, by more than the margin and significantly."""
+    """In the last third of training one of two arms gains significantly more, and by more than the margin."""
     suite = case.suite
     for c, ours, theirs in _pairs(case):
         our_gains = _gains(ours)
@@ -140,7 +140,7 @@ def too_few_sizes(case: Analyses) -> Iterator[tuple[str, str]]:
 
 @check("law does not hold", "warn", "Read the trend as that of the measured sizes; add a larger size.")
 def law_does_not_hold(case: Analyses) -> Iterator[tuple[str, str]]:
-    """A law errs at the largest size, if left out, by more than the margin, or anywhere by twice what seeds differ."""
+    """A law errs by more than the margin at the largest size, if that is left out, or by twice the spread of seeds."""
     for law in case.of(ladder_laws):
         largest = max(case.suite.ladders[law.arena], key=lambda name: case.suite.arenas[name].steps)
         margin = case.suite.arenas[largest].margin

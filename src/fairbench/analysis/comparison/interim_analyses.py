@@ -64,6 +64,7 @@ def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResul
         complete = not results.select(lambda run: run.record is None)
         # the first interim analysis is judged in any case, so that each comparison has a verdict
         if complete or not judged:
+            # Holm's correction is over all comparisons, also those that were decided before
             for pair in undecided:
                 judged[pair] = compare(results, interim_analysis, *pair)
             for comparison in judge([*judged.values()], suite.alpha):
@@ -71,7 +72,7 @@ def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResul
             for pair in undecided:
                 judged[pair] = with_any_setting(judged[pair], results, interim_analysis, suite.alpha)
         if not complete:
-            break
+            break  # the trials of this interim analysis must run first
         undecided = [pair for pair, comparison in judged.items() if comparison.verdict in CONTINUES]
     most_seeds = design.interim_analyses[-1]
     comparisons = [_with_seeds_in_words(comparison, most_seeds) for comparison in judged.values()]

@@ -191,7 +191,7 @@ def _falls_by_chance(alpha: float, beta: float, best: Array) -> bool:
 
 
 def too_few(sizes: Array, steps: Array) -> str:
-    """Why the cells of an optimizer do not determine a law; empty when they do."""
+    """The reason why the cells of an optimizer do not determine a law; empty if they do."""
     different_sizes = set(sizes.tolist())
     if len(different_sizes) < SIZES:
         return f"{len(different_sizes)} of {SIZES} sizes that a trend needs"

@@ -104,7 +104,7 @@ def critical_t(share: float, df: float) -> float:
 
 
 def no_test_reason(a: Summary, b: Summary) -> str:
-    """Why Welch's test does not exist for two samples; empty when it does."""
+    """The reason why Welch's test does not exist for two samples; empty if it does."""
     if min(a.n, b.n) < 2:
         return "fewer than 2 seeds, no test"
     size = max(abs(a.mean), abs(b.mean))

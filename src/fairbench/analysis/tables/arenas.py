@@ -76,7 +76,7 @@ def _has_result(reading: Reading) -> bool:
 
 
 def _direction(readings: Sequence[Reading], asked: Question, metric: str) -> str:
-    """Which values are better in an arena, "min" or "max": as the user says, a column, or the name of the metric."""
+    """The better values in an arena, "min" or "max": as the user says, or a column, or the name of the metric."""
     if asked.better:
         text = asked.better
         location = "--better"

@@ -89,7 +89,7 @@ def plain_name(column: str) -> str:
 
 
 def direction_of(metric: str) -> str:
-    """Which values of a metric are better, by its name: "lower", "higher", or empty if the name does not say."""
+    """The better values of a metric by its name: "lower", "higher", or empty if the name does not say."""
     is_lower = _has_word(metric, LOWER)
     is_higher = _has_word(metric, HIGHER)
     if is_lower == is_higher:

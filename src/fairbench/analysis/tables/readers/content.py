@@ -86,7 +86,7 @@ def _decoded(name: str, content: str | bytes) -> Content:
     if content.startswith(UTF_16_MARKS):
         return _of_text(name, content.decode("utf-16", "replace"))
     if b"\0" in content:  # a binary file
-        raise UsageError(f"{name} is no text; save it as CSV in UTF-8")
+        raise UsageError(f"{name} is not text; save it as CSV in UTF-8")
     try:
         return _of_text(name, content.decode())
     except UnicodeDecodeError:

@@ -38,7 +38,7 @@ class Sheet:
 
 
 def sheet_of(table: TextRows) -> Sheet:
-    """The table with its columns.
+    """The table with its columns and its rows by column. Empty rows are left out.
 
     Raises:
         UsageError: the table has no rows, two columns of one name, or a row of another length.

@@ -53,7 +53,7 @@ def _records_of_pandas(frame: Any) -> list[dict[str, Any]]:
 
 
 def _lists(name: str, rows: Sequence[Any]) -> Sequence[Iterable[Any]]:
-    """The rows as lists of values, the first with the names of the columns."""
+    """The rows as lists of values. The first list has the names of the columns."""
     plain = [_plain(row) for row in rows]
     if plain and all(isinstance(row, Mapping) for row in plain):
         return _lists_of_mappings(plain)
@@ -96,11 +96,12 @@ def _rows_of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     inner_mappings = [value for value in values.values() if isinstance(value, Mapping)]
     if inner_mappings and len(inner_mappings) == len(values):
         if all(key.isdigit() for key in values):
-            return inner_mappings, ()
+            return inner_mappings, ()  # rows by their numbers
         if all(_is_column_by_row_numbers(value) for value in inner_mappings):
             return _rows_of_numbered(values), ()
     flat = _flat(values)
     if all(isinstance(value, Sequence) and not isinstance(value, str) for value in flat.values()):
+        # a list of values for each column
         return [[*flat], *zip_longest(*flat.values())], ()
     return [flat], ()
 
