@@ -1,4 +1,4 @@
-"""A named check and its result, a flag: `fairbench audit` and `fairbench check` are lists of checks."""
+"""A named check, and its result, which is a flag. `fairbench audit` and `fairbench check` are lists of checks."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,7 @@ from fairbench.common.formatting import merged, some
 
 CaseT = TypeVar("CaseT")
 Severity = Literal["fail", "warn", "note", "pass"]
-"""After a fail the numbers must not be used; a warn may change their meaning; a note is worth knowing."""
+"""After a "fail" the numbers must not be used. A "warn" may change their meaning, and a "note" is worth knowing."""
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 STYLES = {"fail": "bold red", "warn": "yellow", "note": "", "pass": "green"}
 """The style of each severity in a terminal."""
@@ -32,24 +32,28 @@ class Flag:
 
     @property
     def text(self) -> str:
-        """Name and evidence in one line; the name in capitals for a fail."""
+        """The name and the evidence in one line. The name of a fail is in capitals."""
         name = self.name.upper() if self.severity == "fail" else self.name.capitalize()
         return f"{name}: {self.evidence}"
 
 
 Judge = Callable[[CaseT], str | tuple[Severity, str] | Iterator[str | tuple[str, str]]]
-"""Judges a case: the evidence, empty if nothing is wrong, or a severity and the evidence; or a part for each case."""
+"""A function that judges a case. It returns the evidence, which is empty if nothing is wrong.
+
+It may also return a severity and the evidence, or yield parts of the evidence: statements, or pairs of a place and a
+statement.
+"""
 
 
 @dataclass(frozen=True)
 class Check(Generic[CaseT]):
-    """One requirement of a case, made of a function by `check`.
+    """A requirement of a case, which `check` makes from a function.
 
     Attributes:
         name: the requirement or its violation, in a few words.
         severity: the severity of the flag, unless the judge returns one.
         advice: what to do if the requirement is not met.
-        judge: its docstring is the condition, one sentence.
+        judge: the function; its docstring is the condition in one sentence.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Check(Generic[CaseT]):
         return Flag(self.name, severity, evidence, advice)
 
     def _judged(self, case: CaseT) -> tuple[Severity, str]:
+        """The severity and the evidence for a case; "pass" without evidence."""
         judgement = self.judge(case)
         if isinstance(judgement, tuple):
             return judgement
@@ -75,11 +80,11 @@ class Check(Generic[CaseT]):
         return self.severity, evidence
 
 
-def _listed(found: Iterable[str | tuple[str, str]]) -> str:
-    """The first few statements; or all pairs of place and statement, each once."""
+def _listed(parts: Iterable[str | tuple[str, str]]) -> str:
+    """Join parts of evidence: the first few statements, or all pairs of a place and a statement, each once."""
     statements = []
     pairs = []
-    for part in found:
+    for part in parts:
         if isinstance(part, str):
             statements.append(part)
         else:
@@ -90,5 +95,5 @@ def _listed(found: Iterable[str | tuple[str, str]]) -> str:
 
 
 def check(name: str, severity: Severity, advice: str) -> Callable[[Judge[CaseT]], Check[CaseT]]:
-    """Make a check of its judge; the arguments are attributes of `Check`."""
+    """A decorator that makes a check from its judge. The arguments are attributes of `Check`."""
     return functools.partial(Check, name, severity, advice)

@@ -1,4 +1,4 @@
-"""From plain values to declared types: dataclasses, as in `fairbench.suites.schema`, typed dicts, lists and numbers."""
+"""The conversion of plain values to declared types: dataclasses, as those of suites, typed dicts, lists and numbers."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 from fairbench.common.errors import UsageError, unknown
 
 KeyPath = tuple[str, ...]
-"""The path of a key, as in ("arenas", "gpt", "steps")."""
+"""The path of a key in nested tables, as ("arenas", "gpt", "steps")."""
 NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
@@ -24,7 +24,16 @@ class Wrong(ValueError):
 
 
 def build(cls: Any, value: Any, path: KeyPath) -> Any:
-    """A value converted to a declared type; raises `Wrong` where it does not fit."""
+    """Convert a value to a declared type.
+
+    Args:
+        cls: the declared type.
+        value: a plain value.
+        path: the path of its key, for errors.
+
+    Raises:
+        Wrong: the value, or a part of it, does not fit.
+    """
     if cls is Any or type(value) is cls:
         return value
     if is_typeddict(cls) or is_dataclass(cls):
@@ -40,11 +49,11 @@ def build(cls: Any, value: Any, path: KeyPath) -> Any:
         if not isinstance(value, list):
             raise Wrong(path, f"must be a list, got {value!r}")
         return [build(parts[0], item, path) for item in value]
-    if NoneType in parts:
+    if NoneType in parts:  # an optional value
         if value is None:
             return None
         return build(parts[0], value, path)
-    if value in parts:
+    if value in parts:  # a literal
         return value
     if cls is float and type(value) is int:
         return float(value)
@@ -56,7 +65,7 @@ def build(cls: Any, value: Any, path: KeyPath) -> Any:
 
 @cache
 def _keys(cls: Any) -> tuple[Mapping[str, Any], list[str]]:
-    """The types of the keys of a typed dict or a dataclass, and the keys that it needs."""
+    """The type of each key of a typed dict or a dataclass, and the keys without a default."""
     if is_typeddict(cls):
         return get_type_hints(cls), sorted(cls.__required_keys__)
     needed = []
@@ -69,14 +78,14 @@ def _keys(cls: Any) -> tuple[Mapping[str, Any], list[str]]:
 def build_keys(
     types: Mapping[str, Any], needed: Iterable[str], value: Any, path: KeyPath, others: bool = False
 ) -> dict[str, Any]:
-    """A table with values of the declared types.
+    """Convert the values of a table to declared types.
 
     Args:
         types: the declared type of each key.
         needed: the keys that the table must have.
         value: the table.
-        path: of the table.
-        others: whether it may have other keys.
+        path: the path of the table, for errors.
+        others: whether the table may have other keys.
 
     Raises:
         Wrong: a key is missing or unknown, or its value does not fit.
@@ -96,17 +105,18 @@ def build_keys(
 
 
 def _table(value: Any, path: KeyPath) -> Mapping[str, Any]:
+    """The value itself. Raises `Wrong` if it is not a table."""
     if not isinstance(value, Mapping):
         raise Wrong(path, f"must be a table, got {value!r}")
     return value
 
 
 KINDS = ((bool, "true or false"), ((int, float), "a number"), (str, "a string"), ((list, tuple), "a list"))
-"""The kinds of values, bool before number, since a bool of Python is a number too."""
+"""The types of each kind of values. bool is first, since a bool of Python is a number, too."""
 
 
 def is_json(value: Any) -> bool:
-    """Whether JSON can hold the value, which excludes NaN and infinities."""
+    """Whether JSON can hold a value. It cannot hold NaN and infinities."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -115,7 +125,13 @@ def is_json(value: Any) -> bool:
 
 
 def check_value(where: str, value: Any, default: Any) -> None:
-    """Raise UsageError unless a hyperparameter's value fits into a record, and any default that it has."""
+    """Raise UsageError if the value of a hyperparameter does not fit into a record, or is not of its default's kind.
+
+    Args:
+        where: the key of the hyperparameter, for errors.
+        value: the value.
+        default: its default; None for a hyperparameter without a default.
+    """
     if not is_json(value):
         raise UsageError(f"{where} must be a finite plain value, got {value!r}")
     kind = _kind(default)
@@ -124,7 +140,7 @@ def check_value(where: str, value: Any, default: Any) -> None:
 
 
 def _kind(value: Any) -> str:
-    """The kind of a value; whole numbers are numbers, since a default 0 often stands for 0.0."""
+    """The kind of a value, in words. Whole numbers are numbers, since a default 0 often stands for 0.0."""
     for types, name in KINDS:
         if isinstance(value, types):
             return name

@@ -1,4 +1,4 @@
-"""The console for tables, colors and progress; slow to import."""
+"""The console for tables, colors and progress. This module is slow to import."""
 
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -14,9 +14,10 @@ from fairbench.common.terminal import visible, width
 
 
 class Terminal(Console):
-    """A console on which names have no control characters, square brackets are no markup, and no number is cut off.
+    """A console that shows names without control characters, square brackets as they are, and numbers in full.
 
-    Where a table is too wide for a terminal, whole columns are left out and named. A pipe or a file has any width.
+    If a table is too wide for the terminal, whole columns are left out, and a line names them. The width of a pipe or
+    a file is not limited.
     """
 
     def __init__(self, quiet: bool = False, file: IO[str] | None = None) -> None:
@@ -25,11 +26,14 @@ class Terminal(Console):
             self.width = width()
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A string as text; it is measured as it is shown."""
+        """Turn a string into text. The string is made visible first, so that its width is that of what is shown."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of something to print; rich's own control codes are segments of another kind."""
+        """The segments of an object to print, with visible characters in place of control characters.
+
+        The control codes of rich itself are marked as such, and stay.
+        """
         if isinstance(renderable, Text):
             renderable = renderable.copy()
             renderable.plain = visible(renderable.plain)
@@ -43,17 +47,21 @@ class Terminal(Console):
             yield from self.render(Text(note, "dim"), options)
 
     def _fitting(self, table: Table, options: ConsoleOptions) -> tuple[Table, list[str]]:
-        """A table without its last columns that do not fit, numbers first, and their names; prose wraps instead."""
+        """Leave out columns until a table fits: the last columns of numbers first, then other ones that cannot wrap.
+
+        Returns:
+            The table, and the names of the columns that are left out.
+        """
         columns = table.columns
-        needed = [self._needed(table, column, options) for column in columns]
+        widths = [self._needed_width(table, column, options) for column in columns]
         kept = list(range(len(columns)))
         left_out: list[int] = []
-        while sum(needed[index] for index in kept) > options.max_width:
+        while sum(widths[index] for index in kept) > options.max_width:
             numbers = [index for index in kept if columns[index].justify == "right"]
             uncut = [index for index in kept[1:] if columns[index].overflow == "crop"]
             candidates = numbers or uncut
             if not candidates:
-                break
+                break  # the rest is prose, which wraps
             kept.remove(candidates[-1])
             left_out.append(candidates[-1])
         if not left_out:
@@ -65,8 +73,8 @@ class Terminal(Console):
         names = [str(columns[index].header) for index in sorted(left_out)]
         return fitting, names
 
-    def _needed(self, table: Table, column: Column, options: ConsoleOptions) -> int:
-        """The narrowest width of a column in which no word or number is cut off."""
+    def _needed_width(self, table: Table, column: Column, options: ConsoleOptions) -> int:
+        """The smallest width of a column that cuts off no word and no number."""
         inner = column.min_width or 0
         for cell in (column.header, *column.cells):
             size = Measurement.get(self, options, cell)
@@ -77,9 +85,11 @@ class Terminal(Console):
 
 
 def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Table:
-    """A table without lines; each column has a title, and whether it holds numbers. Without any title it has no header.
+    """A table without lines. Numbers are aligned right. Columns of numbers and the first column are not wrapped.
 
-    Numbers are aligned right, and neither they nor the first column are wrapped.
+    Args:
+        columns: the title of each column, and whether it holds numbers. Without any title the table has no header.
+        rows: the cells of each row.
     """
     header = any(title for title, _ in columns)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=header)
@@ -94,5 +104,5 @@ def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]
 
 
 def whole(text: str, style: str = "") -> Text:
-    """A line that only the terminal itself wraps, so that a path in it can be copied."""
+    """A line that only the terminal itself wraps, so that a path in the line can be copied."""
     return Text(text, style, no_wrap=True, overflow="ignore")

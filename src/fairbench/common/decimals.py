@@ -1,4 +1,4 @@
-"""The decimals with which numbers are written, by what their spread supports."""
+"""The decimals of written numbers. Their number is as large as the spread of the numbers supports."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Notation:
-    """How numbers are written that belong together.
+    """The way in which numbers that belong together are written.
 
     Attributes:
-        places: the number of decimals; 0 if negative.
+        places: the number of decimals. A negative one counts as 0.
         power: numbers are written as multiples of this power of ten.
     """
 
@@ -19,7 +19,7 @@ class Notation:
     power: int = 0
 
     def text(self, value: float, sign: str = "") -> str:
-        """A number as text; with the sign "+" a positive one has its sign, too."""
+        """A number as text. With `sign="+"` a positive number has a sign, too."""
         half = self.power // 2
         mantissa = value / 10.0**half / 10.0 ** (self.power - half)  # in two steps, since 10.0**-324 is 0
         text = f"{mantissa:{sign}.{max(self.places, 0)}f}"
@@ -29,7 +29,12 @@ class Notation:
 
 
 def notation(spread: float, largest: float) -> Notation:
-    """How to write numbers up to the largest with the decimals that their spread supports."""
+    """The notation for numbers with the decimals that their spread supports.
+
+    Args:
+        spread: the spread of the numbers, such as a standard deviation.
+        largest: the largest of their absolute values.
+    """
     power = exponent(largest)
     if not needs_exponent(largest):
         power = 0
@@ -42,23 +47,23 @@ def needs_exponent(value: float) -> bool:
 
 
 def exponent(value: float) -> int:
-    """The power of ten of the first digit, after rounding to one digit."""
+    """The power of ten of the first digit of a number, after rounding to one digit."""
     _, power = f"{value:.0e}".split("e")
     return int(power)
 
 
 def first_decimal(value: float) -> int:
-    """The number of decimals with which a value is not 0."""
+    """The smallest number of decimals with which a value is not written as 0."""
     return -exponent(value)
 
 
 def most_places(largest: float) -> int:
-    """The most decimals of numbers up to the largest, so that none has more than `DIGITS` digits."""
+    """The largest number of decimals with which no number up to the largest one has more than `DIGITS` digits."""
     return DIGITS - 1 - exponent(largest)
 
 
 def _places(spread: float, largest: float) -> int:
-    """The decimals with which the last place is between a 20th and a 200th of a spread."""
+    """The number of decimals with which the last digit stands for between a 20th and a 200th of a spread."""
     leading, power = f"{spread:.1e}".split("e")
     digits = 2 if leading < "2" else 1
     return min(digits - int(power), most_places(largest))

@@ -1,4 +1,4 @@
-"""Errors that the user can fix: shown as one message, exit code 2."""
+"""Errors that the user can fix. They are shown as one message, and end the command with exit code 2."""
 
 import difflib
 import os
@@ -13,7 +13,7 @@ LIBRARIES = (str(Path(__file__).parents[1]), str(Path(os.__file__).parent), "<")
 
 
 class Preempted(BaseException):
-    """A signal stops the driver, as a cluster sends one before it reclaims a machine: exit code 75."""
+    """A signal stops the driver, such as that of a cluster before it reclaims a machine. The exit code is 75."""
 
 
 class Paused(BaseException):
@@ -52,7 +52,10 @@ class CallFailed(UsageError):
 
 
 def one_line(error: BaseException) -> str:
-    """Kind and message of an error, which may have many lines, in at most 300 characters, and the user's line."""
+    """The type, the message and the place of an error in one line.
+
+    The message is cut at 300 characters. The place is the last line of a user's code that the error passed.
+    """
     text = type(error).__name__
     message = " ".join(str(error).split())
     if message:
@@ -65,7 +68,7 @@ def one_line(error: BaseException) -> str:
 
 @contextmanager
 def explained(message: Callable[[BaseException], str]) -> Iterator[None]:
-    """Turn any exception of the block, and SystemExit, into a `UsageError` with the message that is made of it."""
+    """Turn any exception of the block, and SystemExit, into a `UsageError` with a message made from the exception."""
     try:
         yield
     except UsageError:
@@ -75,7 +78,7 @@ def explained(message: Callable[[BaseException], str]) -> Iterator[None]:
 
 
 def attempted(make: Callable[[], ValueT], instead: Callable[[str], ValueT]) -> ValueT:
-    """What a function returns; if numbers are beyond what it can compute with, what `instead` makes of the reason."""
+    """The result of `make`. If it cannot compute with its numbers, the result of `instead` for the reason."""
     try:
         return make()
     except (ArithmeticError, ValueError) as error:
@@ -83,7 +86,7 @@ def attempted(make: Callable[[], ValueT], instead: Callable[[str], ValueT]) -> V
 
 
 def raised_at(error: BaseException) -> str:
-    """File, line and text of the last line of a user's code that an error passed; empty without one."""
+    """The last line of a user's code that an error passed, as file, number and text; empty if there is none."""
     from traceback import extract_tb  # slow to import
 
     for frame in reversed(extract_tb(error.__traceback__)):
@@ -101,14 +104,14 @@ def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for an unknown name: it suggests the nearest known name, and lists all of them."""
+    """The error for an unknown name. It suggests the nearest known name, and lists all known names."""
     names = sorted(known)
     listed = ", ".join(names) or "none"
     return UsageError(f"unknown {kind} {name!r}{nearest(name, names)} (known: {listed})")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message on an unknown name: the nearest known one, if one is near."""
+    """The end of a message on an unknown name: a question with the nearest known name; empty if no name is near."""
     folded = {candidate.casefold(): candidate for candidate in known}
     matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     if not matches:

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and free disk space."""
+"""Files that are written completely or not at all, and the check of free disk space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Content = str | bytes | Iterable[str]
 Stamp = list[int]
 """The state of a file: size, modification time, change time (which cannot be set back), inode."""
 BUFFER = 1 << 20
-"""Bytes of a file that are collected before they are written: long files come in many small parts."""
+"""The number of bytes that are collected before they are written. Long files come in many small parts."""
 
 
 def write_atomically(path: Path, content: Content) -> None:
@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: Content) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that replaces `path` once it is complete: temporary file, fsync, rename. `path` stays if that fails."""
+    """Yield a temporary file that replaces `path` at the end of the block. If anything fails, `path` stays as it is."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             "free disk space or choose a different folder, and run the same command again"
         ) from error
     finally:
-        remove(temporary)  # absent after the rename
+        remove(temporary)  # after the rename it does not exist
 
 
 def remove(path: Path) -> None:
@@ -68,6 +68,7 @@ def remove(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk, so that a rename survives a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -76,7 +77,13 @@ def _sync_folder(folder: Path) -> None:
 
 
 def require_disk_space(folder: Path, size: int, purpose: str) -> None:
-    """Raise `UsageError` if the disk has too little free space."""
+    """Raise `UsageError` if the disk has too little free space.
+
+    Args:
+        folder: a folder on the disk, which need not exist yet.
+        size: the number of bytes that are needed.
+        purpose: a verb and an object, for the error.
+    """
     absolute = folder.absolute()
     existing = next(path for path in (absolute, *absolute.parents) if path.exists())
     free = shutil.disk_usage(existing).free

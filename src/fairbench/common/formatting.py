@@ -1,4 +1,4 @@
-"""Numbers, durations, sizes and lists as text for pages, files and terminals; a dash stands for None."""
+"""The text of numbers, durations, sizes and lists on pages, in files and on terminals. A dash stands for None."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
@@ -10,23 +10,23 @@ SHOWN = 4
 """The largest number of values that a list shows."""
 NONE = "–"
 ALMOST_ALL = "over 99%"
-"""A share below 1 that is 100% in the digits of its neighbors."""
+"""The text of a share below 1 that would be rounded to 100%."""
 PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as m:ss, h:mm:ss, or from a hundred hours on in days."""
-    minutes, rest = divmod(round(seconds), 60)
+    """A duration as m:ss or h:mm:ss; from a hundred hours on, in days."""
+    minutes, second = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours >= 100:
         return f"{hours / 24:,.0f} days"
     if hours:
-        return f"{hours}:{minutes:02}:{rest:02}"
-    return f"{minutes}:{rest:02}"
+        return f"{hours}:{minutes:02}:{second:02}"
+    return f"{minutes}:{second:02}"
 
 
 def format_bytes(size: int) -> str:
-    """A number of bytes in the unit that fits it, as "12.3 MB"."""
+    """A number of bytes in a suitable unit, as "12.3 MB"."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB"):
         if amount < 1000:
@@ -36,7 +36,7 @@ def format_bytes(size: int) -> str:
 
 
 def plain(value: float, spec: str) -> str:
-    """A number in a format such as "+.3g", but written out below ten million: 3120, not 3.12e+03."""
+    """A number in a format such as "+.3g". Below ten million it is written out: 3120, and not 3.12e+03."""
     text = format(value, spec)
     if "e+" not in text or abs(value) >= 1e7:
         return text
@@ -45,7 +45,7 @@ def plain(value: float, spec: str) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A learning rate: as it is if that has at most four digits, otherwise with three."""
+    """A learning rate. It is written in full if it has at most four digits, and otherwise with three digits."""
     if value is None:
         return NONE
     short = f"{value:.4g}"
@@ -55,7 +55,7 @@ def rate(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent with two digits, as 0.24% and 24%; 100% is all."""
+    """A share in percent with two digits, as 0.24% and 24%. Only a share of 1 is written as 100%."""
     if share is None:
         return NONE
     text = _with_minus(plain(100 * share, ".2g"))
@@ -74,7 +74,7 @@ def some(values: Sequence[str], separator: str = ", ") -> str:
 
 
 def merged(statements: Iterable[tuple[str, str]]) -> str:
-    """Pairs of place and statement as text; a statement that holds in several places is written once."""
+    """Pairs of a place and a statement as text. A statement that holds in several places is written once."""
     places_of = grouped((statement, place) for place, statement in statements)
     lines = [f"{', '.join(places)}: {statement}" for statement, places in places_of.items()]
     return "; ".join(lines)
@@ -88,7 +88,7 @@ def plural(n: int, noun: str) -> str:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A measured number."""
+    """A measured number, with a fixed number of digits."""
     if value is None:
         return NONE
     text = plain(value, f"#.{digits}g")
@@ -96,7 +96,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A difference, with its sign unless it is 0."""
+    """A difference. It has a sign unless it is 0."""
     if value is None:
         return NONE
     if not value:
@@ -127,27 +127,27 @@ def exact(value: float | None) -> str:
 
 
 def interval(middle: float | None, low: float | None, high: float | None) -> str:
-    """A difference with its interval, if it has one, in one notation and the digits that half of its width supports."""
+    """A difference with its interval, if there is one. Both have the decimals that half of the width supports."""
     if middle is None or low is None or high is None or not isfinite(high - low):
         return signed(middle)
     half_width = (high - low) / 2
     return _with_ends(notation(half_width, max(-low, high)), middle, low, high)
 
 
-def _with_ends(write: Notation, middle: float, low: float | None, high: float | None) -> str:
-    """A difference and the ends of its interval in one notation."""
-    center = write.text(middle, "+")
+def _with_ends(common: Notation, middle: float, low: float | None, high: float | None) -> str:
+    """A difference and the ends of its interval in a common notation."""
+    center = common.text(middle, "+")
     mantissa, *_ = center.split("e")
     if not mantissa.strip("+−.0"):
         center = center[1:]  # 0 in these digits has no sign
-    ends = [write.text(end, "+") for end in (low, high) if end is not None]
+    ends = [common.text(end, "+") for end in (low, high) if end is not None]
     if not ends:
         return center
     return f"{center} [{', '.join(ends)}]"
 
 
 def mean_and_deviation(mean: float | None, std: float | None) -> str:
-    """A mean with its standard deviation, if it has one, in one notation."""
+    """A mean with its standard deviation, if there is one, in a common notation."""
     if mean is None or std is None or not isfinite(mean + std):
         return number(mean)
     if not std:
@@ -155,12 +155,12 @@ def mean_and_deviation(mean: float | None, std: float | None) -> str:
     return _with_deviation(notation(std, abs(mean)), mean, std)
 
 
-def _with_deviation(write: Notation, mean: float, std: float | None) -> str:
-    """A mean and its standard deviation in one notation."""
+def _with_deviation(common: Notation, mean: float, std: float | None) -> str:
+    """A mean and its standard deviation in a common notation."""
     if std is None:
-        return write.text(mean)
-    deviation = write.text(std) if std else "0"
-    return f"{write.text(mean)}{PLUS_MINUS}{deviation}"
+        return common.text(mean)
+    deviation = common.text(std) if std else "0"
+    return f"{common.text(mean)}{PLUS_MINUS}{deviation}"
 
 
 def column_of_means(rows: Sequence[tuple[float | None, float | None]]) -> list[str]:
@@ -176,6 +176,7 @@ def column_of_intervals(rows: Sequence[tuple[float | None, float | None, float |
 
 
 def _half_width(low: float | None, high: float | None) -> float | None:
+    """Half of the width of an interval; None without an interval."""
     if low is None or high is None:
         return None
     return (high - low) / 2
@@ -189,30 +190,31 @@ def _column(
 ) -> list[str]:
     """The texts of a column whose numbers all have the same number of decimals.
 
-    A row that needs more decimals, or an exponent, is written as if it were alone.
+    A row that needs more decimals, or an exponent, is written as if it were the only row.
 
     Args:
-        rows: a number and what is written with it.
-        spreads: the spread of each number.
-        alone: writes a row by itself.
-        together: writes a row in the notation of the column.
+        rows: each row is a number and further numbers that are written with it.
+        spreads: the spread of the numbers of each row.
+        alone: returns the text of a row in a notation of its own.
+        together: returns the text of a row in the notation of the column.
     """
-    write = _notation_of_column(rows, spreads)
+    common = _notation_of_column(rows, spreads)
     texts = []
     for row, spread in zip(rows, spreads, strict=True):
-        if write is not None and _fits(row, spread, write.places):
-            texts.append(together(write, *row))
+        if common is not None and _fits(row, spread, common.places):
+            texts.append(together(common, *row))
         else:
             texts.append(alone(*row))
     return texts
 
 
 def _notation_of_column(rows: Sequence[tuple[float | None, ...]], spreads: Sequence[float | None]) -> Notation | None:
-    """The decimals with which the median spread has two digits, and one more where a smaller one would be 0.
+    """The notation in which the median spread of a column has two digits.
 
-    None if the column needs an exponent, or has no number that is not 0.
+    It has one more decimal if a smaller spread would otherwise be written as 0. It is None if the column needs an
+    exponent, or has no number other than 0.
     """
-    from statistics import median  # here, since a command needs no numbers to start
+    from statistics import median  # imported here, since a command starts without numbers
 
     largest = 0.0
     middles = []
@@ -236,7 +238,7 @@ def _notation_of_column(rows: Sequence[tuple[float | None, ...]], spreads: Seque
 
 
 def _fits(row: tuple[float | None, ...], spread: float | None, places: int) -> bool:
-    """Whether all numbers of a row are finite, and its spread is not 0 with these decimals."""
+    """Whether all numbers of a row are finite, and its spread is not written as 0 with a number of decimals."""
     if row[0] is None:
         return False
     if not all(value is None or isfinite(value) for value in (*row, spread)):
@@ -245,9 +247,9 @@ def _fits(row: tuple[float | None, ...], spread: float | None, places: int) -> b
 
 
 def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[str]:
-    """Numbers with one number of decimals, with which the median has these digits.
+    """The texts of numbers with a common number of decimals, with which the median has some digits.
 
-    A number that would be 0 so, or that needs an exponent, is written as if it were alone.
+    A number that would be written as 0, or that needs an exponent, is written as if it were the only one.
     """
     from statistics import median
 
@@ -255,25 +257,28 @@ def column_of_numbers(values: Sequence[float | None], digits: int = 3) -> list[s
     places = 0
     if known:
         places = max(digits - 1 - exponent(median(known)), 0)
-    write = Notation(places)
+    common = Notation(places)
     texts = []
     for value in values:
         if value is not None and _has_places(value, places):
-            texts.append(write.text(value))
+            texts.append(common.text(value))
         else:
             texts.append(number(value, digits))
     return texts
 
 
 def _has_places(value: float, places: int) -> bool:
-    """Whether a number needs no exponent, and is not 0 with these decimals unless it is 0."""
+    """Whether a number can be written with some decimals: it needs no exponent, and is not rounded to 0."""
     if not isfinite(value) or abs(value) >= 1e7:
         return False
     return not value or first_decimal(abs(value)) <= places
 
 
 def column_of_percents(shares: Sequence[float | None]) -> list[str]:
-    """Shares in percent with one number of decimals, with which the median has two digits; 100% is all."""
+    """The texts of shares in percent with a common number of decimals, with which the median has two digits.
+
+    Only a share of 1 is written as 100%.
+    """
     percents = [None if share is None else 100 * share for share in shares]
     texts = []
     for share, text in zip(shares, column_of_numbers(percents, 2), strict=True):

@@ -1,4 +1,4 @@
-"""Values sorted by what they share."""
+"""The grouping of values by a key."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """The values of each key; keys and values in the order in which they come."""
+    """The values of each key, from pairs of a key and a value. Keys and values keep the order of the pairs."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)

@@ -1,4 +1,4 @@
-"""Canonical JSON and its sha256."""
+"""The canonical JSON of values, and its sha256."""
 
 import hashlib
 import json
@@ -11,17 +11,20 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no white space, no NaN."""
+    """The JSON text of a value, which is the same for equal values: sorted keys, no white space, no NaN."""
     return _CANONICAL.encode(value)
 
 
 def digest(value: Any) -> str:
-    """sha256 of the canonical JSON text, hexadecimal."""
+    """The sha256 of the canonical JSON text of a value, hexadecimal."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def without_defaults(value: Any) -> Any:
-    """Plain values of dataclasses without fields that have their default, so that a new field changes no digest."""
+    """Turn dataclasses into plain values, without the fields that have their default.
+
+    A new field with a default then changes no digest.
+    """
     if isinstance(value, Mapping):
         return {key: without_defaults(each) for key, each in value.items()}
     if not is_dataclass(value):
@@ -39,10 +42,10 @@ def without_defaults(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class SpecPart:
-    """A part of a spec; many trials of a study share it."""
+    """A part of a trial's spec, which many trials of a study share."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields, without those that have their default, so that a new field leaves old records valid."""
+        """The fields, without those that have their default: a new field leaves old records valid."""
         values = {}
         for field in fields(self):
             value = getattr(self, field.name)

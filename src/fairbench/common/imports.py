@@ -1,4 +1,4 @@
-"""Import of user-defined optimizers, groups and arenas: `module:Name` or `path/to/file.py:Name`."""
+"""The import of user-defined optimizers, groups and arenas: `module:Name` or `path/to/file.py:Name`."""
 
 import importlib
 import importlib.util
@@ -14,21 +14,26 @@ from fairbench.common.errors import UsageError, unknown
 from fairbench.common.installation import how_to_install
 
 LIBRARIES = ("pytorch_optimizer", "schedulefree")
-"""Packages of the registry's optimizers, which the extra [zoo] installs."""
+"""The packages of the registry's optimizers, which the extra [zoo] installs."""
 
 
 @cache
 def entry_points() -> Any:
-    """The entry points of all installed packages, by which they register optimizers and arenas."""
+    """The entry points of all installed packages. Packages register optimizers and arenas by them."""
     from importlib import metadata  # slow to import, and not needed to view a study
 
     return metadata.entry_points()
 
 
 def load(reference: str, what: str) -> Any:
-    """Import the object that a reference names, which errors call by its kind, as "optimizer factory".
+    """Import the object that a reference names.
 
-    A reference is `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
+    Args:
+        reference: `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
+        what: the kind of object, as "optimizer factory", for errors.
+
+    Raises:
+        UsageError: the reference is wrong, or the import fails.
     """
     place, name = module_and_name(reference, what)
     module = module_of(reference, what)
@@ -48,7 +53,7 @@ def _names_in(module: ModuleType) -> list[str]:
 
 
 def module_of(reference: str, what: str) -> ModuleType:
-    """Import the module that a reference names; arguments and errors are those of `load`."""
+    """Import the module that a reference names. The arguments and errors are those of `load`."""
     place, name = module_and_name(reference, what)
     try:
         if place.endswith(".py"):
@@ -68,7 +73,10 @@ def module_of(reference: str, what: str) -> ModuleType:
 
 
 def _in_package(place: str, name: str) -> str:
-    """How to name what a file of a package defines; a file of the working directory has its package above it."""
+    """The reference to a name in a file of a package, in place of the path of the file.
+
+    A file of the working directory belongs to the package of this name, so the command must be run in the folder above.
+    """
     parts = PurePath(place).with_suffix("").parts
     if len(parts) > 1:
         return f"{'.'.join(parts)}:{name}"
@@ -76,7 +84,7 @@ def _in_package(place: str, name: str) -> str:
 
 
 def module_and_name(reference: str, what: str) -> tuple[str, str]:
-    """The two parts of a reference: the module or file, and the name in it."""
+    """The two parts of a reference: the module or file, and the name inside of it."""
     place, _, name = reference.rpartition(":")
     if not place or not name:
         raise UsageError(f"{what} {reference!r} must have the form module:Name or path/to/file.py:Name")
@@ -84,9 +92,9 @@ def module_and_name(reference: str, what: str) -> tuple[str, str]:
 
 
 def _import_file(path: str, what: str) -> ModuleType:
-    """The module of a file, loaded once; it can import modules from its folder, as a script can.
+    """Import a file as a module, unless it is already loaded. Like a script, it can import modules from its folder.
 
-    The path is a part of a trial's identity, which must not depend on the machine: so absolute paths are refused.
+    The path is a part of a trial's identity, which must not depend on the machine. So absolute paths are refused.
     """
     file = Path(path)
     if file.is_absolute():
@@ -96,7 +104,7 @@ def _import_file(path: str, what: str) -> ModuleType:
     name = re.sub(r"\W", "_", PurePath(path).as_posix())
     loaded = sys.modules.get(name)
     if loaded is not None and Path(str(loaded.__file__)) == file.resolve():
-        return loaded
+        return loaded  # another file may have the same module name
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     assert spec is not None
     assert spec.loader is not None

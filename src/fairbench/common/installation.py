@@ -1,4 +1,4 @@
-"""The distribution of both packages, its extras, and others that have packages of the same names."""
+"""The distribution of both packages, its extras, and other distributions with packages of the same names."""
 
 import warnings
 from functools import cache
@@ -31,12 +31,17 @@ EXTRAS = {
 
 
 def how_to_install(extra: str = "bench") -> str:
-    """How to install an extra: in registries of packages, psilogic and fairbench are other projects."""
+    """The command that installs an extra from a checkout. In package registries, both names are other projects."""
     return f"in the folder of the repository, run: pip install '.[{extra}]'"
 
 
 def missing_extra(error: ModuleNotFoundError, first: str) -> str:
-    """A message on a library that is not installed, which names its extra; a module of no extra is raised again."""
+    """A message on a library that is not installed, with the extra that installs it.
+
+    Args:
+        error: the error of the import. It is raised again if no extra has the module.
+        first: the extra that is named if several have the module.
+    """
     module = (error.name or "").partition(".")[0]
     for extra in (first, *EXTRAS):
         if module in EXTRAS[extra]:
@@ -46,7 +51,7 @@ def missing_extra(error: ModuleNotFoundError, first: str) -> str:
 
 DISTRIBUTION = "psilogic-fairbench"
 FOLDER = Path(__file__).parents[2]
-"""The folder that both packages are installed in."""
+"""The folder in which both packages are installed."""
 ADVICE = f"run: pip uninstall psilogic fairbench {DISTRIBUTION}; then, in an environment of its own, {how_to_install()}"
 
 
@@ -58,7 +63,10 @@ def version() -> str:
 
 
 def warn_of_another(package: str) -> None:
-    """Warn if the folder also has a distribution that is called as a package of this one; pip mixes their files."""
+    """Warn if another distribution has the name of one of our packages and is installed in the same folder.
+
+    pip mixes the files of the two.
+    """
     for other in FOLDER.glob(f"{package}-*.dist-info"):
         text = f"{other.stem} and {DISTRIBUTION} are installed in the same folder, {FOLDER}, and both have the package"
         fate = f"{package}: the files of the last one replaced the other's, and uninstalling one deletes them"
@@ -67,17 +75,17 @@ def warn_of_another(package: str) -> None:
 
 @cache
 def check_installation() -> None:
-    """Check that Python finds this distribution's packages: another one may have replaced or deleted files."""
+    """Raise `UsageError` unless Python finds our packages: another distribution may have replaced or deleted files."""
     for package in ("fairbench", "psilogic"):
         ours = FOLDER / package / "__init__.py"
         spec = find_spec(package)
-        found = None
+        imported = None
         if spec and spec.origin:
-            found = Path(spec.origin)
-        if found is None or not ours.exists():
+            imported = Path(spec.origin)
+        if imported is None or not ours.exists():
             reason = "is missing; was another distribution uninstalled that had it too?"
-        elif not found.samefile(ours):
-            reason = f"is hidden by {found};"
+        elif not imported.samefile(ours):
+            reason = f"is hidden by {imported};"
         elif DISTRIBUTION not in ours.read_text():
             reason = "has been replaced by another distribution's;"
         else:

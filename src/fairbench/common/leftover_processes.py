@@ -1,4 +1,4 @@
-"""The processes that a job has started and left running, which a variable of their environment marks."""
+"""The processes that a job has started and left running. An environment variable marks them."""
 
 import ctypes
 import os
@@ -10,14 +10,15 @@ import psutil
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux's prctl
 MOST_ROUNDS = 200
-"""Rounds in which processes are looked for, since one may start another meanwhile."""
+"""The largest number of searches for processes. A process may start another one during a search."""
 
 
 @contextmanager
 def ending(variable: str, value: str) -> Iterator[None]:
-    """End what the block has started and left running, as `end_marked`, and before it what an earlier one has left.
+    """End the processes that the block has started and left running; see `end_marked` for the arguments.
 
-    On Linux orphans become children of this process, and are found without their environment, session and group.
+    Processes that an earlier block has left are ended before the block. On Linux, orphans of the block become children
+    of this process. So they are found even if they have changed their environment, session and group.
     """
     end_marked(variable, value)
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
@@ -33,21 +34,26 @@ def ending(variable: str, value: str) -> Iterator[None]:
 
 
 def end_marked(variable: str, value: str, spared: Set[psutil.Process] | None = None) -> None:
-    """Kill every process of this user, except this one, whose environment began with `variable=value`.
+    """Kill the processes of this user that were started with an environment variable of a value, except this one.
 
-    With `spared` also every child of this process but those.
+    Args:
+        variable: the name of the environment variable.
+        value: its value.
+        spared: the children of this process that stay alive; all other children are killed, too. None: only marked
+            processes are killed.
     """
     for _ in range(MOST_ROUNDS):
-        left = _marked(variable, value)
+        leftover = _marked(variable, value)
         children = set()
         if spared is not None:
             children = {*psutil.Process().children()} - spared
-        left |= children
-        if not left:
+        leftover |= children
+        if not leftover:
             return
-        for process in left:
+        for process in leftover:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+        # A dead child stays in the list of processes until its parent has waited for it.
         for child in children:
             with suppress(ChildProcessError):
                 os.waitpid(child.pid, 0)
@@ -55,13 +61,13 @@ def end_marked(variable: str, value: str, spared: Set[psutil.Process] | None = N
 
 
 def _marked(variable: str, value: str) -> set[psutil.Process]:
-    """The processes whose environment began with `variable=value`, except this one."""
-    me = os.getpid()
-    found = set()
+    """The processes that were started with an environment variable of a value, except this one."""
+    own_pid = os.getpid()
+    marked = set()
     for process in psutil.process_iter():
-        if process.pid == me:
+        if process.pid == own_pid:
             continue
-        with suppress(psutil.Error, OSError):  # it has ended, or is another user's
+        with suppress(psutil.Error, OSError):  # the process has ended, or is another user's
             if process.environ().get(variable) == value:
-                found.add(process)
-    return found
+                marked.add(process)
+    return marked

@@ -18,13 +18,14 @@ def cores() -> int:
 
 @contextmanager
 def handling(signals: Iterable[int], handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Handle signals by a function in the block; only in the main thread, since others get none."""
-    before = {}
+    """Let a function handle some signals during the block. In other threads than the main one, do nothing."""
+    earlier_handlers = {}
+    # Python allows signal handlers in the main thread only.
     if threading.current_thread() is threading.main_thread():
         for number in signals:
-            before[number] = signal.signal(number, handler)
+            earlier_handlers[number] = signal.signal(number, handler)
     try:
         yield
     finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
+        for number, earlier_handler in earlier_handlers.items():
+            signal.signal(number, earlier_handler)

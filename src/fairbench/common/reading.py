@@ -1,6 +1,6 @@
-"""The one reader of files that another process may have written: it returns their value, or says that they are damaged.
+"""The only reader of files that another process may have written. It returns the value of a file, or its damage.
 
-Such a file may be anything: cut off, edited, of another program or another user, a pipe, or larger than the memory.
+Such a file may be cut off, edited, from another program or another user, a pipe, or larger than the memory.
 """
 
 from __future__ import annotations
@@ -16,25 +16,36 @@ from typing import Any, NoReturn, TypeVar
 
 ValueT = TypeVar("ValueT")
 LARGEST = 1 << 30
-"""Bytes of the largest file that is read."""
+"""The number of bytes of the largest file that is read."""
 DEEPEST = 64
-"""Levels of lists and tables in each other that JSON may have."""
+"""The largest number of levels of nested lists and tables in JSON."""
 SHOWN = 300
-"""Characters of a reason that are shown."""
+"""The number of characters of a reason that are shown."""
 ABSENT_OR_ODD = (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO)
-"""The errors of a path with no regular file, which its owner could not make readable either."""
+"""The errors of a path without a regular file. Here the permissions are not the problem."""
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A file that cannot be used, and why; if it is `locked`, it could not even be read, as one of another user."""
+    """A file that cannot be used.
+
+    Attributes:
+        path: the file.
+        reason: the damage, in words.
+        locked: whether the file could not be read at all, such as one of another user.
+    """
 
     path: Path
     reason: str
     locked: bool = False
 
     def text(self, what: str, remedy: str) -> str:
-        """A message on a kind of file, as "record", with what to do about wrong content."""
+        """The message on a damaged file.
+
+        Args:
+            what: the kind of file, as "record".
+            remedy: what to do about wrong content.
+        """
         if self.locked:
             remedy = "is left alone; let its owner make it readable"
             return f"{what} {self.path} cannot be read ({self.reason}) and {remedy}"
@@ -42,17 +53,27 @@ class Damaged:
 
 
 def read_text(path: Path) -> str | Damaged | None:
-    """The text of a file in UTF-8; None without the file."""
+    """The text of a file in UTF-8; None if there is no file."""
     return read_file(path, bytes.decode)
 
 
 def read_json(path: Path, interpret: Callable[[Any], ValueT]) -> ValueT | Damaged | None:
-    """The value that `interpret` makes of a JSON file, unless it raises ValueError; None without the file."""
+    """The value of a JSON file; None if there is no file.
+
+    Args:
+        path: the file.
+        interpret: makes the value from the plain values of JSON. If it raises ValueError, the file is damaged.
+    """
     return read_file(path, lambda content: interpret(parse_json(content)))
 
 
 def read_file(path: Path | str, interpret: Callable[[bytes], ValueT]) -> ValueT | Damaged | None:
-    """The value of a regular file; None without it. `interpret` is as in `read_json`, and gets the content."""
+    """The value of a file; None if there is no file.
+
+    Args:
+        path: the file.
+        interpret: makes the value from the content. If it raises ValueError, the file is damaged.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for a writer
         try:
@@ -76,7 +97,11 @@ def read_file(path: Path | str, interpret: Callable[[bytes], ValueT]) -> ValueT 
 
 
 def parse_json(content: bytes) -> Any:
-    """Plain values from JSON in UTF-8; raises ValueError for a number that is not finite, and for deep nesting."""
+    """The plain values of JSON in UTF-8.
+
+    Raises:
+        ValueError: the content is not JSON, a number is not finite, or the nesting is too deep.
+    """
     import msgspec
 
     too_deep = ValueError(f"it is nested more than {DEEPEST} levels deep")
@@ -87,7 +112,7 @@ def parse_json(content: bytes) -> Any:
             value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
         except RecursionError:
             raise too_deep from None
-    level: list[Any] = [[value]]
+    level: list[Any] = [[value]]  # the lists and tables of one level of the nesting
     for _ in range(DEEPEST):
         level = _nested(level)
         if not level:
@@ -96,7 +121,7 @@ def parse_json(content: bytes) -> Any:
 
 
 def _nested(containers: list[Any]) -> list[Any]:
-    """The lists and tables that stand directly in these."""
+    """The lists and tables that are members of some lists and tables."""
     nested = []
     for container in containers:
         members = container.values() if type(container) is dict else container
@@ -107,10 +132,12 @@ def _nested(containers: list[Any]) -> list[Any]:
 
 
 def _refuse(constant: str) -> NoReturn:
+    """Raise ValueError for a constant such as NaN, which JSON does not have."""
     raise ValueError(f"{constant} is no number of JSON")
 
 
 def _finite(text: str) -> float:
+    """A number of JSON. Raises ValueError if it is too large for a float."""
     value = float(text)
     if abs(value) == float("inf"):
         _refuse(text)

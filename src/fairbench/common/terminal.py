@@ -1,23 +1,23 @@
-"""The one place where text for a terminal is made safe: it would obey the control characters in a name."""
+"""Text for a terminal, which is made safe only here: a terminal would obey the control characters in a name."""
 
 import os
 import shutil
 import sys
 
 BIDIRECTIONAL = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Characters that change the order in which others are shown."""
+"""Characters that change the order in which other characters are shown."""
 LINE_SECONDS = 15.0
-"""Seconds between two lines of progress where there is no terminal."""
+"""The seconds between two lines of progress if there is no terminal."""
 UNLIMITED = 1_000_000
-"""Columns of a pipe or a file, in which nothing is wrapped or left out."""
+"""The width of a pipe or a file: nothing is wrapped or left out."""
 KEPT = "\t\n"
 SHOWN_AS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in KEPT}
 SHOWN_AS |= {0x7F: 0x2421, **dict.fromkeys((*range(0x80, 0xA0), *BIDIRECTIONAL), 0xFFFD)}
-"""Unicode's picture of each control character, one column wide, or the replacement character where it has none."""
+"""The visible character for each control character: its picture in Unicode, or else the replacement character."""
 
 
 def visible(text: str) -> str:
-    """Text with visible characters in place of those that control a terminal; tabs and ends of lines stay."""
+    """Replace the characters that control a terminal by visible characters. Tabs and line ends stay."""
     return text.translate(SHOWN_AS)
 
 
@@ -28,7 +28,7 @@ def say(text: str = "", is_error: bool = False) -> None:
 
 
 def width() -> int:
-    """The columns of standard output: those of the terminal, or of the variable COLUMNS; unlimited without either."""
+    """The width of standard output, by the terminal or the variable COLUMNS; unlimited without either."""
     is_limited = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
     if not is_limited:
         return UNLIMITED

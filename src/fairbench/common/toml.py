@@ -1,4 +1,4 @@
-"""The reader of TOML, which Python has from 3.11 on."""
+"""The reader of TOML. Python has it from 3.11 on; a library replaces it before."""
 
 import sys
 

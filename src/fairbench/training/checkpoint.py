@@ -1,7 +1,7 @@
-"""A trial's checkpoint, `DIR/checkpoints/<id>.pt`: from it the trial resumes in another process, bit for bit.
+"""A trial's checkpoint, `DIR/checkpoints/<id>.pt`, from which the trial resumes in another process, bit for bit.
 
-It states its trial and the environment that it was written in, and has a digest of all its content, since torch
-ignores checksums when it reads. A checkpoint that is damaged or from a different environment is not used.
+A checkpoint names its trial and the environment in which it was written. It has a digest of all its content, since
+torch ignores checksums when it reads. A checkpoint that is damaged or from a different environment is not used.
 """
 
 import signal
@@ -28,21 +28,26 @@ State = dict[str, Any]
 
 
 def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None:
-    """Write a state with its digest; `about` identifies the trial and the environment."""
+    """Write a state and its digest. `about` identifies the trial and the environment."""
     content = {"about": about, "state": state}
     try:
         torch.save({**content, "digest": content_digest(content)}, file)
-    except RuntimeError as error:  # torch closes its archive after an OSError as well, and that fails too
+    except RuntimeError as error:  # after an OSError, torch fails to close its archive, which hides the OSError
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None
         raise error from None
 
 
 def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.device) -> State:
-    """Read a state, with tensors of a GPU on a device.
+    """Read a state.
+
+    Args:
+        file: what `write_state` wrote.
+        about: the expected trial and environment.
+        device: the device for tensors that were on a GPU.
 
     Raises:
-        ValueError: the state is damaged, or of a different trial or environment; the message says which.
+        ValueError: the state is damaged, or from a different trial or environment; the message says which.
         Exception: anything that torch raises for a damaged file.
     """
 
@@ -63,9 +68,12 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
 
 
 class Checkpoint:
-    """The checkpoint of a running trial at a slot that has a folder for it: written at intervals, and for a pause.
+    """The checkpoint of a running trial, which is written at intervals and before a pause. SIGTERM requests a pause.
 
-    SIGTERM requests a pause. `before_write` is called before each checkpoint; an exception of it ends the trial.
+    Args:
+        spec: the trial.
+        slot: the slot of the trial, with a folder for checkpoints.
+        before_write: called before each checkpoint; an exception in it ends the trial.
     """
 
     def __init__(self, spec: TrialSpec, slot: DeviceSlot, before_write: Callable[[], None] = lambda: None) -> None:
@@ -90,7 +98,7 @@ class Checkpoint:
         return handling([signal.SIGTERM], request)
 
     def read(self) -> State | None:
-        """The saved state; None if there is no checkpoint, or an unusable one, for which a message is printed."""
+        """The saved state; None without a usable checkpoint. A message is printed if there is an unusable one."""
         if not self._path.exists():
             return None
         try:
@@ -100,14 +108,20 @@ class Checkpoint:
             return None
 
     def between_steps(self, state: Callable[[], State], incomplete: Callable[[], str]) -> None:
-        """Write the state if the interval has passed; raises `Paused` if a pause was requested, after the same.
+        """Write a checkpoint if the interval has passed, or if a pause was requested.
 
-        `incomplete` returns why the state is incomplete; empty if it is complete.
+        Args:
+            state: returns the state of the trial.
+            incomplete: returns why the state is incomplete; empty if it is complete.
+
+        Raises:
+            Paused: a pause was requested.
         """
         if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
             self._before_write()
             problem = incomplete()
             if problem:
+                # An older checkpoint may be incomplete, too.
                 self._path.unlink(missing_ok=True)
             else:
                 problem = self._write(state())
@@ -119,7 +133,7 @@ class Checkpoint:
             raise Paused(self._unsaved)
 
     def _write(self, state: State) -> str:
-        """Replace the checkpoint; if that fails, the old one stays, and the reason is returned."""
+        """Replace the checkpoint. Returns the reason if this fails, so that the old one stays; otherwise empty."""
         try:
             with replacing(self._path) as file:
                 write_state(file, self._about, state)

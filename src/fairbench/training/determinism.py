@@ -1,4 +1,4 @@
-"""What makes a training reproducible: the order of sums, and the global random generators."""
+"""The means of a reproducible training: a fixed order of sums, and the states of the global random generators."""
 
 import os
 import random
@@ -23,7 +23,12 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def same_order(deterministic: bool, device: str) -> Iterator[None]:
-    """Use one thread, and on the device "cuda", if asked, torch's deterministic algorithms, where they exist."""
+    """Fix the order of sums: use one thread and, on a GPU, torch's deterministic algorithms where they exist.
+
+    Args:
+        deterministic: whether to use the deterministic algorithms.
+        device: the kind of the device, "cpu" or "cuda".
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # writes everything twice
     was_deterministic = torch.are_deterministic_algorithms_enabled()
@@ -49,7 +54,7 @@ def generator_states(device: torch.device) -> dict[str, Any]:
 
 
 def set_generator_states(states: dict[str, Any], device: torch.device) -> None:
-    """Restore the global random generators to what `generator_states` returned."""
+    """Set the global random generators to the states that `generator_states` returned."""
     torch.set_rng_state(states["torch"].cpu())
     if device.type == "cuda":
         torch.cuda.set_rng_state(states["device"].cpu(), device)

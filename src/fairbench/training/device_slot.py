@@ -1,16 +1,18 @@
-"""Where a trial runs and where it keeps its checkpoint; no result depends on either."""
+"""The slot of a trial: where it runs, and where it keeps its checkpoint. No result depends on either."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class DeviceSlot:
-    """Where a trial runs; of this, only the kind of the device, which is "cpu" or "cuda:1", affects its numbers.
+    """The slot of a trial. Only the kind of its device affects the numbers of the trial.
 
     Attributes:
-        alone: whether the trial is the only one of the study on that GPU or CPU core.
-        gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for those that it finds.
-        cores: CPU cores of a trial.
+        device: "cpu", "cuda", or a GPU with its number, as "cuda:1".
+        data_root: the folder of prepared data.
+        alone: whether the trial is the only one of the study on its GPU or CPU core.
+        gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for all that it finds.
+        cores: the number of CPU cores of the trial.
         checkpoints: the folder of the trial's checkpoint; empty for none.
         checkpoint_every: seconds between two checkpoints; 0 for none until the trial is paused.
     """
@@ -25,4 +27,5 @@ class DeviceSlot:
 
     @property
     def kind(self) -> str:
+        """The kind of the device, "cpu" or "cuda"."""
         return self.device.partition(":")[0]

@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 
 def weights_hash(model: nn.Module) -> str:
-    """sha256 of every parameter and buffer, bit by bit; with DTensors every process of their mesh must call it."""
+    """The sha256 of every parameter and buffer, bit by bit.
+
+    If there are DTensors, every process of their mesh must call this function.
+    """
     sha = hashlib.sha256()
     for name, value in model.state_dict().items():
         sha.update(name.encode())
@@ -19,16 +22,17 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def tensor_bytes(tensor: Tensor) -> memoryview:
-    """The bytes of a tensor's values, wherever it is."""
+    """The bytes of a tensor's values, on any device."""
     values = tensor.detach().cpu().contiguous()
     return values.view(-1).view(torch.uint8).numpy().data
 
 
 def content_digest(value: Any) -> str:
-    """sha256 of a state, bit by bit."""
+    """The sha256 of a state, bit by bit."""
     sha = hashlib.sha256()
 
     def add(value: Any) -> None:
+        """Hash the parts of a value, then its type and its number of parts or its text."""
         if isinstance(value, Tensor):
             text = ""
             sha.update(f"{value.dtype} {tuple(value.shape)}".encode())

@@ -21,7 +21,10 @@ CPU_INFO = Path("/proc/cpuinfo")
 
 
 def git_revision() -> str:
-    """The revision of the checkout that this code runs from, with "+changes" if it is dirty; "none" without one."""
+    """The revision of the checkout that this code runs from; "none" without a checkout.
+
+    It ends with "+changes" if files differ from the revision.
+    """
     try:
         revision = _git("rev-parse", "HEAD")
         status = _git("status", "--porcelain")
@@ -44,13 +47,13 @@ LOADED_REVISION = git_revision()
 
 @cache
 def processor() -> str:
-    """The name of the CPU, and the instruction set that torch uses there; the order of a sum depends on it."""
+    """The name of the CPU, and the instruction set that torch uses, on which the order of sums depends."""
     name = _model_name() or platform.processor() or platform.machine()
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _model_name() -> str:
-    """The model of the CPU by Linux; empty elsewhere."""
+    """The model of the CPU on Linux; empty on other systems."""
     if CPU_INFO.exists():
         for line in CPU_INFO.read_text().splitlines():
             if line.startswith("model name"):
@@ -61,19 +64,19 @@ def _model_name() -> str:
 @cache
 def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
-    of_device = gpu(device) if device.startswith("cuda") else {"device": processor()}
+    device_facts = gpu(device) if device.startswith("cuda") else {"device": processor()}
     return {
         "python": platform.python_version(),
         "psilogic": version(DISTRIBUTION),
         **{name: version(name) for name in DISTRIBUTIONS},
         "platform": platform.platform(),
-        **of_device,
+        **device_facts,
         "git": LOADED_REVISION,
     }
 
 
 def version(distribution: str) -> str:
-    """Version of a distribution; "none" where it is not installed, or, as in some containers, without metadata."""
+    """The version of a distribution; "none" if it is not installed, or lacks metadata, as in some containers."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -81,7 +84,7 @@ def version(distribution: str) -> str:
 
 
 def gpu(device: str) -> dict[str, str]:
-    """The name of a GPU, versions of its libraries, and where torch may round to TF32."""
+    """The name of a GPU, the versions of its libraries, and the operations in which torch may round to TF32."""
     products = "yes" if torch.backends.cuda.matmul.allow_tf32 else "no"
     convolutions = "yes" if torch.backends.cudnn.allow_tf32 else "no"
     return {
@@ -93,7 +96,7 @@ def gpu(device: str) -> dict[str, str]:
 
 
 def check_device(device: str) -> None:
-    """Raise UsageError when this machine or this torch has no such device."""
+    """Raise UsageError if torch does not find the device on this machine."""
     if not device.startswith("cuda"):
         return
     if not torch.cuda.is_available():
@@ -105,30 +108,37 @@ def check_device(device: str) -> None:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Start a new measurement of the peak; on a CPU without /proc the peak remains that of the whole process."""
+    """Start a new measurement of the peak of memory.
+
+    On a CPU without /proc this has no effect: the peak remains that of the whole process.
+    """
     if device.type == "cuda":
         torch.cuda.init()  # without it torch refuses the next call in a process that has not used the GPU yet
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
     else:
         with suppress(OSError):
-            CLEAR_REFS.write_text("5")
+            CLEAR_REFS.write_text("5")  # by which Linux resets the peak
 
 
 def peak_memory(device: torch.device) -> int:
-    """Peak bytes since `reset_peak_memory`: allocated on the GPU, or resident in this process."""
+    """The peak of bytes since `reset_peak_memory`: those allocated on the GPU, or resident in this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if STATUS.exists():
         lines = STATUS.read_text().splitlines()
-        peak = next(line for line in lines if line.startswith("VmHWM"))
-        kilobytes = int(peak.split()[1])
+        peak_line = next(line for line in lines if line.startswith("VmHWM"))
+        kilobytes = int(peak_line.split()[1])
         return kilobytes * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def gpu_memory(device: torch.device) -> tuple[int, int, int]:
-    """Bytes of a GPU: the peak that torch has reserved, what this process could have now, the total; 0 for a CPU."""
+    """The bytes of a GPU; 0 for a CPU.
+
+    Returns:
+        The peak that torch has reserved, the bytes that this process could have now, and the total.
+    """
     if device.type != "cuda":
         return 0, 0, 0
     free, total = torch.cuda.mem_get_info(device)
@@ -137,7 +147,7 @@ def gpu_memory(device: torch.device) -> tuple[int, int, int]:
 
 @contextmanager
 def explain_out_of_memory(device: str) -> Iterator[None]:
-    """Raise `OutOfMemory` in place of torch's error: it says how much memory was used, and what to do."""
+    """Replace torch's error of the block by `OutOfMemory`, which says how much memory was used, and what to do."""
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError) as error:

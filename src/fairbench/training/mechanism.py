@@ -1,10 +1,11 @@
-"""What an optimizer's own mechanism does in a training: how much, when, and in which tensors.
+"""The effects of an optimizer's own mechanism in a training: how much it does, when, and in which tensors.
 
-Any optimizer makes its mechanism observable by a method `mechanism(named_parameters)`, which is called before the first
-step and returns a `Watch`. Without the watch's `state_dict` and `load_state_dict` an interrupted trial restarts.
+An optimizer makes its mechanism observable by a method `mechanism(named_parameters)`, which is called before the first
+step and returns a `Watch`. Without the watch's `state_dict` and `load_state_dict`, an interrupted trial restarts.
 
-Some names and units have a meaning. "tensor_steps" counts pairs of tensor and step, "acted" those in which something
-was changed, "fired" those in which a change was triggered. `SHARE` is the unit of quantities that shrink a tensor.
+Some names and units have a meaning. "tensor_steps" counts pairs of a tensor and a step, "acted" counts the pairs in
+which the mechanism changed something, and "fired" the pairs in which a change was triggered. `SHARE` is the unit of
+quantities that shrink a tensor.
 """
 
 import math
@@ -20,26 +21,29 @@ SHARE = "share of the tensor"
 """The unit of a sum of factors: 0.01 means that 1% of the tensor was subtracted."""
 
 READINGS = ("_last", "_units", "_increments", "_distances", "_not_finite")
-"""What a log has collected so far."""
+"""The attributes with what a log has collected so far."""
 Quantities = Mapping[str, tuple[str, Mapping[str, float]]]
 """The unit of each quantity, and its total in each tensor."""
 
 
 class Watch(Protocol):
-    """What an optimizer's method `mechanism` returns."""
+    """The observer that an optimizer's method `mechanism` returns."""
 
     def quantities(self) -> Quantities:
-        """The totals since the watch began; this may wait for the device."""
+        """The totals since the watch began. This may wait for the device."""
 
     def state_dict(self) -> dict[str, Any]:
         """The state, as plain values and tensors."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the state of another watch; the state of the optimizer has been loaded before."""
+        """Continue from the state of another watch. The state of the optimizer has already been loaded."""
 
 
 class MechanismLog:
-    """Reads an optimizer's mechanism at logged steps; one without a method `mechanism`, or None, gives an empty log."""
+    """The log of an optimizer's mechanism, which is read at logged steps.
+
+    The log stays empty if the optimizer is None or has no method `mechanism`.
+    """
 
     def __init__(
         self, optimizer: torch.optim.Optimizer | None, named_parameters: Iterable[tuple[str, nn.Parameter]]
@@ -54,10 +58,13 @@ class MechanismLog:
         self._not_finite: dict[str, int] = {}
 
     def read(self, step: int) -> None:
-        """Record the finite increments since the last call, and how far each decay moved the weights."""
+        """Record the increment of each quantity since the last call, and how far each decay moved the weights.
+
+        A quantity with a number that is not finite is counted, and otherwise left out.
+        """
         if self.watch is None:
             return
-        lengths = _norms(self._params)
+        norms = _norms(self._params)
         increments: dict[str, float] = {}
         for quantity, (unit, given) in _quantities(self.watch, self._units).items():
             totals = {name: float(total) for name, total in given.items()}
@@ -65,8 +72,8 @@ class MechanismLog:
             added = {name: total - before.get(name, 0.0) for name, total in totals.items()}
             increment = sum(added.values())
             distance = self._distances.get(quantity, 0.0)
-            if unit == SHARE:  # of the present norm of each tensor
-                distance += sum(share * lengths.get(name, math.nan) for name, share in added.items())
+            if unit == SHARE:  # a share of the present norm of each tensor
+                distance += sum(share * norms.get(name, math.nan) for name, share in added.items())
             numbers = (sum(totals.values()), increment, distance)
             if not all(map(math.isfinite, numbers)):
                 self._not_finite[quantity] = self._not_finite.get(quantity, 0) + 1
@@ -91,7 +98,10 @@ class MechanismLog:
             setattr(self, name, state[name])
 
     def recorded(self) -> MechanismReport | None:
-        """All readings, as in a record; None without a mechanism. A quantity that a reading lacks did not increase."""
+        """All readings, as a record has them; None without a mechanism.
+
+        A quantity that a reading lacks did not increase.
+        """
         if self.watch is None:
             return None
         steps = [step for step, _ in self._increments]
@@ -100,9 +110,9 @@ class MechanismLog:
             columns[quantity] = [added.get(quantity, 0.0) for _, added in self._increments]
         totals = {}
         tensors = {}
-        for quantity, of_tensors in self._last.items():
-            totals[quantity] = sum(of_tensors.values())
-            tensors[quantity] = dict(of_tensors)
+        for quantity, total_of_tensor in self._last.items():
+            totals[quantity] = sum(total_of_tensor.values())
+            tensors[quantity] = dict(total_of_tensor)
         return MechanismReport(
             units=self._units,
             totals=totals,
@@ -114,7 +124,7 @@ class MechanismLog:
 
 
 def _quantities(watch: Watch, units: Mapping[str, str]) -> Quantities:
-    """The quantities of a watch; NaN for those that had a unit before if they cannot be computed, as 0/0."""
+    """The quantities of a watch. If they cannot be computed, as 0/0, all quantities with a known unit are NaN."""
     try:
         return watch.quantities()
     except ArithmeticError:
@@ -123,12 +133,11 @@ def _quantities(watch: Watch, units: Mapping[str, str]) -> Quantities:
 
 
 def _norms(tensors: Mapping[str, Tensor]) -> dict[str, float]:
-    """The L2 norm of each tensor; this waits for the device."""
-    norms = torch._foreach_norm([tensor.detach() for tensor in tensors.values()])
-    lengths = torch.stack(norms)
-    if hasattr(lengths, "full_tensor"):  # of DTensors, in every process of their mesh
-        lengths = lengths.full_tensor()
-    return dict(zip(tensors, lengths.tolist(), strict=True))
+    """The L2 norm of each tensor. This waits for the device."""
+    norms = torch.stack(torch._foreach_norm([tensor.detach() for tensor in tensors.values()]))
+    if hasattr(norms, "full_tensor"):  # DTensors: every process of their mesh gets here
+        norms = norms.full_tensor()
+    return dict(zip(tensors, norms.tolist(), strict=True))
 
 
 class PathLength:
@@ -144,6 +153,7 @@ class PathLength:
         self._length: Tensor | float = 0.0
 
     def begin(self) -> None:
+        """Keep the weights before a sampled step."""
         self._before = [p.detach().clone() for p in self._params]
 
     def end(self, step: int) -> None:
@@ -156,12 +166,12 @@ class PathLength:
         self._last = step
 
     def length(self) -> float | None:
-        """The path length so far, None if it is not finite; this waits for the device."""
+        """The path length so far; None if it is not finite. This waits for the device."""
         length = float(self._length)
         return length if math.isfinite(length) else None
 
     def state_dict(self) -> dict[str, Any]:
-        """The length and the last sampled step; not to be called between `begin` and `end`."""
+        """The length and the last sampled step. This must not be called between `begin` and `end`."""
         return {"last": self._last, "length": self._length}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

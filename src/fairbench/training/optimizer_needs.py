@@ -1,6 +1,6 @@
-"""What the training loop does for an optimizer that needs more than gradients and a step.
+"""The work of the training loop for an optimizer that needs more than gradients and a step.
 
-The words are those of `fairbench.optimizers.needs.NEEDS`; the loop knows no optimizer by name.
+The needs are the words of `fairbench.optimizers.needs.NEEDS`. The loop knows no optimizer by its name.
 """
 
 import warnings
@@ -17,18 +17,27 @@ from fairbench.optimizers.needs import CALL, PARTS
 from fairbench.study.trial_spec import TrainingSpec
 
 Closure = Callable[..., Any]
-"""It computes loss and gradients of the step's examples at the current weights, clipped or not."""
+"""A function that computes the loss and the gradients of the step's examples again, at the current weights.
+
+With `clipped=False` the gradients are not clipped.
+"""
 UNCOMPILED = ("create_graph", "closure")
-"""Needs that torch.compile excludes: compiled gradients have no derivative, a compiled step calls no closure."""
+"""The needs that torch.compile excludes: compiled gradients have no derivative, a compiled step calls no closure."""
 
 
 def recomputes(needs: Iterable[str]) -> bool:
-    """Whether an optimizer with these needs has gradients computed again in every step."""
+    """Whether an optimizer with these needs makes the loop compute gradients again in every step."""
     return any(need == "closure" or PARTS.fullmatch(need) for need in needs)
 
 
 class Call(NamedTuple):
-    """A method that the loop calls after some steps, perhaps with gradients that are not clipped."""
+    """A method of the optimizer that the loop calls every few steps.
+
+    Attributes:
+        method: the name of the method.
+        every: the number of steps between two calls.
+        with_gradients: whether gradients that are not clipped are computed before the call.
+    """
 
     method: str
     every: int
@@ -36,7 +45,12 @@ class Call(NamedTuple):
 
 
 class OptimizerNeeds:
-    """An optimizer in one training, and what it needs of the loop.
+    """The needs of an optimizer in one training, and how the loop meets them.
+
+    Args:
+        optimizer: the optimizer.
+        needs: the words of its needs.
+        training: the training of the trial.
 
     Raises:
         UsageError: the training is compiled, and a need excludes that.
@@ -84,7 +98,10 @@ class OptimizerNeeds:
 
     @cached_property
     def own_step(self) -> Callable[[Closure], None]:
-        """The step of the optimizer, which a schedule may have wrapped, or what takes its place; for `step`."""
+        """The method `step` of the optimizer, which a schedule may have wrapped, or the methods in its place.
+
+        It gets the closure, whether the optimizer calls it or not.
+        """
         parts = [getattr(self._optimizer, part) for part in self._parts]
         whole: Callable[..., Any] = self._optimizer.step
         if self._compile:
@@ -107,7 +124,7 @@ class OptimizerNeeds:
         return with_closure if self._closure else alone
 
     def step(self, closure: Closure) -> None:
-        """Everything that a training does with the optimizer in a step once the gradients are there."""
+        """Take a step with the present gradients, call further methods of the optimizer, and remove the gradients."""
         self.own_step(closure)
         for call in self._calls:
             if self.steps % call.every == 0:

@@ -1,4 +1,4 @@
-"""Seconds of a trial by phase, measured without making a GPU wait."""
+"""The seconds of each phase of a trial, measured without making a GPU wait."""
 
 import time
 
@@ -9,33 +9,36 @@ PHASES = ("data", "forward", "backward", "step", "eval", "log")
 
 
 class Clock:
-    """Gives the time since the last mark to a phase, as the host measures it."""
+    """A clock that adds the time since the last mark to a phase, by the time of the host."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
         self.start()
 
     def start(self) -> None:
+        """Set the first mark."""
         self._mark = time.perf_counter()
 
     def lap(self, phase: str) -> None:
+        """Set a mark, and add the time since the last one to a phase."""
         now = time.perf_counter()
         self.seconds[phase] += now - self._mark
         self._mark = now
 
     def read(self) -> None:
-        """Bring `seconds` up to date; the caller has just waited for the device anyway."""
+        """Bring `seconds` up to date. To be called after the caller has waited for the device anyway."""
 
 
 class GpuClock(Clock):
-    """A clock of a GPU's own time: its phases end with events, which `read` evaluates."""
+    """A clock by the time of a GPU. Its marks are events on the GPU, which `read` evaluates."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[str, torch.cuda.Event]] = []
-        self._spare: list[torch.cuda.Event] = []
+        self._open: list[tuple[str, torch.cuda.Event]] = []  # phases that are not in `seconds` yet, and their ends
+        self._spare: list[torch.cuda.Event] = []  # events to be used again
         super().__init__()
 
     def _event(self) -> torch.cuda.Event:
+        """A mark at this point of the GPU's work."""
         event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
         event.record()
         return event

@@ -10,36 +10,38 @@ from typing import Any
 from fairbench.common.installation import how_to_install
 
 Row = tuple[str, Mapping[str, Any]]
-"""Where something was reported, and the values by their names in the file."""
+"""The file and the line of a report, for errors, and the values by their names in the file."""
 WANDB_HEADER = 7
-"""Bytes of a file of W&B before its first block."""
+"""The number of bytes of a W&B file before its first block."""
 BLOCK = 32_768
-"""Bytes of a block of a file of W&B."""
+"""The number of bytes of a block of a W&B file."""
 PIECE_HEADER = 7
-"""Bytes before each piece of a record: a checksum of 4, a length of 2, and a kind of 1."""
+"""The number of bytes before each piece of a record: 4 for a checksum, 2 for a length, and 1 for a kind."""
 PADDING = 0
 WHOLE = 1
 LAST = 4
-"""Kinds of pieces; a record is whole, or ends with a last one."""
+"""The kinds of pieces. A record is one whole piece, or ends with a last piece."""
 
 
 class WrongResults(Exception):
-    """What a program reported is no result; the message names file, line and the way out."""
+    """The reports of a program are wrong. The message names the file and the line, and says what to do."""
 
 
 def rows_of_attempts(
     file: Path, folder: Path, attempts: Sequence[Mapping[str, int]], ended: bool
 ) -> list[Iterable[Row]]:
-    """The rows of a file in each attempt; one that was killed may have left half a line.
+    """The rows of a file in each attempt. An attempt that was killed may have left an incomplete line.
 
     Args:
-        attempts: the sizes of the files when each attempt began.
-        ended: whether the program has ended; while it runs, the last line may be half a line.
+        file: a file of results.
+        folder: the folder of the trial.
+        attempts: the sizes of the files at the beginning of each attempt.
+        ended: whether the program has ended. While it runs, the last line may be incomplete.
     """
     name = str(file.relative_to(folder))
     parts: list[Iterable[Row]]
-    if file.suffix == ".wandb" or "tfevents" in file.name:  # such a file is of one attempt
-        later_attempts = sum(name in sizes for sizes in attempts)
+    if file.suffix == ".wandb" or "tfevents" in file.name:  # one attempt writes the whole file
+        later_attempts = sum(name in sizes for sizes in attempts)  # at their beginning the file was there
         rows = _wandb(file) if file.suffix == ".wandb" else _tensorboard(file)
         parts = [rows, *_nothing(later_attempts)]
     else:
@@ -49,14 +51,15 @@ def rows_of_attempts(
 
 
 def _nothing(attempts: int) -> list[Iterable[Row]]:
-    """No rows in each of some attempts."""
+    """An empty list of rows for each of several attempts."""
     return [() for _ in range(attempts)]
 
 
 def _appended(name: str, file: Path, attempts: Sequence[Mapping[str, int]], ended: bool) -> list[Iterable[Row]]:
-    """The rows of a file of text to which each attempt appends."""
+    """The rows of a text file in each attempt. Each attempt appends to the file, or writes it anew."""
     content = file.read_bytes()
-    sizes = [of_attempt.get(name, 0) for of_attempt in attempts]
+    sizes = [sizes_of_attempt.get(name, 0) for sizes_of_attempt in attempts]
+    # A file that is now shorter than at the beginning of an attempt was written anew by that attempt.
     begins = [size for size in sizes if size <= len(content)] or [0]
     names = ""
     if file.suffix == ".csv":
@@ -74,6 +77,7 @@ def _appended(name: str, file: Path, attempts: Sequence[Mapping[str, int]], ende
 
 
 def _json_lines(name: str, text: str, first: int) -> Iterator[Row]:
+    """The rows of JSON lines. `first` is the number of the first line."""
     for number, line in enumerate(text.splitlines(), first):
         where = f"{name}, line {number}"
         if not line.strip():
@@ -90,7 +94,14 @@ def _json_lines(name: str, text: str, first: int) -> Iterator[Row]:
 
 
 def _csv(name: str, text: str, first: int, names: str) -> Iterator[Row]:
-    """Rows by the names in the first line of the file; an attempt that appends may write these again."""
+    """The rows of CSV lines, with the names in the first line of the file.
+
+    Args:
+        name: the name of the file, for errors.
+        text: the lines of an attempt. It may repeat the line of names.
+        first: the number of the first line.
+        names: the line of names.
+    """
     header = next(csv.reader([names]))
     for number, row in enumerate(csv.reader(text.splitlines()), first):
         if row and row != header:
@@ -100,6 +111,7 @@ def _csv(name: str, text: str, first: int, names: str) -> Iterator[Row]:
 
 
 def _tensorboard(file: Path) -> Iterator[Row]:
+    """The rows of TensorBoard's events, one for each step."""
     try:
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     except ImportError:
@@ -114,6 +126,7 @@ def _tensorboard(file: Path) -> Iterator[Row]:
 
 
 def _wandb(file: Path) -> Iterator[Row]:
+    """The rows of a W&B file, one for each record of the history."""
     try:
         from wandb.proto.wandb_internal_pb2 import Record
     except ImportError:
@@ -131,9 +144,11 @@ def _wandb(file: Path) -> Iterator[Row]:
 
 
 def _log_records(content: bytes, start: int) -> Iterator[bytes]:
-    """The records in a log of LevelDB's form, in which wandb writes: blocks of 32 KiB, a record in one or more pieces.
+    """The records in a log of wandb, which has the format of LevelDB: blocks of 32 KiB, with records in pieces.
 
-    Each piece has a checksum of 4 bytes, a length of 2, and a kind of 1: whole, first, middle or last.
+    Args:
+        content: the log.
+        start: the position of the log in the file, from which blocks are counted.
     """
     offset = 0
     pieces: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Does a training resume from a checkpoint as if it had never stopped? Tested by doing it."""
+"""A test whether a training resumes from a checkpoint as if it had never stopped."""
 
 import io
 import pickle
@@ -14,11 +14,15 @@ from fairbench.training.unsaved import changed
 def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
     """Save a training after `done` steps to a checkpoint in memory, and continue it.
 
-    On a GPU without deterministic algorithms no two runs end with the same bits: `steps` is 0 there.
+    Args:
+        trainer: the training.
+        done: the number of steps that it has done.
+        steps: the number of further steps. On a GPU without deterministic algorithms no two runs end with the same
+            bits; it must be 0 there.
 
     Returns:
-        A function that resumes a second training from the checkpoint and returns the reason why the two end
-        differently, empty if they end the same. The first trainer may be freed before the call.
+        A function that resumes a second training from the checkpoint. It returns the reason if the two trainings end
+        differently; empty if they end the same. The first trainer may be freed before the call.
     """
     spec = trainer.spec
     slot = trainer.slot
@@ -55,13 +59,14 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
 
 
 def _refusal(error: pickle.UnpicklingError) -> str:
-    """Why torch does not read a state, with the name of what it refuses."""
+    """The reason why torch does not read a state, with the name of the class that it refuses."""
     reason = "torch.load(weights_only=True) refuses its state, which holds more than tensors and plain values"
     refused = re.search(r"GLOBAL (\S+)", str(error))
     return f"{reason} ({refused[1]})" if refused else reason
 
 
 def _continue(trainer: Trainer, done: int, steps: int) -> dict[str, str]:
+    """Take further steps. Returns a digest of each part of the state after them."""
     for step in range(done + 1, done + steps + 1):
         trainer.train_one_step(step, sampled=True)
         trainer.mechanism.read(step)

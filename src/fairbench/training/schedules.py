@@ -1,7 +1,7 @@
 """Learning-rate schedules: the factor of the rate in each step.
 
-After the warm-up each is a function of the share of the remaining steps that are done, in [0, 1], and of the last rate
-as a share of the peak.
+After the warm-up, a schedule is a function of two numbers: the share of the remaining steps that are done, in [0, 1],
+and the last rate as a share of the peak.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fairbench.study.trial_spec import TrainingSpec
 
 DECAY = 0.2
-"""Share of the steps after the warm-up in which the schedule `wsd` decays."""
+"""The share of the steps after the warm-up in which the schedule `wsd` decays."""
 
 
 def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
@@ -19,7 +19,7 @@ def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> floa
         (step + 1) / warmup_steps                                                  in the warm-up
         shape(min((step - warmup_steps) / (steps - warmup_steps), 1), min_lr)      after it
 
-    If `constant`, the rate is constant after the warm-up, whichever schedule the training has.
+    If `constant` is true, the rate is constant after the warm-up, whatever schedule the training has.
     """
     if step < training.warmup_steps:
         return (step + 1) / training.warmup_steps
@@ -44,7 +44,7 @@ def linear(share: float, min_lr: float) -> float:
 
 
 def wsd(share: float, min_lr: float) -> float:
-    """Warm-up, stable, decay: 1 until the last 20% of the steps, and in these a straight line to `min_lr`.
+    """Warm-up, stable, decay: 1 until the last 20% of the steps, then a straight line to `min_lr`.
 
     Source: Hu et al., "MiniCPM: unveiling the potential of small language models with scalable training strategies",
     2024; the linear decay and its 20%: Haegele et al., "Scaling laws and compute-optimal training beyond fixed training

@@ -34,21 +34,24 @@ from fairbench.training.unsaved import changed, unsaved
 from fairbench.training.unused import Marks, marks
 
 Progress = Callable[[int, float], None]
-"""Called after each window of steps with the number of steps done and the mean training loss of the window."""
+"""A function that is called after each window of steps, with the number of steps done and the window's mean loss."""
 FIRST_STEPS = 2
-"""Steps of every optimizer in every arena before a study begins; what it creates late should exist after them."""
+"""The number of trial steps of every optimizer in every arena before a study begins.
+
+An optimizer that creates its state late should have done so after them.
+"""
 UNTIMED_STEPS = 10
 """The first steps of a timing trial, which create the optimizer's state, compile, and fill caches."""
 PROGRESS = ("done", "window", "loss_curve", "evaluations", "kept", "marks")
-"""What a trainer has collected so far."""
+"""The attributes with what a trainer has collected so far."""
 PARTS = ("model", "schedule", "batches", "shocks", "needs", "mechanism", "path_length")
 """The parts of a trainer that have a state of their own."""
 CHUNK = 256
-"""Examples of an evaluation that share a stream of random numbers, whatever the batch size."""
+"""The number of examples of an evaluation that share a stream of random numbers, whatever the batch size is."""
 
 
 class Trainer:
-    """Trains the model of a trial, from its first step or from a checkpoint."""
+    """The training of the model of a trial, from its first step or from a checkpoint."""
 
     def __init__(self, spec: TrialSpec, slot: DeviceSlot) -> None:
         self.started = time.perf_counter()
@@ -94,7 +97,15 @@ class Trainer:
         self.marks: Marks | None = None  # of its state after the first step, unless the registry has it
 
     def run(self, progress: Progress, checkpoint: Checkpoint | None) -> Literal["finished", "diverged"]:
-        """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
+        """Train to the last step, or to the first loss that is not finite.
+
+        Args:
+            progress: called after each window of steps.
+            checkpoint: the checkpoint that is written between steps; None for none.
+
+        Returns:
+            "finished", or "diverged" if a loss or a metric is not finite.
+        """
         evaluate_after = self.steps_of_evaluations()
         self.clock.start()
         while True:
@@ -139,11 +150,19 @@ class Trainer:
         return all(math.isfinite(value) for evaluation in self.evaluations for value in evaluation["val"].values())
 
     def missing_in_checkpoint(self) -> str:
-        """Why a checkpoint would be incomplete: what the optimizer keeps on itself and has changed; empty if none."""
+        """The reason why a checkpoint would be incomplete: changed values on the optimizer; empty if there are none."""
         return changed(self.kept, self.unsaved())
 
     def train_one_step(self, step: int = 1, sampled: bool = False) -> Tensor:
-        """Take a step, counted from 1; returns the loss, on the device. `sampled` measures the path length, too."""
+        """Take a step of the training.
+
+        Args:
+            step: the number of the step, from 1.
+            sampled: whether to measure the path length of this step.
+
+        Returns:
+            The loss, on the device.
+        """
         self.needs.switch("train")
         shock = self.shocks.of(step)
         batch = next(self.batches)
@@ -152,6 +171,7 @@ class Trainer:
         self.clock.lap("data")
 
         def gradients() -> Tensor:
+            """Compute the gradients; returns the loss."""
             with self.autocast(), self.needs.kernels():
                 loss = self.arena.loss_in_step(step, self.trained, examples)
             self.gradients += 1
@@ -161,6 +181,7 @@ class Trainer:
             return loss
 
         def clip() -> Tensor | bool:
+            """Disturb and clip the gradients; returns whether they were clipped."""
             shock.gradients(self.params)
             if self.plan.clip_norm == 0:
                 return False
@@ -190,7 +211,7 @@ class Trainer:
         return loss.detach()
 
     def log(self, progress: Progress) -> bool:
-        """End a window of steps; returns whether its mean loss is finite."""
+        """Record the mean loss of a window of steps, and begin a new window. Returns whether the mean is finite."""
         mean = torch.stack(self.window).mean().item()
         self.window.clear()
         if not math.isfinite(mean):
@@ -212,28 +233,33 @@ class Trainer:
         return metrics
 
     def autocast(self) -> torch.autocast:
+        """The context of the forward pass, by the precision of the training."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.precision == "bfloat16")
 
     def timed_step(self, scale: float = 1.0) -> float:
-        """Take one step; returns its seconds, all but those of the optimizer's step multiplied by `scale`."""
+        """Take one step, and measure its seconds.
+
+        Args:
+            scale: a factor for all seconds except those of the optimizer's step.
+        """
         with one_thread():
             before = self.clock.seconds["step"]
             began = time.perf_counter()
             self.train_one_step().item()
         seconds = time.perf_counter() - began
-        of_optimizer = self.clock.seconds["step"] - before
-        return seconds + (scale - 1) * (seconds - of_optimizer)
+        optimizer_seconds = self.clock.seconds["step"] - before
+        return seconds + (scale - 1) * (seconds - optimizer_seconds)
 
     def seconds(self) -> float:
-        """Seconds of the training, summed over the processes that it ran in."""
+        """The seconds of the training, summed over all processes in which it ran."""
         return self.earlier_seconds + time.perf_counter() - self.started
 
     def peak(self) -> int:
-        """Peak memory in bytes, over all processes that it ran in."""
+        """The peak of memory in bytes, over all processes in which the training ran."""
         return max(self.earlier_peak, peak_memory(self.device))
 
     def state_dict(self) -> dict[str, Any]:
-        """The state after the last step, as plain values and tensors; this waits for the device."""
+        """The state after the last step, as plain values and tensors. This waits for the device."""
         self.clock.read()
         return {
             **self.numeric_state(),
@@ -244,7 +270,7 @@ class Trainer:
         }
 
     def unsaved(self) -> dict[str, str]:
-        """What the optimizer keeps that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
+        """The values on the optimizer that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
         saved = [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch]
         return unsaved(self.optimizer, saved)
 
@@ -260,7 +286,7 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the state of another trainer of the same trial; this one has taken no step."""
+        """Continue from the state of another trainer of the same trial. This trainer has taken no step yet."""
         self.load_numeric_state(state)
         self.clock.seconds = state["clock"]
         for name in PROGRESS:
@@ -269,6 +295,7 @@ class Trainer:
         self.earlier_peak = state["peak"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
+        """Load a result of `numeric_state`."""
         for name in PARTS:
             getattr(self, name).load_state_dict(state[name])
         load_optimizer_state(self.optimizer, state["optimizer"])
@@ -281,9 +308,15 @@ class Trainer:
 def evaluate(
     arena: Arena, model: nn.Module, data: Data, split: str, batch_size: int, most: int | None = None
 ) -> dict[str, float]:
-    """Every metric of a split, the model in evaluation mode; the batch size affects no more than the last digits.
+    """Every metric of a split, with the model in evaluation mode.
 
-    If `most` is given, only that many of its examples are read.
+    Args:
+        arena: the arena.
+        model: the model.
+        data: the data of the arena.
+        split: the name of the split.
+        batch_size: the number of examples at once; it affects only the last digits of the metrics.
+        most: the largest number of examples that are read; None for all.
     """
     device = next(model.parameters()).device
     examples = data.splits[split][:most]
@@ -299,6 +332,6 @@ def evaluate(
                 for metric, values in arena.scores(model, *batch).items():
                     sums[metric] = sums.get(metric, 0) + values.double().sum()
     model.train()
-    of_metrics = torch.stack([*sums.values()]) / len(examples)
-    means = dict(zip(sums, of_metrics.tolist(), strict=True))
+    mean_tensor = torch.stack([*sums.values()]) / len(examples)
+    means = dict(zip(sums, mean_tensor.tolist(), strict=True))
     return {**means, **arena.derived(means, data, split)}

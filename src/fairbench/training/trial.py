@@ -26,9 +26,16 @@ def trial(
     progress: Progress = lambda step, loss: None,
     checkpoint: Checkpoint | None = None,
 ) -> WholeRecord:
-    """Train one model and measure it, from its checkpoint if there is one; returns a record that finished or diverged.
+    """Train the model of a trial and measure it. The spec determines every number; the slot affects none.
 
-    The spec determines every number, and none depends on the slot. `progress` is called after each window of steps.
+    Args:
+        spec: the trial.
+        slot: where it runs.
+        progress: called after each window of steps.
+        checkpoint: the checkpoint from which the trial resumes and that is written between steps; None for none.
+
+    Returns:
+        The record of a trial that has finished or diverged.
     """
     on_request = checkpoint.on_request() if checkpoint else nullcontext()
     with same_order(spec.training.deterministic, slot.kind), on_request:
@@ -38,7 +45,7 @@ def trial(
 
 
 def _trainer(spec: TrialSpec, slot: DeviceSlot, checkpoint: Checkpoint | None) -> Trainer:
-    """A trainer at the checkpoint, or at its first step where there is none that can be loaded."""
+    """A trainer at the checkpoint. Without a checkpoint that can be loaded, a trainer at its first step."""
     trainer = Trainer(spec, slot)
     state = checkpoint.read() if checkpoint else None
     if not state:
@@ -48,13 +55,13 @@ def _trainer(spec: TrialSpec, slot: DeviceSlot, checkpoint: Checkpoint | None) -
     except Exception as error:  # an optimizer may raise anything, and leaves the trainer half loaded
         say(f"the trial restarts; its checkpoint cannot be loaded: {type(error).__name__}: {error}")
         trainer = Trainer(spec, slot)
-    del state  # or it would count in the peak
+    del state  # otherwise it would count in the peak of memory
     reset_peak_memory(trainer.device)
     return trainer
 
 
 def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRecord:
-    """The record of a training that has ended; the test split is only read at the end of a final trial."""
+    """The record of a training that has ended. The test split is only evaluated at the end of a final trial."""
     spec = trainer.spec
     final = None
     trainer.needs.switch("eval")
@@ -117,7 +124,7 @@ def _losses(trainer: Trainer) -> Series:
 
 
 def _evaluations(trainer: Trainer) -> Series:
-    """The metrics of each evaluation that has only finite ones."""
+    """The metrics of the evaluations. An evaluation with a metric that is not finite is left out."""
     steps = []
     metrics: dict[str, list[float]] = {}
     for evaluation in trainer.evaluations:

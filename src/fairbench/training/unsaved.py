@@ -1,4 +1,4 @@
-"""What an optimizer keeps on itself and a checkpoint leaves out, as digests that show every change of it."""
+"""The values on an optimizer that a checkpoint leaves out, as digests that show every change of a value."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,9 +16,13 @@ NO_CONTENT = (type(None), FunctionType, BuiltinFunctionType, ModuleType, type, R
 
 
 def unsaved(optimizer: torch.optim.Optimizer, saved: Iterable[object]) -> dict[str, str]:
-    """The attributes that are neither plain nor in the optimizer's `state_dict`, each with a digest of its content.
+    """A digest of each attribute of the optimizer that is neither plain nor in its `state_dict`.
 
-    Functions, classes, and objects that cannot be pickled have none. A checkpoint also has the objects in `saved`.
+    Attributes without content are left out, such as functions, classes, and objects that cannot be pickled.
+
+    Args:
+        optimizer: the optimizer.
+        saved: further objects that a checkpoint has.
     """
     state_dict = optimizer.state_dict()
     contents = Contents([optimizer, *saved, *_nested([optimizer.state, optimizer.param_groups, state_dict])])
@@ -32,11 +36,11 @@ def unsaved(optimizer: torch.optim.Optimizer, saved: Iterable[object]) -> dict[s
 
 
 class Contents:
-    """Digests of the contents of objects, each object read once."""
+    """Digests of the contents of objects. Each object is read once."""
 
     def __init__(self, known: Iterable[object]) -> None:
-        """Take some objects, and the memory of the tensors among them, for known: they have an empty digest."""
-        self._alive = list(known)  # so that no other object gets the address of one
+        """Make digests in which known objects, and all tensors that share memory with them, are empty."""
+        self._alive = list(known)  # a kept object keeps its address, by which it is recognized
         self._digests = {id(value): "" for value in self._alive}
         self._memory = {0}
         for value in self._alive:
@@ -44,7 +48,7 @@ class Contents:
                 self._memory.add(_address(value))
 
     def digest(self, value: Any) -> str:
-        """A digest of a value; empty for what is known, and for what has no content, as a function."""
+        """The digest of a value; empty for a known object, and for an object without content, as a function."""
         if isinstance(value, Tensor):
             return "" if _address(value) in self._memory else content_digest(value)
         if isinstance(value, bool | int | float | complex | str | bytes):
@@ -59,7 +63,7 @@ class Contents:
         return self._digests[id(value)]
 
     def _parts(self, value: Any) -> list[str]:
-        """The digests of what an object consists of."""
+        """The digests of the parts of an object."""
         if isinstance(value, NO_CONTENT):
             return []
         if isinstance(value, Mapping):
@@ -79,6 +83,7 @@ class Contents:
         return [self.digest(part) for part in parts]
 
     def _parts_of_mapping(self, value: Mapping[Any, Any]) -> list[str]:
+        """The keys of a mapping with the digests of their values."""
         parts = []
         for key, each in list(value.items()):
             digest = self.digest(each)
@@ -89,7 +94,7 @@ class Contents:
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Why a checkpoint is incomplete, from two results of `unsaved` that should be equal; empty if they are."""
+    """The reason why a checkpoint is incomplete; empty if two results of `unsaved` are equal."""
     names = sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
     if not names:
         return ""
@@ -104,7 +109,7 @@ def _address(tensor: Tensor) -> int:
 
 
 def _nested(value: Any) -> Iterator[Any]:
-    """A value, and all that is in it by mappings, lists and tuples."""
+    """A value, and all values inside of it, at any depth of mappings, lists and tuples."""
     yield value
     inner: Iterable[Any] = ()
     if isinstance(value, Mapping):

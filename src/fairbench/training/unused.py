@@ -1,6 +1,7 @@
-"""What of an optimizer takes no part in a training: state that never changes, and methods that nobody calls.
+"""The parts of an optimizer that take no part in a training: state that never changes, and methods that nobody calls.
 
-Some authors' loops call more than `step`, as `update_hessian`. Without it the optimizer trains as another method.
+The training loops of some authors also call other methods than `step`, as `update_hessian`. Without these calls the
+optimizer trains as another method.
 """
 
 import inspect
@@ -17,19 +18,19 @@ from fairbench.common.imports import LIBRARIES
 KNOWN = {"torch", "psilogic", "fairbench", *LIBRARIES, *sys.stdlib_module_names}
 """Packages whose methods need not be called."""
 Marks = Mapping[str, list[float]]
-"""For each key of a state numbers that change with its tensors."""
+"""Numbers that change with the tensors of the state, for each key of the state."""
 
 
 def marks(optimizer: torch.optim.Optimizer) -> Marks:
-    """Sum and norm of every tensor of floating-point numbers in the state, by key; this waits for the device."""
-    found: dict[str, list[float]] = {}
+    """The sum and the norm of every floating-point tensor in the state, by key. This waits for the device."""
+    marks_of_key: dict[str, list[float]] = {}
     for state in list(optimizer.state.values()):
         if not isinstance(state, Mapping):
             continue
         for key, value in state.items():
             if _is_floating(value):
-                found.setdefault(str(key), []).extend(_sum_and_norm(value))
-    return found
+                marks_of_key.setdefault(str(key), []).extend(_sum_and_norm(value))
+    return marks_of_key
 
 
 def _is_floating(value: Any) -> bool:
@@ -40,6 +41,7 @@ def _is_floating(value: Any) -> bool:
 
 
 def _sum_and_norm(tensor: Tensor) -> list[float]:
+    """The sum and the norm of a tensor, in float32 or in its own wider dtype."""
     values = tensor.detach()
     wide = torch.promote_types(tensor.dtype, torch.float32)  # no copy in float64: the peak of memory is measured
     total = values.sum(dtype=wide)
@@ -49,7 +51,14 @@ def _sum_and_norm(tensor: Tensor) -> list[float]:
 
 
 def unused(optimizer: torch.optim.Optimizer, called: Collection[str], first: Marks | None, steps: int) -> list[str]:
-    """What of an optimizer took no part, in words, first of its state since the `first` marks; nothing without them."""
+    """The parts of an optimizer that took no part in a training, in words: first states, then methods.
+
+    Args:
+        optimizer: the optimizer after the training.
+        called: the names of the methods that the training loop calls.
+        first: the marks after the first step. None for no check, as for an optimizer of the registry.
+        steps: the number of steps of the training.
+    """
     if first is None:
         return []
     return [*_idle_states(first, marks(optimizer), steps), *_idle_methods(optimizer, called)]
@@ -58,15 +67,15 @@ def unused(optimizer: torch.optim.Optimizer, called: Collection[str], first: Mar
 def _idle_states(first: Marks, last: Marks, steps: int) -> list[str]:
     """The states that did not change between two marks, in words."""
     words = []
-    for key, of_key in first.items():
-        if last.get(key) == of_key:
-            value = "the same" if any(of_key) else "0"
+    for key, first_marks in first.items():
+        if last.get(key) == first_marks:
+            value = "the same" if any(first_marks) else "0"
             words.append(f"state {key!r} stays {value} in {steps} steps")
     return words
 
 
 def _idle_methods(optimizer: torch.optim.Optimizer, called: Collection[str]) -> list[str]:
-    """The public methods of an optimizer's own classes that neither the loop nor their code calls, in words."""
+    """The public methods of an optimizer's own classes that neither the loop nor other methods call, in words."""
     own_classes = [cls for cls in type(optimizer).__mro__ if cls.__module__.partition(".")[0] not in KNOWN]
     methods: dict[str, None] = {}
     used = {*called, "mechanism", "quantities", *dir(torch.optim.Optimizer)}

@@ -38,20 +38,20 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     >>> trial.active, trial.steps
     (False, 100)
     """
-    found = os.environ.get(FOLDER)
-    if found:
-        about = json.loads((Path(found) / ABOUT).read_text())
-        return Trial(Path(found), about["training"]["steps"], about["seed"], about)
+    trial_folder = os.environ.get(FOLDER)
+    if trial_folder:
+        about = json.loads((Path(trial_folder) / ABOUT).read_text())
+        return Trial(Path(trial_folder), about["training"]["steps"], about["seed"], about)
     return Trial(Path(folder), steps, seed)
 
 
 class Trial:
-    """A trial of a study, as its training program sees it; every process of the program may have one.
+    """A trial of a study, for its training program. Every process of the program may make one.
 
     Attributes:
-        folder: where the program writes, checkpoints too; kept until the trial has its record.
-        steps: training steps to take.
-        seed: of the initial weights and of the order of the data.
+        folder: the folder for the program's files, including checkpoints. It is kept until the trial has its record.
+        steps: the number of training steps to take.
+        seed: the seed of the initial weights and of the order of the data.
         about: the whole specification of the trial; empty outside of a study.
     """
 
@@ -76,32 +76,34 @@ class Trial:
     def optimizer(
         self, model: torch.nn.Module, lr: float, provides: Sequence[str] = (), **options: Any
     ) -> torch.optim.Optimizer:
-        """The optimizer of the trial for a model, observed in a final trial; outside of a study torch's AdamW.
+        """The optimizer of the trial for a model. Outside of a study it is torch's AdamW.
+
+        The optimizer is observed in a final trial.
 
         Args:
-            model: its trainable parameters are optimized.
+            model: the model, whose trainable parameters are optimized.
             lr: the learning rate outside of a study.
             provides: what the training loop does for an optimizer that needs it: "closure", "create_graph" or "modes".
-            options: of AdamW, likewise.
+            options: the options of AdamW outside of a study.
 
         Raises:
             UsageError: the optimizer needs something of the loop that is not provided, or its code was changed since
                 the study was planned.
         """
         if self.active:
-            return self._shown().optimizer(model, provides)
+            return self._collector().optimizer(model, provides)
         import torch
 
         params = [p for p in model.parameters() if p.requires_grad]
         return torch.optim.AdamW(params, lr=lr, **options)
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
-        """The schedule of the learning rate that the study sets; outside of one the rate is constant.
+        """The schedule of the learning rate that the study sets. Outside of a study the rate is constant.
 
         Call its `step` after each step of the optimizer.
         """
         if self.active:
-            return self._shown().lr_schedule(optimizer)
+            return self._collector().lr_schedule(optimizer)
         from torch.optim.lr_scheduler import ConstantLR
 
         return ConstantLR(optimizer, 1.0)
@@ -109,12 +111,12 @@ class Trial:
     def start(self, model: torch.nn.Module) -> None:
         """Show the initial weights: call it before the first step, in every process that has a part of the model."""
         if self.active:
-            self._shown().start(model)
+            self._collector().start(model)
 
     def batch(self, *tensors: torch.Tensor) -> None:
         """Show the data of a step: call it with each batch, in every process."""
         if self.active:
-            self._shown().batch(*tensors)
+            self._collector().batch(*tensors)
 
     def log(self, step: int, **values: Any) -> None:
         """Report values after a step, counted from 1; call it in every process, of which the first one writes.
@@ -142,16 +144,16 @@ class Trial:
             write_atomically(self.folder / f"fingerprints-{self._rank}.json", shown)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint of the program should have, so that a trial that resumes shows as much as any other."""
+        """The state for a checkpoint of the program, so that a trial that resumes shows as much as any other."""
         return self._fingerprints.state_dict() if self._fingerprints else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the state of the interrupted attempt; call it after `start` and `optimizer`."""
         if state and self.active:
-            self._shown().load_state_dict(state)
+            self._collector().load_state_dict(state)
 
-    def _shown(self) -> FingerprintCollector:
-        """The fingerprints of this process, made when it is first needed: a program may do without torch."""
+    def _collector(self) -> FingerprintCollector:
+        """The collector of fingerprints, which is made at its first use: a program may do without torch."""
         if self._fingerprints is None:
             from fairbench.trial.fingerprints import FingerprintCollector
 
@@ -159,7 +161,7 @@ class Trial:
         return self._fingerprints
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line to the results, in one write, so that a killed process leaves at most half of it."""
+        """Append a line to the results in one write, so that a killed process leaves at most one incomplete line."""
         if not self.active:
             return
         numbers = {name: _number(value) for name, value in values.items()}
@@ -178,7 +180,7 @@ class Trial:
 
 
 def _number(value: Any) -> float:
-    """A number, or the value of a tensor with one element."""
+    """The value of a number or of a tensor with one element."""
     if hasattr(value, "detach"):
         value = value.detach()
     return float(value)

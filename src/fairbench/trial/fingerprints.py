@@ -1,4 +1,7 @@
-"""What a training program shows of its trial: initial weights, data, and what the optimizer did; it loads torch."""
+"""The facts that a training program shows of its trial: initial weights, data, and the work of the optimizer.
+
+This module imports torch.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -20,16 +23,22 @@ from fairbench.study.record import plain_values
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.training.digests import tensor_bytes, weights_hash
 from fairbench.training.mechanism import MechanismLog, PathLength
-from fairbench.training.program import Fingerprints
+from fairbench.training.program_record import Fingerprints
 from fairbench.training.schedules import lr_factor
 
 
 class FingerprintCollector:
-    """Collects the fingerprints of one process of a training program; its methods do what those of `Trial` say."""
+    """The collector of the fingerprints of one process of a training program.
+
+    `fairbench.trial.Trial` describes the methods of the same names.
+
+    Args:
+        about: the specification of the trial.
+    """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._watched = about["stage"] == "final"
-        self._whole = about["attempt"] == 1
+        self._whole = about["attempt"] == 1  # whether all steps of the trial were seen
         self._spec = OptimizerSpec(**about["optimizer"])
         self._training = TrainingSpec(**about["training"])
         self._model: nn.Module | None = None
@@ -40,6 +49,7 @@ class FingerprintCollector:
         self._path_length: PathLength | None = None
 
     def optimizer(self, model: nn.Module, provides: Sequence[str]) -> torch.optim.Optimizer:
+        """Build the optimizer of the trial, and observe it in a final trial."""
         loaded = LoadedCode(self._spec.code)
         self._check_needs(provides)
         optimizer = build_optimizer(self._spec, model)
@@ -47,52 +57,58 @@ class FingerprintCollector:
         if self._watched:
             self.mechanism = MechanismLog(optimizer, self._model.named_parameters())
             params = _trainable(model)
+            # The path length of DTensors is not measured.
             if not any(hasattr(p, "full_tensor") for p in params):
                 self._path_length = PathLength(params)
                 optimizer.register_step_pre_hook(self._before_step)
                 optimizer.register_step_post_hook(self._after_step)
-        if self._spec.code:  # it is known after the first steps of a study
+        if self._spec.code:  # before the first steps of a study the code is not known yet
             loaded.check()
         return optimizer
 
     def _check_needs(self, provides: Sequence[str]) -> None:
-        """Refuse an optimizer that needs more than the training loop provides."""
-        met = ("constant_lr", "model", "named_parameters", *provides)  # the loop need not do the first three
+        """Raise UsageError if the optimizer needs more than the training loop provides."""
+        met = ("constant_lr", "model", "named_parameters", *provides)  # this class meets the first three
         for need in self._spec.needs:
             if need not in met:
                 remedy = f'let the training loop do that, and say so: trial.optimizer(model, provides=["{need}"], ...)'
                 raise UsageError(f"optimizer {self._spec.name} needs that {NEEDS.get(need, need)}; {remedy}")
 
     def lr_schedule(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
+        """The schedule of the learning rate that the study sets."""
         constant = "constant_lr" in self._spec.needs
         return LambdaLR(optimizer, partial(lr_factor, training=self._training, constant=constant))
 
     def start(self, model: nn.Module) -> None:
+        """Show the initial weights."""
         self._model = _plain(model)
         self._initial_weights = weights_hash(self._model)
 
     def batch(self, *tensors: Tensor) -> None:
-        """Add a batch: hash = sha256(hash of all before it, values of its tensors)."""
+        """Add a batch: hash = sha256(hash of all batches before, values of the tensors of the batch)."""
         sha = hashlib.sha256(self._batches.encode())
         for tensor in tensors:
             sha.update(tensor_bytes(tensor))
         self._batches = sha.hexdigest()
 
     def encoded(self) -> bytes:
-        """All of it as JSON; of an attempt that resumed without its state, only what it shows alone."""
-        found = Fingerprints(initial_weights=self._initial_weights)
+        """The fingerprints as JSON.
+
+        An attempt that resumed without the state of the earlier one has not seen all steps: their facts are left out.
+        """
+        fingerprints = Fingerprints(initial_weights=self._initial_weights)
         if self._model is not None:
             parameters = sum(p.numel() for p in _trainable(self._model))
-            found = replace(found, final_weights=weights_hash(self._model), parameters=parameters)
+            fingerprints = replace(fingerprints, final_weights=weights_hash(self._model), parameters=parameters)
         if self._whole:
             length = self._path_length.length() if self._path_length else None
-            found = replace(
-                found,
+            fingerprints = replace(
+                fingerprints,
                 batches=self._batches,
                 path_length=length,
                 mechanism=self.mechanism.recorded(),
             )
-        return msgspec.json.encode(plain_values(found))
+        return msgspec.json.encode(plain_values(fingerprints))
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -114,25 +130,28 @@ class FingerprintCollector:
             self._path_length.load_state_dict(state["path_length"])
 
     def _before_step(self, *_: Any) -> None:
+        """Count a step of the optimizer, and begin a sample of the path length if one is due."""
         self._done += 1
         if self._path_length and self._is_sampled():
             self._path_length.begin()
 
     def _after_step(self, *_: Any) -> None:
+        """End the sample of the path length."""
         if self._path_length and self._is_sampled():
             self._path_length.end(self._done)
 
     def _is_sampled(self) -> bool:
-        """Whether the path length has a sample of this step."""
+        """Whether the path length is sampled in this step."""
         return self._done % self._training.log_every == 0 or self._done == self._training.steps
 
 
 def _trainable(model: nn.Module) -> list[nn.Parameter]:
+    """The trainable parameters of a model."""
     return [p for p in model.parameters() if p.requires_grad]
 
 
 def _plain(model: nn.Module) -> nn.Module:
-    """The model that DistributedDataParallel wraps, otherwise the model."""
+    """The model itself, without a wrapper of DistributedDataParallel."""
     if isinstance(model, nn.parallel.DistributedDataParallel):
         wrapped: nn.Module = model.module
         return wrapped

@@ -29,7 +29,8 @@ from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
-from fairbench.training.program import Fingerprints, program_trial
+from fairbench.training.program import program_trial
+from fairbench.training.program_record import Fingerprints
 from fairbench.training.trial import trial
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "programs"
