@@ -1,4 +1,4 @@
-"""The case of a check: an optimizer on a small task; and the check itself."""
+"""The case of a check, which is an optimizer on a small task, and short trainings for the checks."""
 
 import math
 import time
@@ -23,8 +23,8 @@ from fairbench.training.trainer import Trainer
 
 TASK = str(Path(__file__).with_name("task.toml"))
 SOME_STEPS = 12
-"""Steps in which what an optimizer does in each step, or in each tenth, must show."""
-Seen = TypeVar("Seen")
+"""The number of steps of a check of single steps. Work that is done in every tenth step shows in them, too."""
+ObservedT = TypeVar("ObservedT")
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class ShortTraining:
 
     Attributes:
         lr: the learning rate.
-        start: the loss of all training examples before it.
-        end: the loss after it; None if the training diverged.
+        start: the loss of all training examples before the training.
+        end: the loss of all training examples after the training; None if it diverged.
     """
 
     lr: float
@@ -44,11 +44,11 @@ class ShortTraining:
 
 @dataclass(frozen=True)
 class Case:
-    """An optimizer with the task that it is checked on.
+    """An optimizer with the task on which it is checked.
 
     Attributes:
-        study: the task, with this optimizer alone.
-        trainings: a short training at each rate; empty if the process of these trainings ended too early.
+        study: the task as a study with this one optimizer.
+        trainings: a short training at each rate; empty before the trainings, or if one of them failed.
         settings: the global settings before the optimizer was loaded, see `fairbench.contract.global_settings`.
     """
 
@@ -58,16 +58,18 @@ class Case:
 
     @property
     def optimizer(self) -> ResolvedOptimizer:
+        """The checked optimizer."""
         return next(iter(self.study.optimizers.values()))
 
     @property
     def rates(self) -> list[float]:
-        """Every rate of the task, or the optimizer's own rate."""
+        """All learning rates of the task, or the fixed rate of the optimizer."""
         search = search_for(self.study.suite.sweep, self.optimizer.lr_scale, self.optimizer.lr)
         return [point.lr for point in search.first()]
 
     @property
     def steps(self) -> int:
+        """The number of steps of a whole training."""
         return self.study.suite.arenas["vit"].sweep_steps
 
     @property
@@ -79,12 +81,18 @@ class Case:
         return min(self.trainings, key=_loss_at_end)
 
     def spec(self, lr: float, groups: str = "") -> TrialSpec:
-        """The task's trial at a rate; `groups` make the parameter groups of an optimizer that has none."""
+        """The trial of the task at a rate.
+
+        Args:
+            lr: the learning rate.
+            groups: `module:function` that makes parameter groups for an optimizer without groups of its own.
+        """
         spec = trial_spec(self.study, "vit", self.optimizer.name, "sweep", lr, 0)
         optimizer = replace(spec.optimizer, groups=spec.optimizer.groups or groups)
         return replace(spec, optimizer=optimizer)
 
     def training(self, steps: int, groups: str = "") -> Trainer:
+        """A training at the best rate after some steps; see `spec` for `groups`."""
         trainer = Trainer(self.spec(self.best.lr, groups), DeviceSlot())
         for _ in range(steps):
             trainer.train_one_step()
@@ -92,11 +100,18 @@ class Case:
 
 
 def _loss_at_end(training: ShortTraining) -> float:
+    """The loss at the end of a training; infinite if the training diverged."""
     return math.inf if training.end is None else training.end
 
 
 class SmallTraining:
-    """A training of another model than that of the task, at the best rate; its steps are those of a `Trainer`."""
+    """A training of another model than the task's model, at the best rate. It takes the same steps as a `Trainer`.
+
+    Args:
+        case: the case of the check.
+        model: the model.
+        loss: returns the loss of the model.
+    """
 
     def __init__(self, case: Case, model: nn.Module, loss: Callable[[], Tensor]) -> None:
         spec = case.spec(case.best.lr)
@@ -106,13 +121,14 @@ class SmallTraining:
         self.needs.switch("train")
 
     def gradients(self, clipped: bool = True) -> Tensor:
+        """Compute the gradients, which are never clipped here; returns the loss."""
         self.optimizer.zero_grad()
         value = self._loss()
         value.backward(create_graph=self.needs.create_graph)
         return value.detach()
 
     def step(self) -> float:
-        """Take one step; returns the seconds without those of the first gradients."""
+        """Take one step. Returns its seconds, without the time for the first gradients."""
         self.gradients()
         began = time.perf_counter()
         self.needs.step(self.gradients)
@@ -130,7 +146,7 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
 
 
 def train_at(case: Case, lr: float) -> ShortTraining:
-    """A whole training at a rate, and what it does to the loss of all training examples."""
+    """Train at a rate to the last step, and measure the loss of all training examples before and after."""
     trainer = Trainer(case.spec(lr), DeviceSlot())
     start = trainer.evaluate("train")["loss"]
     finished = trainer.run(lambda *_: None, None) == "finished"
@@ -142,25 +158,25 @@ def train_at(case: Case, lr: float) -> ShortTraining:
     return ShortTraining(lr, start, end)
 
 
-def around_step(trainer: Trainer, interim_analysis: Callable[[], Seen]) -> tuple[Seen, Seen]:
-    """Take a training step; returns the results of `look` right before and right after the optimizer's own step."""
-    seen: list[Seen] = []
+def around_step(trainer: Trainer, observe: Callable[[], ObservedT]) -> tuple[ObservedT, ObservedT]:
+    """Take a training step. Returns the results of `observe` right before and right after the optimizer's own step."""
+    observed: list[ObservedT] = []
     step = trainer.needs.own_step
 
-    def watched(*arguments: Any) -> Any:
-        seen.append(interim_analysis())
+    def observed_step(*arguments: Any) -> Any:
+        observed.append(observe())
         value = step(*arguments)
-        seen.append(interim_analysis())
+        observed.append(observe())
         return value
 
-    trainer.needs.own_step = watched
+    trainer.needs.own_step = observed_step
     trainer.train_one_step()
     trainer.needs.own_step = step
-    return seen[0], seen[1]
+    return observed[0], observed[1]
 
 
 def weights(trainer: Trainer) -> list[Tensor]:
-    """A copy of the weights."""
+    """A copy of the weights of each tensor."""
     return [p.detach().clone() for p in trainer.params]
 
 
@@ -177,5 +193,5 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 
 def moves(old: Iterable[Tensor], new: Iterable[Tensor]) -> list[float]:
-    """The L2 distance that each tensor moves."""
+    """The L2 distance between the old and the new values of each tensor."""
     return [float((a - b).double().norm()) for a, b in zip(old, new, strict=True)]

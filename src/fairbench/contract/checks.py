@@ -1,4 +1,4 @@
-"""The checks that `fairbench check` runs, and the result of one."""
+"""The checks that `fairbench check` runs, and the result of one check."""
 
 from dataclasses import replace
 
@@ -27,18 +27,18 @@ CONTRACT_CHECKS: tuple[Check[Case], ...] = (
     cost.state,
     cost.long_training,
 )
-"""Every check, in the order in which they are shown."""
+"""All checks, in the order in which they are shown."""
 TIMED = (cost.long_training,)
-"""The checks that run while no other does."""
+"""The checks that run while no other check does, since they measure time."""
 
 
 def checked(check: Check[Case], case: Case) -> Flag:
-    """The result of a check, without advice in a note; an exception of the optimizer is evidence like any other."""
+    """The result of a check. An exception of the optimizer is evidence, too. A note has no advice."""
     try:
         flag = check.flag(case)
     except Exception as error:
         return Flag(check.name, check.severity, f"it raises {one_line(error)}", check.advice)
-    except BaseException as error:  # as SystemExit
+    except BaseException as error:  # such as SystemExit
         return Flag(check.name, "fail", f"it raises {one_line(error)}", BROKEN)
     if flag.severity == "note":
         flag = replace(flag, advice="")

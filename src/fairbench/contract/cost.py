@@ -1,4 +1,4 @@
-"""What an optimizer is given, how large its state is, and whether memory or time grow over a training."""
+"""Checks of an optimizer's arguments, of the size of its state, and of memory and time over a long training."""
 
 import gc
 import sys
@@ -16,15 +16,15 @@ from fairbench.training.trainer import Trainer
 
 BASELINE = "AdamW"
 LONG = 200
-"""Steps of a long training."""
+"""The number of steps of a long training."""
 WINDOW = 25
-"""Steps of a long training that are compared with as many later ones: what is kept may be freed every few steps."""
+"""The number of early steps that are compared with as many late ones: memory may be freed only every few steps."""
 SLOWER = 3.0
-"""A step may take this many times as long as an early one."""
+"""A late step may take this many times as long as an early one."""
 
 
 def state_bytes(trainer: Trainer) -> float:
-    """Bytes of an optimizer's state for each weight."""
+    """The number of bytes of an optimizer's state for each weight."""
     weights = {id(p) for p in trainer.params}
     state = {}
     for tensor in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]):
@@ -48,7 +48,7 @@ def arguments(case: Case) -> tuple[Severity, str]:
 
 
 def _first_argument(needs: Sequence[str], groups: str) -> str:
-    """What the constructor gets first, in words."""
+    """The first argument of the constructor, in words."""
     if "model" in needs:
         return "the model"
     if groups:
@@ -104,7 +104,7 @@ def long_training(case: Case) -> tuple[Severity, str]:
 
 
 def held_bytes() -> int:
-    """Bytes of all Python objects and tensors in this process."""
+    """The bytes of all Python objects and of the memory of all tensors in this process."""
     gc.collect()
     objects = gc.get_objects()
     strided = [each for each in objects if issubclass(type(each), Tensor) and each.layout == torch.strided]

@@ -1,4 +1,4 @@
-"""Whether an optimizer leaves its process as it was: settings, functions of others, and the process itself."""
+"""A check that an optimizer leaves its process unchanged: settings, functions of other modules, and the process."""
 
 import gc
 import os
@@ -33,12 +33,13 @@ SETTINGS = (
 )
 """Functions that return a setting of the whole process."""
 PATCHABLE = ("builtins", "math", "numpy", "numpy.random", "random", "time", "torch", "torch.autograd", "torch.linalg")
-"""Modules whose functions must stay as they are, in addition to those of torch.nn and fairbench."""
+"""The modules whose functions must stay as they are, in addition to the modules of torch.nn and fairbench."""
 _forks: list[int] = []
+"""An element for each fork of this process."""
 
 
 def count_forks() -> None:
-    """Count the forks of this process from now on, and end each fork at once: it would go through the check, too."""
+    """Count the forks of this process from now on. Each fork ends at once, since it would go through the check, too."""
     os.register_at_fork(before=lambda: _forks.append(1), after_in_child=lambda: os._exit(0))
 
 
@@ -82,7 +83,7 @@ def _functions() -> dict[str, Any]:
 
 
 def _classes(module: str, members: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The members of each class that a module defines; not those of optimizers, whose step torch replaces."""
+    """The members of each class that a module defines. Optimizers are left out, since torch replaces their step."""
     classes = {}
     for name, member in list(members.items()):
         is_own = isinstance(member, type) and member.__module__ == module

@@ -1,4 +1,4 @@
-"""How an optimizer treats gradients: unchanged, missing, zero, sparse, and in bfloat16; and the closure."""
+"""Checks of an optimizer's treatment of gradients: unchanged, missing, zero, sparse, in bfloat16, by a closure."""
 
 import torch
 from torch import Tensor, nn

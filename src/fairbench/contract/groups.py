@@ -1,4 +1,4 @@
-"""Whether each parameter group is trained with its own hyperparameters."""
+"""A check that each parameter group is trained with its own hyperparameters."""
 
 from torch import Tensor, nn
 
@@ -9,8 +9,9 @@ from fairbench.contract.learning import idle
 from fairbench.training.trainer import Trainer
 
 STEPS = 3
+"""The number of steps of a training with several groups."""
 DECAY = 0.1
-"""The weight decay of one group, while it is 0 in the others."""
+"""The weight decay of one group, while the decay of the others is 0."""
 HALVES = f"{__name__}:halves"
 
 
@@ -26,7 +27,7 @@ def parameter_groups(case: Case) -> tuple[Severity, str]:
     """Every group is trained, with its own learning rate and weight decay."""
     try:
         trainer = case.training(0, HALVES)
-    except (ValueError, NotImplementedError) as error:  # as torch's LBFGS
+    except (ValueError, NotImplementedError) as error:  # an optimizer may refuse groups, as torch's LBFGS does
         return "note", f"not tried: it raises {one_line(error)}"
     groups = trainer.optimizer.param_groups
     if len(groups) == 1:
@@ -43,29 +44,33 @@ def parameter_groups(case: Case) -> tuple[Severity, str]:
 
 
 def frozen_group(trainer: Trainer) -> str:
-    """Train with lr 0 in the last group; returns what is wrong, empty if only the other groups move."""
+    """Train with lr 0 in the last group. Returns the fault in words; empty if only the other groups move."""
     last = trainer.optimizer.param_groups[-1]
     frozen = {id(p) for p in last["params"]}
     old = weights(trainer)
     for _ in range(STEPS):
         last["lr"] = 0.0  # the schedule sets it after every step
         trainer.train_one_step()
-    moved_of_frozen = []
-    moved_of_others = []
+    frozen_has_moved = []
+    other_has_moved = []
     for p, distance in zip(trainer.params, moves(old, weights(trainer)), strict=True):
         if id(p) in frozen:
-            moved_of_frozen.append(distance > 0)
+            frozen_has_moved.append(distance > 0)
         else:
-            moved_of_others.append(distance > 0)
-    if any(moved_of_frozen):
-        return f"the last one with lr 0, {sum(moved_of_frozen)} of its {len(moved_of_frozen)} tensors move"
-    if not any(moved_of_others):
+            other_has_moved.append(distance > 0)
+    if any(frozen_has_moved):
+        return f"the last one with lr 0, {sum(frozen_has_moved)} of its {len(frozen_has_moved)} tensors move"
+    if not any(other_has_moved):
         return "the last one with lr 0, the others do not move either"
     return ""
 
 
 def decay_of_groups(case: Case) -> str:
-    """Train with and without weight decay in the last group; returns what is wrong, empty if only it changes."""
+    """Train with and without weight decay in the last group.
+
+    Returns:
+        The fault in words; empty if the decay changes the last group alone.
+    """
     others, every = _trained_with_decay(case, 0.0)
     others_with_decay, every_with_decay = _trained_with_decay(case, DECAY)
     changed = _changed(every, every_with_decay)

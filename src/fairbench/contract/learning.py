@@ -1,4 +1,4 @@
-"""Whether the loss falls, whether every tensor is trained, and whether a learning rate has its usual meaning."""
+"""Checks that the loss falls, that every tensor is trained, and that a learning rate has its usual meaning."""
 
 from functools import partial
 from math import hypot
@@ -10,9 +10,9 @@ from fairbench.training.trainer import Trainer
 from fairbench.training.unused import marks, unused
 
 LEAST_FALL = 0.05
-"""Relative fall of the loss that a short training must reach."""
+"""The relative fall of the loss that a short training must reach."""
 LEAST_GRADIENT = 1e-3
-"""A step must not lose a gradient above this part of the largest one, both as norms of whole tensors."""
+"""A tensor must move if the norm of its gradient is above this part of the largest norm of a tensor's gradient."""
 
 
 @check(
@@ -35,7 +35,11 @@ def trains(case: Case) -> tuple[Severity, str]:
 
 
 def idle(trainer: Trainer, steps: int) -> str:
-    """Train; returns which tensors with a gradient do not move, or change their kind, empty if none."""
+    """Train for some steps, and look for tensors that have a gradient and never move, or that change their kind.
+
+    Returns:
+        The fault in words; empty if there is none.
+    """
     names = [name for name, p in trainer.model.named_parameters() if p.requires_grad]
     start = weights(trainer)
     kinds = _kinds(trainer)
@@ -57,7 +61,7 @@ def idle(trainer: Trainer, steps: int) -> str:
 
 
 def _gradient_norms(trainer: Trainer) -> list[float]:
-    """The norm of each tensor's gradient, 0 if it has none."""
+    """The norm of the gradient of each tensor; 0 for a tensor without a gradient."""
     return [0.0 if p.grad is None else float(p.grad.norm()) for p in trainer.params]
 
 
@@ -98,11 +102,12 @@ def unused_parts(case: Case) -> tuple[Severity, str]:
 
 
 def _rates(trainer: Trainer) -> list[float]:
+    """The learning rate of each parameter group."""
     return [group["lr"] for group in trainer.optimizer.param_groups]
 
 
 def _moves_at(case: Case, factor: float) -> list[list[float]]:
-    """How far two steps move each tensor after the learning rate was multiplied by a factor."""
+    """The distance that each tensor moves in steps 3 and 4, before each of which the rate is multiplied by a factor."""
     trainer = case.training(2)
     distances = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Whether a training is repeatable: from a checkpoint, in a second run, and by other users of random numbers."""
+"""Checks that a training is repeatable: from a checkpoint, in a second run, and for other users of random numbers."""
 
 from collections.abc import Mapping
 from math import hypot
@@ -13,7 +13,7 @@ from fairbench.training.digests import content_digest, weights_hash
 from fairbench.training.resume_check import resume_check
 
 CHECKPOINTS = (3, 20, 36)
-"""The steps after which a training is resumed: what an optimizer remembers may begin late."""
+"""The numbers of steps after which a training is resumed. An optimizer may begin late to remember something."""
 
 
 @check(
@@ -70,5 +70,5 @@ def global_random_state(case: Case) -> tuple[Severity, str]:
 
 
 def _changed(when: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """The generators whose state has changed, in words."""
+    """The generators whose state has changed, in words. `when` names the time of the change."""
     return [f"{name}'s in {when}" for name in old if old[name] != new[name]]

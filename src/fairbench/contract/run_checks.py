@@ -1,6 +1,6 @@
-"""The checks of an optimizer, each in a process of its own, so that none sees what an earlier one has left.
+"""The checks of an optimizer. Each runs in a process of its own, so that no check is disturbed by an earlier one.
 
-The functions for these processes import what they need: the process that calls them loads no heavy library.
+The functions for these processes import what they need. The process that calls them loads no large library.
 """
 
 import re
@@ -18,26 +18,31 @@ from fairbench.optimizers.registry import known_modules
 from fairbench.optimizers.spec import OptimizerPlan
 
 CallEach = Callable[..., Iterator[tuple[str, Any]]]
-"""Calls a function with each of several first arguments, in processes: `fairbench.runner.executors.local.call_each`."""
-PRELOAD = ("fairbench.contract.checks", "fairbench.arenas.vit")
-"""What is slow to load and every process needs."""
-TRAINING_LIMIT = 120.0
-"""Seconds that the trainings may take."""
-CHECK_LIMIT = 20.0
-"""Seconds that a check may take, in addition to three times those of loading the libraries and training."""
+"""A function that calls another one with each of several first arguments, each time in a process of its own.
 
+It is `fairbench.runner.executors.local.call_each`.
+"""
+PRELOAD = ("fairbench.contract.checks", "fairbench.arenas.vit")
+"""The modules that every process needs, and that are slow to load."""
+TRAINING_LIMIT = 120.0
+"""The seconds that the trainings may take."""
+CHECK_LIMIT = 20.0
+"""The seconds that a check may take, in addition to three times the seconds of loading libraries and training."""
 
 FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>\w+)')
 """A frame of a stack, as `faulthandler` writes it."""
 
 
 def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]:
-    """The result of every check, even if the optimizer breaks a process; of the first alone, if a training raises.
+    """Run every check of an optimizer. An optimizer may break the process of a check without an effect on the others.
 
     Args:
-        name: of the optimizer.
-        plan: how it is built.
+        name: the name of the optimizer.
+        plan: the plan of the optimizer.
         call_each: see `CallEach`.
+
+    Returns:
+        The results in the order of the checks. If a training raises an exception, only the result of the first check.
     """
     preload = [*PRELOAD, *sorted(known_modules({name: plan}))]
     began = time.monotonic()  # a check that starts an interpreter loads the libraries again
@@ -53,7 +58,7 @@ def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]
         result = returned(trained)
         flags = {first: result["flag"]}
         trainings = result["trainings"]
-        if not trainings:
+        if not trainings:  # one raised an exception
             return [Flag(**result["flag"])]
 
     limit = CHECK_LIMIT + 3 * seconds
@@ -66,7 +71,7 @@ def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]
 
 
 def returned(result: Any) -> Any:
-    """The result of a call, unless it is an error, which is raised."""
+    """The result of a call in a process. Raises the error if the result is one."""
     if isinstance(result, UsageError):
         raise result
     return result
@@ -75,7 +80,7 @@ def returned(result: Any) -> Any:
 def _broken(check: str, error: UsageError) -> dict[str, str]:
     """The result of a check whose process did not return one."""
     evidence = error.cause if isinstance(error, CallFailed) else str(error)
-    if evidence.endswith("running"):
+    if evidence.endswith("running"):  # the check took too long: the error has the stack
         frame = FRAME.search(str(error))
         if frame:
             evidence += f" {frame['function']}, line {frame['line']} of {frame['file']}"
@@ -83,7 +88,7 @@ def _broken(check: str, error: UsageError) -> dict[str, str]:
 
 
 def check_names(kind: str) -> list[str]:
-    """The names of all checks in the order in which they are shown, or of those that are timed alone."""
+    """The names of checks in the order in which they are shown: all of them, or only the "timed" ones."""
     from fairbench.contract.checks import CONTRACT_CHECKS, TIMED
 
     checks = TIMED if kind == "timed" else CONTRACT_CHECKS
@@ -91,7 +96,11 @@ def check_names(kind: str) -> list[str]:
 
 
 def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
-    """Train at every rate: "trainings", empty if one raised an exception, and "flag", the result of the first check."""
+    """Train at every rate, and run the first check.
+
+    Returns:
+        "trainings", which is empty if one raised an exception, and "flag", the result of the check.
+    """
     from fairbench.contract.case import case_of, train_at
     from fairbench.contract.global_settings import count_forks
     from fairbench.contract.learning import trains
@@ -118,7 +127,17 @@ def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
 def check_optimizer(
     check: str, name: str, plan: OptimizerPlan, trainings: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The result of a check of an optimizer, as plain values; `trainings` are those of `train`."""
+    """Run a check of an optimizer.
+
+    Args:
+        check: the name of the check.
+        name: the name of the optimizer.
+        plan: the plan of the optimizer.
+        trainings: the trainings that `train` returned.
+
+    Returns:
+        The result as plain values.
+    """
     from fairbench.contract.case import ShortTraining, case_of
     from fairbench.contract.checks import CONTRACT_CHECKS, checked
     from fairbench.contract.global_settings import count_forks, settings
