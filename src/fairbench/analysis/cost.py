@@ -48,12 +48,12 @@ class Cost:
 
 def costs(analyses: Analyses) -> list[Cost]:
     """The cost of every arm with a timed trial. No other table would change if the study ran once more."""
-    found = []
+    arm_costs = []
     for arm in analyses.results.arms:
         cost = _cost(arm)
         if cost is not None:
-            found.append(cost)
-    return found
+            arm_costs.append(cost)
+    return arm_costs
 
 
 def trial_costs(arm: ArmResults) -> list[TrialCost]:

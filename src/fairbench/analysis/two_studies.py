@@ -82,12 +82,12 @@ def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
     """The differences of two plans: names that only one has, settings of what both have, and the environment."""
     first = a.results.study
     second = b.results.study
-    found = []
-    found += _only_one_has("arenas", first.suite.arenas, second.suite.arenas)
-    found += _only_one_has("optimizers", first.suite.optimizers, second.suite.optimizers)
-    found += changes(_settings(first, second), _settings(second, first))
-    found += changes(_environment(a), _environment(b), "environment")
-    return found
+    differences = []
+    differences += _only_one_has("arenas", first.suite.arenas, second.suite.arenas)
+    differences += _only_one_has("optimizers", first.suite.optimizers, second.suite.optimizers)
+    differences += changes(_settings(first, second), _settings(second, first))
+    differences += changes(_environment(a), _environment(b), "environment")
+    return differences
 
 
 def _only_one_has(kind: str, ours: Collection[str], theirs: Collection[str]) -> list[Change]:

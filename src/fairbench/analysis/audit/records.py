@@ -97,9 +97,9 @@ def _differences(a: Run, b: Run) -> list[str]:
     differences = []
     for split, metrics in a.result.final.items():
         for metric, value in metrics.items():
-            other = b.metric(split, metric)
-            if other is not None and not isclose(value, other, rel_tol=ROUNDING):
-                differences.append(f"{split} {metric} {value:.4g} and {other:.4g}")
+            other_value = b.metric(split, metric)
+            if other_value is not None and not isclose(value, other_value, rel_tol=ROUNDING):
+                differences.append(f"{split} {metric} {value:.4g} and {other_value:.4g}")
     return differences
 
 

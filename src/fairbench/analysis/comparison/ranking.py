@@ -128,24 +128,24 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
 
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
     """
-    rank_by_name = []
+    ranks_of_arenas = []
     for ranks in within:
         known = {rank.optimizer: rank.rank for rank in ranks if rank.rank is not None}
         if len(known) == len(ranks):
-            rank_by_name.append(known)
-    if not rank_by_name:
+            ranks_of_arenas.append(known)
+    if not ranks_of_arenas:
         return []
-    means = {name: fmean(known[name] for known in rank_by_name) for name in rank_by_name[0]}
+    means = {name: fmean(known[name] for known in ranks_of_arenas) for name in ranks_of_arenas[0]}
     order = sorted(means, key=means.__getitem__)
     method = "too few arenas"
     p = None
     difference = None
     separated = set()
     if len(means) > 2:
-        critical = critical_difference(len(means), len(rank_by_name), alpha)
+        critical = critical_difference(len(means), len(ranks_of_arenas), alpha)
         if critical < len(means) - 1:
             method = "Friedman, Nemenyi"
-            p = friedman([[known[name] for name in order] for known in rank_by_name])
+            p = friedman([[known[name] for name in order] for known in ranks_of_arenas])
             difference = critical
             if p < alpha:
                 separated = {(a, b) for a, b in product(order, order) if means[b] - means[a] > critical}

@@ -132,7 +132,7 @@ def recoveries(disturbed: LossCurve, undisturbed: LossCurve, starts: Sequence[in
     logged = sorted(disturbed.keys() & undisturbed.keys())
     last = logged[-1] if logged else 0
     ends = [*starts[1:], last]
-    found = []
+    recovery_of_each_shock = []
     for start, end in zip(starts, ends, strict=True):
         recovery = (end - start, False)
         for step in logged:
@@ -140,5 +140,5 @@ def recoveries(disturbed: LossCurve, undisturbed: LossCurve, starts: Sequence[in
             if start < step <= end and within:
                 recovery = (step - start, True)
                 break
-        found.append(recovery)
-    return found
+        recovery_of_each_shock.append(recovery)
+    return recovery_of_each_shock

@@ -28,6 +28,7 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
     if at and None in steps:
         without_step = readings[steps.index(None)]
         raise UsageError(f"{without_step.location}: --at {at} needs a step; give --columns step=NAME")
+    # a table with one step for all rows has no curves
     curves: dict[Run, Curve] = {}
     if at or len(set(steps)) > 1:
         curves = _curves(readings)
@@ -60,7 +61,7 @@ def _curves(readings: Sequence[Reading]) -> dict[Run, Curve]:
         curve = curves.setdefault(reading.run, {})
         step = reading.number("step")
         if step is None:
-            continue
+            continue  # the row has no place on the curve
         if step in curve:
             raise reading.repeated_error(curve[step], f"step {step:g} of {reading.optimizer}")
         if reading.has_text:  # trackers log other metrics at other steps

@@ -42,6 +42,7 @@ def _without_comments(lines: Sequence[str]) -> tuple[list[str], int]:
 
 
 def _is_comment(line: str) -> bool:
+    """Whether a line is a comment."""
     return line.startswith("#")
 
 
