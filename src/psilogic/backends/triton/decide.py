@@ -21,6 +21,9 @@ from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
 from psilogic.tensors.device_tables import host
 from psilogic.tensors.scalars import CLOCKS, memory_names
 
+OUTPUTS = 11
+"""Rows that the kernel writes, one for each name that `_set_decision` unpacks."""
+
 
 class Factors(NamedTuple):
     """What the factor of all gradients is made of, on the device of a bucket."""
@@ -30,20 +33,28 @@ class Factors(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The processing of the units of a bucket."""
+    """The processing of the units of a bucket.
+
+    A unit is a row or a whole tensor. A tile is a group of rows that one program processes. There are no tiles if every
+    tensor is a single unit.
+    """
 
     mean: Tensor | None  # shape (U,); None for 0
     scale: Tensor | None  # shape (U,); None for 1; filled by `decide_kernel` if every tensor is a single unit
-    squares: Tensor | None = None  # after both, of each tile of rows; None if every tensor is a single unit
-    tiles: Tensor | None = None  # for each tensor its first tile, and the number of its tiles
+    squares: Tensor | None = None  # ||g||^2 of each tile after centralizing and scaling; None without tiles
+    tiles: Tensor | None = None  # for each tensor the index of its first tile and its number of tiles
 
 
 def admits(work: BucketStep) -> bool:
-    """Whether a kernel can decide for tensors that Triton updates: each decision must depend on one tensor only."""
+    """Whether the kernel can decide for a bucket that Triton updates.
+
+    It can if all tensors of the bucket are updated here, and each decision needs only its own tensor.
+    """
     bucket = work.bucket
-    if work.owned is not bucket or bucket.ranks is not None or bucket.group["chaos_scope"] != "tensor":
+    is_split = work.owned is not bucket or bucket.ranks is not None
+    if is_split or bucket.group["chaos_scope"] != "tensor":
         return False
-    if not bucket.by_unit:
+    if not bucket.by_unit:  # AGC of whole tensors after centralization needs the centralized elements
         return False
     names = (*CLOCKS, *memory_names(bucket.group))
     return all(work.states[0][name].device == bucket.device for name in names)
@@ -58,7 +69,7 @@ def decide(works: list[BucketStep], inputs: StepInputs) -> None:
         work.scalars = work.bucket.cache.scalars.read(work.states, names)
         factors = Factors(_on_device(total, device), _on_device(inputs.grad_scale, device))
         decide_bucket(work, factors, _on_device(inputs.found_inf, device))
-        del work.scalars["chaos_start"]
+        del work.scalars["chaos_start"]  # the kernel only reads it, so it is not written back
 
 
 def _on_device(number: Tensor | None, device: torch.device) -> Tensor | None:
@@ -80,7 +91,7 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) 
         reference = scalars["chaos_ref"]
     numbers_of_each = _numbers(work, lr)
     shared_numbers = _shared_numbers(group)
-    out = sums.parts.new_empty(11, count)
+    out = sums.parts.new_empty(OUTPUTS, count)
     gates = torch.empty(count, dtype=torch.int8, device=out.device)
     with torch.cuda.device_of(out):
         decide_kernel[(count,)](
@@ -106,9 +117,10 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) 
             WITH_PARAMS=sums.with_params,
             **OPTIONS,
         )
+    # The kernel has changed these in place, which autograd must know.
     written = [vector for name, vector in scalars.items() if name != "chaos_start"]
     torch.autograd.graph.increment_version(written)
-    _note(work, out, gates, lr)
+    _set_decision(work, out, gates, lr)
 
 
 def _shared_numbers(group: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +144,7 @@ def _max_norm(group: dict[str, Any]) -> float:
 
 
 def _numbers(work: BucketStep, lr: Any) -> dict[str, Any]:
-    """The numbers of the kernel that may differ between tensors: those of all, or a table of each tensor's."""
+    """The kernel's hyperparameters that may differ: one number for all tensors, or a table with those of each."""
     group = work.bucket.group
     table = work.bucket.numbers
     lr_pointer, number = pointer_or_number(lr)
@@ -142,40 +154,42 @@ def _numbers(work: BucketStep, lr: Any) -> dict[str, Any]:
         numbers["tau"] = group["tau_scale"]
     else:
         numbers["tau"] = group["chaos_tau"]
-    if table is not None:
+    if table is not None:  # the kernel reads the table instead
         numbers = dict.fromkeys(numbers, 0.0)
     return {"lr_pointer": lr_pointer, "numbers": table, **numbers}
 
 
-def _note(work: BucketStep, out: Tensor, gates: Tensor, lr: Any) -> None:
-    """Note the decision that the kernel wrote, and the step that follows from it."""
+def _set_decision(work: BucketStep, out: Tensor, gates: Tensor, lr: Any) -> None:
+    """Set the decision from the kernel's output, and the step that follows from it."""
     group = work.bucket.group
     t, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, warmup, cancellation = out
-    rate = quantum_rate if group["quantum_decay"] > 0 else None
-    is_relative = group["chaos_signal"] == "relative"
+    if group["quantum_decay"] == 0:
+        quantum_rate = None
+    if group["chaos_signal"] != "relative":
+        reference = None
     work.decision = Decision(
         gn=gn,
-        memory=DetectorState(fast, slow, reference if is_relative else None),
+        memory=DetectorState(fast, slow, reference),
         ratio=ratio,
         chaos=chaos,
         gate=gates.view(torch.bool),
         warmup=warmup,
         cancellation=cancellation,
         decay=decay,
-        quantum_rate=rate,
+        quantum_rate=quantum_rate,
     )
-    work.step = step_of(group, t, decay, rate)._replace(lr=lr)
+    work.step = step_of(group, t, decay, quantum_rate)._replace(lr=lr)
 
 
 def _process_units(group: dict[str, Any], sums: UnitSums, factors: Factors) -> Units:
-    """Process the units of a bucket, by a kernel if units are rows."""
+    """Process the units of a bucket, by a kernel if units are rows or gradients are centralized."""
     count = sum(sums.units)
     has_factor = factors.total is not None or factors.grad_scale is not None
     scale = None
     if sums.with_params or group["maximize"] or has_factor:
         scale = sums.parts.new_empty(count)
     if not sums.with_sums and all(n == 1 for n in sums.units):
-        return Units(mean=None, scale=scale)
+        return Units(mean=None, scale=scale)  # `decide_kernel` fills the scale
     mean = sums.parts.new_empty(count) if sums.with_sums else None
     key = [*sums.numels, *sums.units]
 
@@ -209,11 +223,11 @@ def _process_units(group: dict[str, Any], sums: UnitSums, factors: Factors) -> U
 
 
 def _tiles(numels: list[int], units: list[int]) -> list[Tensor]:
-    """For each tensor its first tile in `processing_kernel` and the number of its tiles; the tensor of each tile."""
+    """Two tables: the first tile and the number of tiles of each tensor, and the tensor of each tile."""
     counts = host(units)
     _, segments = unit_lengths(host(numels), counts)
     rows = torch.where(segments <= FEW.value, MANY_ROWS.value, FEW_ROWS.value)
-    tiles = (counts + rows - 1) // rows
-    first = tiles.cumsum(0) - tiles
-    tensor_of_tile = host(range(len(units))).repeat_interleave(tiles)
-    return [torch.stack([first, tiles], 1).flatten(), tensor_of_tile]
+    tile_counts = (counts + rows - 1) // rows
+    first = tile_counts.cumsum(0) - tile_counts
+    tensor_of_tile = host(range(len(units))).repeat_interleave(tile_counts)
+    return [torch.stack([first, tile_counts], 1).flatten(), tensor_of_tile]
