@@ -96,6 +96,37 @@ def names(option: str, text: str | None) -> list[str] | None:
     return given
 
 
+def seeds(text: str | None) -> int | list[int] | None:
+    """The number of seeds, or the seeds themselves; None without the option.
+
+    A text with a comma lists seeds, also a single one as "7,". A text without a comma is a number of seeds.
+    """
+    words = names("--seeds", text)
+    if text is None or words is None:
+        return None
+    try:
+        given = [int(word) for word in words]
+    except ValueError:
+        raise UsageError(f"--seeds must be a number of seeds, or seeds as 1,2,3; got {text!r}") from None
+    if "," in text:
+        return given
+    (count,) = given
+    if count < 1:
+        raise UsageError(f"--seeds must be at least 1, got {text}")
+    return count
+
+
+def gpu_numbers(text: str | None) -> list[int]:
+    """The numbers of GPUs, each once; the first one without the option."""
+    words = names("--gpus", text)
+    if words is None:
+        return [0]
+    for word in words:
+        if not word.isdecimal():
+            raise UsageError(f"--gpus takes numbers of GPUs, as in 0,1, or all; got {word!r}")
+    return [int(word) for word in dict.fromkeys(words)]
+
+
 def columns(text: str) -> dict[str, str]:
     """The name of each column of a table by its role, from a text such as a=b,c="d, e".
 

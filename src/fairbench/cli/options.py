@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbench.cli.arguments import names, number, seconds, whole
+from fairbench.cli.arguments import names, number, seconds, seeds, whole
 from fairbench.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -118,15 +118,16 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         changed["training.compile"] = True
     changed.update(_program_settings(options))
     changed.update(settings(options))
+    folders = _folders(options)
     overrides = Overrides(
         arenas=names("--arenas", options.arenas),
         optimizers=names("--optimizers", options.optimizers),
         added=options.add_optimizer,
         settings=changed,
-        seeds=_seeds(options.seeds),
+        seeds=seeds(options.seeds),
         steps=options.steps,
         lr_grid=options.lr_grid or "",
-        folders=_folders(options),
+        folders=folders,
         reference=options.reference or "",
     )
     return load_suite(name, overrides)
@@ -190,23 +191,3 @@ def _folders(options: argparse.Namespace) -> dict[str, str]:
     if options.text:
         folders["text"] = options.text
     return folders
-
-
-def _seeds(text: str | None) -> int | list[int] | None:
-    """The number of seeds, or the seeds themselves.
-
-    A text with a comma lists seeds, also a single one as "7,". A text without a comma is a number of seeds.
-    """
-    words = names("--seeds", text)
-    if text is None or words is None:
-        return None
-    try:
-        seeds = [int(word) for word in words]
-    except ValueError:
-        raise UsageError(f"--seeds must be a number of seeds, or seeds as 1,2,3; got {text!r}") from None
-    if "," in text:
-        return seeds
-    (count,) = seeds
-    if count < 1:
-        raise UsageError(f"--seeds must be at least 1, got {text}")
-    return count

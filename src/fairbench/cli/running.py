@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fairbench as fb
-from fairbench.cli.arguments import names
+from fairbench.cli.arguments import gpu_numbers, names
 from fairbench.cli.options import chosen_suite, settings
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
-from fairbench.data.dataset_config import DatasetConfig, check_prepared, configs_of
+from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.runner.devices import RunOptions, device_kind, device_slots, gpus_here
 from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
@@ -42,7 +42,14 @@ def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[Devi
     is_begun = bool(target.history.plans)
     kind = device_kind(options.device, target.history)
     reason = f"{target.directory} has trials of the CPU" if is_begun else "torch finds no GPU here"
-    slots = _slots(options, kind, reason)
+    _check_device_options(options, kind, reason)
+    root = str(options.data_root or "data")
+    workers = options.workers
+    gpus: list[int] = []
+    if kind == "cuda":
+        workers = options.trials_per_gpu
+        gpus = _chosen_gpus(options.gpus)
+    slots = device_slots(kind, workers, root, gpus)
     if options.device != "auto":
         return slots, ""
     count = gpus_here()
@@ -55,31 +62,25 @@ def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[Devi
     return slots, f"device: {', '.join(devices)} ({facts})"
 
 
-def _slots(options: argparse.Namespace, kind: str, reason: str) -> list[DeviceSlot]:
-    """One slot per worker on the CPU, or `--trials-per-gpu` on each GPU; a reason why `--device auto` is the CPU."""
-    root = str(options.data_root or "data")
+def _check_device_options(options: argparse.Namespace, kind: str, reason: str) -> None:
+    """Raise `UsageError` on an option without effect on the device; a reason why `--device auto` is the CPU."""
     if kind == "cpu":
         for option, given in (("--gpus", options.gpus), ("--trials-per-gpu", options.trials_per_gpu)):
             if given is not None:
                 why = reason if options.device == "auto" else f"--device is {options.device}"
                 raise UsageError(f"{option} {given} has no effect, {why}; leave it out")
-        return device_slots(kind, options.workers, root)
+        return
     if options.workers is not None:
         raise UsageError(f"--workers {options.workers} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
     if options.trials_per_gpu is not None and options.trials_per_gpu < 1:
         raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
-    return device_slots(kind, options.trials_per_gpu, root, _numbers(options.gpus))
 
 
-def _numbers(text: str | None) -> list[int]:
+def _chosen_gpus(text: str | None) -> list[int]:
     """The numbers of the GPUs to use; the first one of a machine without GPUs, which the preflight reports."""
     if text == "all":
         return list(range(max(gpus_here(), 1)))
-    words = names("--gpus", text) or ["0"]
-    for word in words:
-        if not word.isdecimal():
-            raise UsageError(f"--gpus takes numbers of GPUs, as in 0,1, or all; got {word!r}")
-    return [int(word) for word in dict.fromkeys(words)]
+    return gpu_numbers(text)
 
 
 def run(options: argparse.Namespace) -> fb.Page:
@@ -132,12 +133,24 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
 def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
     """Prepare the folders of --images and --text, and check all other data, which `fairbench data` prepares."""
     data_root = Path(options.data_root or "data")
-    configs = configs_of(suite.data_tables)
     folders = own_folders(options)
-    if folders:
-        _prepare_own(folders, [config for config in configs if config.user_path], data_root)
-        configs = [config for config in configs if not config.user_path]
-    check_prepared(configs, data_root)
+    configs = configs_of(suite.data_tables)
+    if not folders:
+        check_prepared(configs, data_root)
+        return
+
+    from fairbench.data.preparation.user_files import prepare_user_files  # slow to import
+
+    try:
+        for config in configs:
+            if config.user_path:
+                folder = config.folder(data_root)
+                prepare_user_files(config, folder)
+    except UsageError as error:
+        given = ", ".join(f"{option} {path}" for option, path in folders.items())
+        raise UsageError(f"{given}: {error}") from error
+    published = [config for config in configs if not config.user_path]
+    check_prepared(published, data_root)
 
 
 def own_folders(options: argparse.Namespace) -> dict[str, Path]:
@@ -153,18 +166,6 @@ def own_folders(options: argparse.Namespace) -> dict[str, Path]:
             raise UsageError(f"{option} {folder}: the folder is empty; give one with files")
         folders[option] = folder
     return folders
-
-
-def _prepare_own(folders: Mapping[str, Path], configs: Sequence[DatasetConfig], data_root: Path) -> None:
-    from fairbench.data.preparation.locate import PrepareOptions
-    from fairbench.data.preparation.prepare import prepare
-
-    try:
-        for config in configs:
-            prepare(config, PrepareOptions(data_root))
-    except UsageError as error:
-        given = ", ".join(f"{option} {folder}" for option, folder in folders.items())
-        raise UsageError(f"{given}: {error}") from error
 
 
 def plan(options: argparse.Namespace) -> fb.Estimate:

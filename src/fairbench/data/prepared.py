@@ -167,6 +167,13 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
     return prepared
 
 
+def read_intact_folder(folder: Path, options: Mapping[str, Any]) -> Prepared:
+    """The prepared dataset of a folder; raises `UsageError` too if a file was changed since."""
+    prepared = read_folder(folder, options)
+    prepared.check_content()
+    return prepared
+
+
 def content_sha256(path: Path) -> str:
     """The sha256 of a file. For a .npy file, the sha256 of its values alone."""
     sha = hashlib.sha256()

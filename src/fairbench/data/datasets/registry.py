@@ -1,19 +1,23 @@
 """The datasets that suites can name, with their facts from `datasets.toml`.
 
 An embedded dataset is made by `fairbench.data.loading`. Every other dataset has a module with one function, which
-`fairbench.data.preparation.prepare` calls:
+`fairbench.data.preparation` calls:
 
     read(source, options) -> Images | Texts            the examples, the same from every source
 """
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairbench.common.coercion import build
 from fairbench.common.toml import tomllib
-from fairbench.data.formats.source_files import SourceFile
+from fairbench.data.formats.source_files import SourceFile, SourceFiles
+
+if TYPE_CHECKING:
+    from fairbench.data.formats.raw import Images, Texts
 
 UNVERIFIED = "not verified"
 """The label of data whose hash is not known, or differs from the known one."""
@@ -104,6 +108,12 @@ class Dataset:
         for name, option in self.options.items():
             options[name] = option.kind if option.default is None else option.default
         return options
+
+    def reader(self) -> "Callable[[SourceFiles, Mapping[str, Any]], Images | Texts]":
+        """The function of its module that reads the examples."""
+        module = importlib.import_module(f"fairbench.data.datasets.{self.module}")
+        read: Callable[[SourceFiles, Mapping[str, Any]], Images | Texts] = module.read
+        return read
 
 
 FACTS = Path(__file__).with_name("datasets.toml")

@@ -1,4 +1,4 @@
-"""The files that a dataset is read from: the authors' archives or else the hub's files; or a user's own files."""
+"""The files that a published dataset is read from: the authors' archives or else the hub's files."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -51,22 +51,11 @@ def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceF
     Raises:
         UsageError: files are missing, or there are several copies of one.
     """
-    user_path = config.user_path
-    if user_path is not None:
-        return _user_files(config, user_path)
     archives = local_archives(config, options.data_root)
     _refuse_copies(config, archives)
     if archives:
         return _archive_files(config, options, archives)
     return _hub_files(config, options)
-
-
-def _user_files(config: DatasetConfig, path: Path) -> SourceFiles:
-    """The file or folder of a user's data."""
-    if not path.exists():
-        raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
-    file = SourceFile(path.name, path)
-    return SourceFiles("own", (file,), "correct it")
 
 
 def _refuse_copies(config: DatasetConfig, archives: Sequence[SourceFile]) -> None:

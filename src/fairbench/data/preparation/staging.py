@@ -1,19 +1,23 @@
 """The staging folder of a preparation. Its files survive an interruption, and are published all at once."""
 
+import errno
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.files import require_disk_space, write_atomically
 from fairbench.common.reading import read_json
+from fairbench.common.terminal import say
 from fairbench.data.prepared import MANIFEST, content_sha256, sealed
 
 JOURNAL = "journal.json"
@@ -36,6 +40,39 @@ def check_replaceable(folder: Path) -> None:
             f"{folder} has files that fairbench did not write ({', '.join(foreign)}) and that would be lost; "
             "move them away, and run the same command again"
         )
+
+
+@contextmanager
+def exclusive(target: Path) -> Iterator[bool]:
+    """Keep other processes from preparing the same folder; yields whether another one was preparing it.
+
+    The lock ends with the process, however it ends.
+    """
+    lock = FileLock(target.parent / f".{target.name}.lock")
+    waited = False
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        say(f"{target.name}: another process is preparing it; waiting for it to finish")
+        lock.acquire()
+        waited = True
+    except OSError as error:
+        raise UsageError(
+            f"{target} cannot be prepared, since {target.parent} cannot be written ({error.strerror}); "
+            "make it writable, or choose another --data-root"
+        ) from error
+    try:
+        yield waited
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UsageError(
+            f"the disk is full, {target} is not finished; free some space and run the same command again: "
+            "finished files are kept"
+        ) from error
+    finally:
+        lock.release()
 
 
 class GrowingArray:

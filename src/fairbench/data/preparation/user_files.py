@@ -1,0 +1,63 @@
+"""From a user's own file or folder to prepared arrays: no hash of it is known, so it is read as it is."""
+
+from pathlib import Path
+
+from fairbench.common.errors import UsageError
+from fairbench.common.terminal import say
+from fairbench.data.dataset_config import DatasetConfig
+from fairbench.data.formats.source_files import SourceFile, SourceFiles, sha256_of, size_of, verify_file
+from fairbench.data.preparation.progress_bar import progress_bar
+from fairbench.data.preparation.staging import check_replaceable, exclusive
+from fairbench.data.preparation.write_folder import write_folder
+from fairbench.data.prepared import read_intact_folder
+
+
+def prepare_user_files(config: DatasetConfig, folder: Path, again: bool = False) -> None:
+    """Prepare a user's file or folder, unless arrays of its present content are there.
+
+    Args:
+        config: a dataset of a user, with the path as an option.
+        folder: the folder of the prepared arrays.
+        again: prepare what is prepared already.
+
+    Raises:
+        UsageError: the path does not exist, its files cannot be read, or the arrays cannot be written.
+    """
+    path = Path(config.options["path"]).expanduser()
+    target = folder.resolve()  # a link to another disk stays
+    if not again and _is_current(config, path, target):
+        return
+    with exclusive(target) as waited:
+        if waited and not again and _is_current(config, path, target):
+            return
+        check_replaceable(target)
+        if not path.exists():
+            raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
+        file = SourceFile(path.name, path)
+        source = SourceFiles(kind="own", files=(file,), remedy="correct it")
+        read = config.info.reader()
+        raw = read(source, config.options)  # what is wrong with the folder is said before anything else
+        say(f"{config.label}: reading {path}")
+        with progress_bar("check", size_of(path), "bytes") as advance:
+            facts = verify_file(file, source.remedy, unverified=True, advance=advance)
+        write_folder(config, source, [facts], raw, target)
+
+
+def _is_current(config: DatasetConfig, path: Path, target: Path) -> bool:
+    """Whether intact arrays are prepared from the files as they are now, or from files that are gone."""
+    if not target.exists():
+        return False
+    reason = ""
+    try:
+        prepared = read_intact_folder(target, config.options)
+    except UsageError as error:
+        reason = str(error)
+    else:
+        before = {file["name"]: file["sha256"] for file in prepared.manifest["files"]}
+        if path.exists() and sha256_of(path) != before.get(path.name):
+            reason = f"{path} has changed"
+    if reason:
+        say(f"{config.label}: prepared again, since {reason}")
+        return False
+    say(f"{config.label}: is already prepared in {target}")
+    return True

@@ -1,0 +1,81 @@
+"""From raw examples to a prepared folder: the arrays, and a manifest of what they were made of."""
+
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fairbench.common.formatting import some
+from fairbench.common.hashing import digest
+from fairbench.common.terminal import say
+from fairbench.data.dataset_config import DatasetConfig
+from fairbench.data.formats.raw import SPLITS, Images, Texts
+from fairbench.data.formats.source_files import SourceFiles
+from fairbench.data.preparation import write_images, write_texts
+from fairbench.data.preparation.staging import StagingFolder
+from fairbench.data.prepared import FORMAT
+
+MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
+"""Distributions whose versions may affect the arrays."""
+VERIFIED = "every file has its known hash"
+NOT_VERIFIED = "a file has no known hash, or a different one: nothing vouches for the data"
+
+
+def write_folder(
+    config: DatasetConfig,
+    source: SourceFiles,
+    files: Sequence[Mapping[str, Any]],
+    raw: Images | Texts,
+    target: Path,
+) -> None:
+    """Write the arrays and the manifest, and publish the finished folder.
+
+    Args:
+        config: the dataset.
+        source: where its files come from.
+        files: the facts of each file, see `verify_file`.
+        raw: the examples in these files.
+        target: the folder, which is replaced if it exists.
+    """
+    origin = _origin(config, source, files)
+    staging = StagingFolder(target, digest(origin))
+    if isinstance(raw, Images):
+        made, facts = write_images.write(raw, staging)
+    else:
+        made, facts = write_texts.write(raw, staging)
+    for reason, count in facts["counts"]["dropped"].items():
+        if count:
+            say(f"  left out, {reason}: {count}")
+    if staging.reused:
+        say(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
+    staging.publish(made, {**origin, **facts})
+    examples = facts["counts"]["examples"]
+    summary = ", ".join(f"{split} {examples[split]:,}" for split in SPLITS)
+    if isinstance(raw, Images) and raw.classes:
+        summary += f"; classes: {some(raw.classes)}"
+    say(f"{config.label}: prepared in {target}: {summary}")
+
+
+def are_verified(files: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every file has its known hash."""
+    return all(file["agrees"] for file in files)
+
+
+def _origin(config: DatasetConfig, source: SourceFiles, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The part of the manifest that is known before any example is read, and that determines everything else."""
+    verified = are_verified(files)
+    return {
+        "format": FORMAT,
+        "dataset": config.dataset,
+        "options": dict(config.options),
+        "title": config.info.title,
+        "license": config.info.license,
+        "citation": config.info.citation,
+        "source": source.kind,
+        "repository": config.info.repository if source.kind == "hub" else "",
+        "revision": source.revision,
+        "files": files,
+        "verified": verified,
+        "verification": VERIFIED if verified else NOT_VERIFIED,
+        "versions": {name: metadata.version(name) for name in MAKERS},
+    }
