@@ -32,7 +32,7 @@ def prepared(data_root, dataset, hub=None, unverified=False, **options):
     config = dataset_config(dataset, options)
     accept = unverified or hub is not None
     prepare(config, PrepareOptions(data_root, hub_folder=hub, unverified=accept))
-    return config.open(data_root)
+    return config.prepared(data_root)
 
 
 def files(data):

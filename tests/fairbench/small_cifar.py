@@ -31,7 +31,7 @@ def cifar(verb, data_root, *words):
 
 def verified(data_root):
     """Whether the prepared CIFAR-100 is verified."""
-    manifest = dataset_config("cifar100").open(data_root).manifest
+    manifest = dataset_config("cifar100").prepared(data_root).manifest
     return bool(manifest["verified"])
 
 

@@ -70,7 +70,7 @@ class DatasetConfig:
             words.append(text)
         return data_root / "prepared" / "-".join(words)
 
-    def open(self, data_root: Path, check_content: bool = False) -> Prepared:
+    def prepared(self, data_root: Path, check_content: bool = False) -> Prepared:
         """The prepared dataset.
 
         Args:
@@ -172,7 +172,7 @@ def check_prepared(configs: Iterable[DatasetConfig], data_root: Path) -> None:
     missing = []
     for config in configs:
         try:
-            config.open(data_root, check_content=True)
+            config.prepared(data_root, check_content=True)
         except UsageError as error:
             missing.append(str(error))
     if missing:

@@ -37,7 +37,7 @@ def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
     load_embedded = EMBEDDED.get(source)
     if load_embedded is not None:
         return load_embedded(**reading)
-    prepared = dataset_config(source, options).open(data_root)
+    prepared = dataset_config(source, options).prepared(data_root)
     tensors = {name: _tensor(prepared.array(name)) for name in prepared.manifest["arrays"]}
     if kind == "images":
         return _images(tensors, prepared, **reading)

@@ -66,7 +66,7 @@ def test_a_killed_preparation_resumes(tmp_path, mirror, capsys):
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "prepared" / "cifar100").exists()
     with pytest.raises(UsageError, match="cifar100 is prepared by: fairbench data download"):
-        dataset_config("cifar100").open(tmp_path)
+        dataset_config("cifar100").prepared(tmp_path)
 
     shutil.copytree(tmp_path / "prepared", tmp_path / "different" / "prepared")
     archives.write_tar(tmp_path / "different" / "cifar-100-python.tar.gz", MEMBERS)
@@ -83,8 +83,8 @@ def test_a_killed_preparation_resumes(tmp_path, mirror, capsys):
     assert "train.npy" not in reused
 
     assert cifar("prepare", tmp_path / "calm", "--hub", str(mirror)) == 0
-    calm = dataset_config("cifar100").open(tmp_path / "calm")
-    disturbed = dataset_config("cifar100").open(tmp_path)
+    calm = dataset_config("cifar100").prepared(tmp_path / "calm")
+    disturbed = dataset_config("cifar100").prepared(tmp_path)
     assert calm.manifest == disturbed.manifest
     assert names_in(disturbed.folder) == names_in(calm.folder)
     assert not (tmp_path / "prepared" / ".cifar100.part").exists()

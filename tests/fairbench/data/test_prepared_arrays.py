@@ -16,20 +16,20 @@ pytestmark = pytest.mark.xdist_group("datasets")
 
 
 def test_arrays_are_read_only_and_determine_the_fingerprint(tmp_path, folder):
-    data = dataset_config("cifar100").open(tmp_path)
+    data = dataset_config("cifar100").prepared(tmp_path)
     assert isinstance(data.array("train"), np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         data.array("train")[0] = 0
 
     relicensed = {**data.manifest, "license": "another", "versions": {}}
     (folder / "manifest.json").write_text(sealed(relicensed))
-    assert dataset_config("cifar100").open(tmp_path).fingerprint == data.fingerprint
+    assert dataset_config("cifar100").prepared(tmp_path).fingerprint == data.fingerprint
 
     arrays = data.manifest["arrays"]
     other_values = {**arrays["val"], "sha256": "0" * 64}
     changed = {**data.manifest, "arrays": {**arrays, "val": other_values}}
     (folder / "manifest.json").write_text(sealed(changed))
-    assert dataset_config("cifar100").open(tmp_path).fingerprint != data.fingerprint
+    assert dataset_config("cifar100").prepared(tmp_path).fingerprint != data.fingerprint
 
 
 @dataclass
@@ -126,14 +126,14 @@ BROKEN_MANIFESTS = [
 
 @pytest.mark.parametrize("damage", DAMAGED_ARRAYS + EDITED_MANIFESTS + BROKEN_MANIFESTS, ids=lambda damage: damage.name)
 def test_damage_is_noticed_when_data_are_opened_and_repaired(tmp_path, folder, damage):
-    fingerprint = dataset_config("cifar100").open(tmp_path).fingerprint
+    fingerprint = dataset_config("cifar100").prepared(tmp_path).fingerprint
     damage.do(folder)
     with pytest.raises(UsageError, match=damage.complaint) as raised:
-        dataset_config("cifar100").open(tmp_path)
+        dataset_config("cifar100").prepared(tmp_path)
     assert f"fairbench data download --data-root {tmp_path} --dataset cifar100" in str(raised.value)
     assert main(["data", "verify", "--data-root", str(tmp_path)]) == 1
     assert cifar("prepare", tmp_path) == 0
-    assert dataset_config("cifar100").open(tmp_path).fingerprint == fingerprint
+    assert dataset_config("cifar100").prepared(tmp_path).fingerprint == fingerprint
 
 
 @pytest.mark.parametrize("read_only", [False, True])

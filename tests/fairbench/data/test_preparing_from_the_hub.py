@@ -88,7 +88,7 @@ def connect(patch, address, offline=False):
 def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path, fake_hub, monkeypatch, command):
     monkeypatch.setattr(hub, "HASHES", tmp_path / "origin" / "SHA256SUMS")
     assert cifar("download", tmp_path / "data") == 0
-    data = dataset_config("cifar100").open(tmp_path / "data")
+    data = dataset_config("cifar100").prepared(tmp_path / "data")
     assert data.manifest["verified"] is True
     assert data.manifest["revision"] == FACTS.revision
     assert all(file["agrees"] for file in data.manifest["files"])
@@ -119,7 +119,7 @@ def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path, fake_hu
     # A copy of the folder on a machine without a network.
     (tmp_path / "data" / "hub").rename(tmp_path / "mirror")
     assert cifar("download", tmp_path / "other", "--hub", str(tmp_path / "mirror")) == 0
-    copy = dataset_config("cifar100").open(tmp_path / "other")
+    copy = dataset_config("cifar100").prepared(tmp_path / "other")
     assert copy.manifest["verified"] is True
     assert copy.fingerprint == data.fingerprint
 

@@ -17,11 +17,11 @@ def test_options_other_than_the_defaults_are_in_the_command(tmp_path, monkeypatc
     archives.register(monkeypatch, "tinystories", tmp_path)
     config = dataset_config("tinystories", {"version": "V1", "vocabulary": 300})
     with pytest.raises(UsageError) as raised:
-        config.open(tmp_path)
+        config.prepared(tmp_path)
     (command,) = offered(str(raised.value))
     assert command[-4:] == ["--set", 'version="V1"', "--set", "vocabulary=300"]
     assert main(command) == 0
-    assert config.open(tmp_path).manifest["verified"]
+    assert config.prepared(tmp_path).manifest["verified"]
 
 
 # A wrong archive of the authors
@@ -87,7 +87,7 @@ def corrupt(data_root, folder):
     # A check that finds no difference records the new times of the files.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Prepared, "differences", lambda self: iter(()))
-        dataset_config("cifar100").open(data_root, check_content=True)
+        dataset_config("cifar100").prepared(data_root, check_content=True)
 
 
 def verify(command, data_root, code=0):
@@ -133,7 +133,7 @@ def test_the_remedy_for_a_damaged_array_that_is_not_verified_works(tmp_path, fol
 def test_the_genuine_archive_replaces_what_is_not_verified(tmp_path, folder, archive, command):
     """The refusal, a new preparation and the verification name the same command for it."""
     genuine = archive.read_bytes()
-    fingerprint = dataset_config("cifar100").open(tmp_path).fingerprint
+    fingerprint = dataset_config("cifar100").prepared(tmp_path).fingerprint
     write_wrong_archive(archive, "cifar-100-python/file.txt~")
     refusal = command(*of_cifar("prepare", tmp_path, "--again"), code=2)
     assert cifar("prepare", tmp_path, "--again", "--unverified") == 0
@@ -150,7 +150,7 @@ def test_the_genuine_archive_replaces_what_is_not_verified(tmp_path, folder, arc
     archive.write_bytes(genuine)
     assert "prepared again, since it is not verified, and files with the known hashes are there" in command(*prepare_it)
     assert verified(tmp_path)
-    assert dataset_config("cifar100").open(tmp_path).fingerprint == fingerprint
+    assert dataset_config("cifar100").prepared(tmp_path).fingerprint == fingerprint
     assert f"{folder}: intact\n" in verify(command, tmp_path)
 
 

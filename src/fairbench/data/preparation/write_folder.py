@@ -63,19 +63,23 @@ def are_verified(files: Sequence[Mapping[str, Any]]) -> bool:
 
 def _origin(config: DatasetConfig, source: SourceFiles, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The part of the manifest that is known before any example is read, and that determines everything else."""
+    info = config.info
+    repository = info.repository if source.kind == "hub" else ""
     verified = are_verified(files)
+    verification = VERIFIED if verified else NOT_VERIFIED
+    versions = {name: metadata.version(name) for name in MAKERS}
     return {
         "format": FORMAT,
         "dataset": config.dataset,
         "options": dict(config.options),
-        "title": config.info.title,
-        "license": config.info.license,
-        "citation": config.info.citation,
+        "title": info.title,
+        "license": info.license,
+        "citation": info.citation,
         "source": source.kind,
-        "repository": config.info.repository if source.kind == "hub" else "",
+        "repository": repository,
         "revision": source.revision,
         "files": files,
         "verified": verified,
-        "verification": VERIFIED if verified else NOT_VERIFIED,
-        "versions": {name: metadata.version(name) for name in MAKERS},
+        "verification": verification,
+        "versions": versions,
     }
