@@ -18,7 +18,7 @@ from fairbench.contract import run_checks
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.report.figures.canvas import Drawing
 from fairbench.runner.executors.starting import LOADED, SERVERS
-from fairbench.runner.run_study import preload
+from fairbench.runner.preload import preload
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
 from fairbench.training.environment import environment

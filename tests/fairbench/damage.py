@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
+from fairbench.runner.admission import admit
 from fairbench.runner.coordination import liveness
 from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.observers import Observer
-from fairbench.runner.run_study import admit
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.plan import arms
 from fairbench.study.records import Store

@@ -26,7 +26,7 @@ from fairbench.runner.devices import device_slots
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
-from fairbench.runner.run_study import preload
+from fairbench.runner.preload import preload
 from fairbench.study.plan import ResolvedSuite, trial_spec
 from fairbench.study.preflight_result import time_limits
 from fairbench.study.record import Record

@@ -38,49 +38,54 @@ def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[Devi
 
     Returns:
         A slot for each concurrent trial, and a line that says how the device was chosen, empty if it was given.
+
+    Raises:
+        UsageError: an option has no effect on the device, or a wrong value.
     """
-    is_begun = bool(target.history.plans)
+    reason = _reason_for_cpu(options.device, target)
     kind = device_kind(options.device, target.history)
-    reason = f"{target.directory} has trials of the CPU" if is_begun else "torch finds no GPU here"
-    _check_device_options(options, kind, reason)
-    root = str(options.data_root or "data")
-    workers = options.workers
-    gpus: list[int] = []
-    if kind == "cuda":
-        workers = options.trials_per_gpu
-        gpus = _chosen_gpus(options.gpus)
-    slots = device_slots(kind, workers, root, gpus)
-    if options.device != "auto":
-        return slots, ""
-    count = gpus_here()
-    facts = f"{plural(count, 'GPU')} here" if count else "no GPU here"
-    if is_begun:
-        facts = f"the device of this study; {facts}"
-    if kind == "cuda" and count > 1 and options.gpus is None:
-        facts = f"{facts}; --gpus all uses all of them"
-    devices = dict.fromkeys(slot.device for slot in slots)
-    return slots, f"device: {', '.join(devices)} ({facts})"
-
-
-def _check_device_options(options: argparse.Namespace, kind: str, reason: str) -> None:
-    """Raise `UsageError` on an option without effect on the device; a reason why `--device auto` is the CPU."""
+    trials = options.workers
+    gpus: Sequence[int] = ()
     if kind == "cpu":
         for option, given in (("--gpus", options.gpus), ("--trials-per-gpu", options.trials_per_gpu)):
             if given is not None:
-                why = reason if options.device == "auto" else f"--device is {options.device}"
-                raise UsageError(f"{option} {given} has no effect, {why}; leave it out")
-        return
-    if options.workers is not None:
-        raise UsageError(f"--workers {options.workers} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
-    if options.trials_per_gpu is not None and options.trials_per_gpu < 1:
-        raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
+                raise UsageError(f"{option} {given} has no effect, {reason}; leave it out")
+    else:
+        if trials is not None:
+            raise UsageError(f"--workers {trials} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
+        trials = options.trials_per_gpu
+        if trials is not None and trials < 1:
+            raise UsageError(f"--trials-per-gpu must be at least 1, got {trials}")
+        if options.gpus == "all":
+            count = max(gpus_here(), 1)  # the preflight reports that there is none
+            gpus = range(count)
+        else:
+            gpus = gpu_numbers(options.gpus)
+    slots = device_slots(kind, trials, str(options.data_root or "data"), gpus)
+    return slots, _device_line(options, target, slots)
 
 
-def _chosen_gpus(text: str | None) -> list[int]:
-    """The numbers of the GPUs to use; the first one of a machine without GPUs, which the preflight reports."""
-    if text == "all":
-        return list(range(max(gpus_here(), 1)))
-    return gpu_numbers(text)
+def _reason_for_cpu(device: str, target: Target) -> str:
+    """Why the trials run on the CPU, if they do."""
+    if device != "auto":
+        return f"--device is {device}"
+    if target.history.plans:
+        return f"{target.directory} has trials of the CPU"
+    return "torch finds no GPU here"
+
+
+def _device_line(options: argparse.Namespace, target: Target, slots: Sequence[DeviceSlot]) -> str:
+    """How the device of these slots was chosen; empty if it was given."""
+    if options.device != "auto":
+        return ""
+    count = gpus_here()
+    facts = f"{plural(count, 'GPU')} here" if count else "no GPU here"
+    if target.history.plans:
+        facts = f"the device of this study; {facts}"
+    if slots[0].kind == "cuda" and count > 1 and options.gpus is None:
+        facts = f"{facts}; --gpus all uses all of them"
+    devices = dict.fromkeys(slot.device for slot in slots)
+    return f"device: {', '.join(devices)} ({facts})"
 
 
 def run(options: argparse.Namespace) -> fb.Page:
@@ -135,22 +140,20 @@ def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
     data_root = Path(options.data_root or "data")
     folders = own_folders(options)
     configs = configs_of(suite.data_tables)
-    if not folders:
-        check_prepared(configs, data_root)
-        return
+    if folders:
+        from fairbench.data.preparation.user_files import prepare_user_files  # slow to import
 
-    from fairbench.data.preparation.user_files import prepare_user_files  # slow to import
-
-    try:
-        for config in configs:
-            if config.user_path:
-                folder = config.folder(data_root)
-                prepare_user_files(config, folder)
-    except UsageError as error:
         given = ", ".join(f"{option} {path}" for option, path in folders.items())
-        raise UsageError(f"{given}: {error}") from error
-    published = [config for config in configs if not config.user_path]
-    check_prepared(published, data_root)
+        for config in configs:
+            if not config.user_path:
+                continue
+            folder = config.folder(data_root)
+            try:
+                prepare_user_files(config, folder)
+            except UsageError as error:
+                raise UsageError(f"{given}: {error}") from error
+        configs = [config for config in configs if not config.user_path]
+    check_prepared(configs, data_root)
 
 
 def own_folders(options: argparse.Namespace) -> dict[str, Path]:

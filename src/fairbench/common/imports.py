@@ -38,7 +38,8 @@ def load(reference: str, what: str) -> Any:
     place, name = module_and_name(reference, what)
     module = module_of(reference, what)
     if not hasattr(module, name):
-        raise unknown(f"name in {place}", name, _names_in(module))
+        known = _names_in(module)
+        raise unknown(f"name in {place}", name, known)
     return getattr(module, name)
 
 

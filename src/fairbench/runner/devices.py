@@ -105,7 +105,8 @@ def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool =
         count = max(len(given) // cores_each, 1)
         return [replace(first, cores=cores_each)] * count
     gpus_each = max(gpus_asked[largest], 1)
-    numbers = _numbers_of_gpus(given)
+    all_numbers = [slot.device.partition(":")[2] for slot in given]
+    numbers = list(dict.fromkeys(all_numbers))
     if elsewhere:
         numbers = [str(number) for number in range(gpus_each)]
     if len(numbers) < gpus_each:
@@ -118,9 +119,3 @@ def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool =
         slots.append(replace(first, device=f"cuda:{group[0]}", gpus=",".join(group), cores=cores_each))
     trials_on_each = list(given).count(first)
     return slots * trials_on_each
-
-
-def _numbers_of_gpus(slots: Sequence[DeviceSlot]) -> list[str]:
-    """The numbers of the GPUs on which some slots are, each number once."""
-    numbers = [slot.device.partition(":")[2] for slot in slots]
-    return list(dict.fromkeys(numbers))

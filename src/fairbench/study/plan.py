@@ -308,6 +308,7 @@ def trial_spec(
     suite = study.suite
     plan = suite.arenas[arena]
     steps = _steps(plan, stage)
+    evaluations = _evaluations(suite, stage)
     searched = {"lr": lr, **dict(extra)}
     warmup_steps = searched.pop(WARMUP, suite.training.warmup_steps)
     schedule, min_lr = suite.schedule(arena, optimizer)
@@ -318,7 +319,7 @@ def trial_spec(
         "schedule": schedule,
         "min_lr": min_lr,
         "steps": steps,
-        "evaluations": _evaluations(suite, stage),
+        "evaluations": evaluations,
         "selection": suite.selection,
         "shock": plan.shock,
         "device": study.device,

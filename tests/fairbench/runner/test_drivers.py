@@ -21,13 +21,13 @@ from tiny import run_here
 from fairbench.cli.main import main
 from fairbench.common.errors import Preempted, UsageError
 from fairbench.runner import trial_loop
+from fairbench.runner.admission import admit
 from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
-from fairbench.runner.run_study import admit
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.history import declare, plan_digest, write_history
 from fairbench.study.plan import arms, timing_trials

@@ -17,6 +17,7 @@ from fairbench.runner import run_study as studies
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
+from fairbench.runner.preload import PRELOAD, preload
 from fairbench.study.plan import trial_spec
 from fairbench.study.preflight_result import check_gpu_memory
 from fairbench.study.target import target_in
@@ -59,8 +60,8 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def executor():
-    preload = [*studies.PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
-    with ProcessExecutor([DeviceSlot()], preload=preload) as running:
+    modules = [*PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
+    with ProcessExecutor([DeviceSlot()], preload=modules) as running:
         yield running
 
 
@@ -138,7 +139,7 @@ def test_a_user_defined_arena_is_no_part_of_an_optimizers_code(folder, tiny_suit
     assert "noisy_sine_py" not in study.optimizers["Own"].code
     assert {"helped", "helper", "late"} <= study.optimizers["Own"].code.keys()
     assert "fairbench.arenas.vit" not in study.arenas["NoisySine"].code
-    assert {"torch", "fairbench.data.splits"} <= set(studies.preload(study.suite))
+    assert {"torch", "fairbench.data.splits"} <= set(preload(study.suite))
 
 
 def _is_compiled(module):

@@ -19,7 +19,7 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import PausedTrial
-from fairbench.runner.run_study import PRELOAD
+from fairbench.runner.preload import PRELOAD
 from fairbench.study.plan import trial_spec
 from fairbench.study.record import plain_values
 from fairbench.suites.loader import load_suite
@@ -172,7 +172,7 @@ from pathlib import Path
 from unittest.mock import Mock
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.registry import make_executor
-from fairbench.runner.run_study import PRELOAD
+from fairbench.runner.preload import PRELOAD
 from fairbench.study.record import plain_values
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot

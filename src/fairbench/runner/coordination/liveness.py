@@ -9,6 +9,7 @@ clock is wrong, and takes no driver of a copied directory for a live one.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +70,8 @@ class Liveness:
             wait()
             time.sleep(POLL)
             statuses = read_statuses(self._directory)
-        return [self._corrected(status) for status in statuses if self._is_alive(status)]
+        alive = [status for status in statuses if self._is_alive(status)]
+        return [self._corrected(status) for status in alive]
 
     def _is_unknown(self, status: DriverStatus) -> bool:
         """Whether a driver of another machine may be alive: its beat was first seen less than BEAT_WAIT seconds ago."""
@@ -81,7 +83,7 @@ class Liveness:
         offset = self._calendar() - status.written - self._unchanged_for(status.token, status.beat)
         if status.alive or abs(offset) < EXPIRY:
             return status
-        return status.shifted(offset)
+        return _shifted(status, offset)
 
     def is_dead(self, token: str) -> bool:
         """Whether a driver is certainly dead.
@@ -117,3 +119,11 @@ class Liveness:
         if before is None or before.value != value:
             self._seen[name] = Sighting(value, self._clock(), changed=before is not None)
         return self._seen[name]
+
+
+def _shifted(status: DriverStatus, seconds: float) -> DriverStatus:
+    """The status with all its times later by some seconds."""
+    trials = {}
+    for name, trial in status.trials.items():
+        trials[name] = replace(trial, started=trial.started + seconds, updated=trial.updated + seconds)
+    return replace(status, written=status.written + seconds, trials=trials)

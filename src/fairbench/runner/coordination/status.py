@@ -66,13 +66,6 @@ class DriverStatus:
             return None
         return started == self.started
 
-    def shifted(self, seconds: float) -> "DriverStatus":
-        """The status with all its times later by some seconds."""
-        trials = {}
-        for name, trial in self.trials.items():
-            trials[name] = replace(trial, started=trial.started + seconds, updated=trial.updated + seconds)
-        return replace(self, written=self.written + seconds, trials=trials)
-
 
 def names(statuses: Sequence[DriverStatus]) -> str:
     """Drivers as messages name them: the first driver and the number of others; empty without any driver."""

@@ -1,11 +1,15 @@
 """The executors that run the trials of a study, by name."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.executor import Executor
+from fairbench.runner.executors.executor import CALL_LIMIT, Executor
 from fairbench.runner.observers import Observer
+from fairbench.runner.preload import preload
+from fairbench.suites.schema import Suite
 
 EXECUTORS = {
     "processes": "fairbench.runner.executors.local:executor_of_study",
@@ -18,8 +22,19 @@ that a call may take.
 """
 
 
-def make_executor(name: str, options: RunOptions, observer: Observer, preload: Sequence[str], limit: float) -> Executor:
+def executor_for(suite: Suite, options: RunOptions, checkpoints: Path, observer: Observer) -> Executor:
+    """The executor that the options name, for the trials of a suite, whose checkpoints are in this folder."""
+    every = options.checkpoint_every
+    if every is None:
+        every = suite.checkpoint_every
+    folder = str(checkpoints)
+    slots = [replace(slot, checkpoints=folder, checkpoint_every=every) for slot in options.slots]
+    call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
+    return make_executor(options.executor, replace(options, slots=slots), observer, preload(suite), call_limit)
+
+
+def make_executor(name: str, options: RunOptions, observer: Observer, modules: Sequence[str], limit: float) -> Executor:
     """Make the executor with a name for a study. A call of it may take `limit` seconds."""
     module, _, function = EXECUTORS[name].partition(":")
     make: Callable[[RunOptions, Observer, Sequence[str], float], Executor] = getattr(import_module(module), function)
-    return make(options, observer, preload, limit)
+    return make(options, observer, modules, limit)
