@@ -15,7 +15,7 @@ from statistics import median
 from csv_files import write_csv
 
 from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.runner.run_study import preload
+from fairbench.runner.preload import preload
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot
 

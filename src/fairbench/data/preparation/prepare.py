@@ -17,7 +17,13 @@ from fairbench.data.prepared import read_intact_folder
 
 
 def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
-    """Prepare a dataset, unless it is prepared already; verified files replace those that are not."""
+    """Prepare a dataset, unless it is already prepared.
+
+    Arrays of unverified files are prepared again once verified files are there.
+
+    Raises:
+        UsageError: files are missing, wrong or damaged, or the folder cannot be written.
+    """
     if config.user_path is not None:
         prepare_user_files(config, config.folder(options.data_root), options.again)
         return
@@ -26,7 +32,7 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
         return
     with exclusive(target) as waited:
         if waited and _is_current(config, options, target):
-            return
+            return  # the other process has prepared the dataset
         check_replaceable(target)
         source = find_source_files(config, options)
         files = _verified_files(config, source, options.unverified)
@@ -61,7 +67,7 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
 
 
 def _verified_files(config: DatasetConfig, source: SourceFiles, accept_all: bool) -> list[dict[str, Any]]:
-    """The facts of every file for the manifest, see `verify_file`."""
+    """The entry of every file in the manifest, see `verify_file`. Raises `UsageError` if a file is not accepted."""
     paths = ", ".join(str(file.path) for file in source.files)
     say(f"{config.label}: reading {paths}")
     size = sum(size_of(file.path) for file in source.files)
@@ -70,7 +76,7 @@ def _verified_files(config: DatasetConfig, source: SourceFiles, accept_all: bool
 
 
 def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:
-    """The raw examples. Raises `UsageError` if the files are others than the dataset's, with what to do."""
+    """The raw examples of a dataset. Raises `UsageError` with a remedy if the files are not those of the dataset."""
     read = config.info.reader()
     try:
         return read(source, config.options)

@@ -44,9 +44,9 @@ def check_replaceable(folder: Path) -> None:
 
 @contextmanager
 def exclusive(target: Path) -> Iterator[bool]:
-    """Keep other processes from preparing the same folder; yields whether another one was preparing it.
+    """Keep other processes from preparing the same folder. Yields whether another process was preparing it before.
 
-    The lock ends with the process, however it ends.
+    The lock ends with the process, even if the process is killed.
     """
     lock = FileLock(target.parent / f".{target.name}.lock")
     waited = False

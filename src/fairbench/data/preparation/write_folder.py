@@ -16,7 +16,7 @@ from fairbench.data.preparation.staging import StagingFolder
 from fairbench.data.prepared import FORMAT
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
-"""Distributions whose versions may affect the arrays."""
+"""The packages whose versions may affect the arrays."""
 VERIFIED = "every file has its known hash"
 NOT_VERIFIED = "a file has no known hash, or a different one: nothing vouches for the data"
 
@@ -62,7 +62,7 @@ def are_verified(files: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _origin(config: DatasetConfig, source: SourceFiles, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The part of the manifest that is known before any example is read, and that determines everything else."""
+    """The part of the manifest that is known before the arrays are written. It determines everything else."""
     info = config.info
     repository = info.repository if source.kind == "hub" else ""
     verified = are_verified(files)
