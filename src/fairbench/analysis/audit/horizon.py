@@ -17,7 +17,7 @@ DECIDED = ("better", "worse", "equivalent")
 LENGTH = ("steps", "sweep_steps", "margin", "tuning_arena", "ladder_point")
 """Fields of an arena's plan that may differ between two horizons."""
 MISFIT = 4.0
-"""The largest allowed misfit of a law: its residuals are then twice as large as seeds explain."""
+"""The misfit from which on a law is flagged: its residuals are then twice as large as seeds explain."""
 SeedCurves = dict[int, dict[int, float]]
 """The validation metric by seed and step, with the sign that makes higher better."""
 
@@ -140,7 +140,7 @@ def too_few_sizes(case: Analyses) -> Iterator[tuple[str, str]]:
 
 @check("law does not hold", "warn", "Read the trend as that of the measured sizes; add a larger size.")
 def law_does_not_hold(case: Analyses) -> Iterator[tuple[str, str]]:
-    """A law errs by more than the margin at the largest size, if that is left out, or by twice the spread of seeds."""
+    """A law errs by more than the margin at the largest size, if that is left out, or by twice what seeds explain."""
     for law in case.of(ladder_laws):
         largest = max(case.suite.ladders[law.arena], key=lambda name: case.suite.arenas[name].steps)
         margin = case.suite.arenas[largest].margin
