@@ -127,7 +127,7 @@ class Section(Generic[SourceT]):
 
 @dataclass
 class Document(Generic[SourceT]):
-    """A report. Whoever needs figures draws them and sets `figures`.
+    """A report. A caller that needs figures draws them and sets `figures`.
 
     Attributes:
         source: the source of the report, which is the argument of all functions of its sections.

@@ -56,10 +56,10 @@ def _nothing(attempts: int) -> list[Iterable[Row]]:
 
 
 def _appended(name: str, file: Path, attempts: Sequence[Mapping[str, int]], ended: bool) -> list[Iterable[Row]]:
-    """The rows of a text file in each attempt. Each attempt appends to the file, or writes it anew."""
+    """The rows of a text file in each attempt. Each attempt appends to the file, or replaces it."""
     content = file.read_bytes()
     sizes = [sizes_of_attempt.get(name, 0) for sizes_of_attempt in attempts]
-    # A file that is now shorter than at the beginning of an attempt was written anew by that attempt.
+    # A file that is now shorter than at the beginning of an attempt was replaced by that attempt.
     begins = [size for size in sizes if size <= len(content)] or [0]
     names = ""
     if file.suffix == ".csv":

@@ -16,7 +16,7 @@ from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
 from fairbench.suites.schema import Suite
 
 CONTINUES: tuple[Verdict, ...] = ("inconclusive", "identical values")
-"""The verdicts with which a comparison goes on to the next interim analysis, if there is one."""
+"""The verdicts with which a comparison continues to the next interim analysis, if there is one."""
 
 
 @dataclass(frozen=True)
