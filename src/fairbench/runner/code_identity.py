@@ -97,21 +97,22 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         """The code of a module, and the modules to visit next."""
-        of_psilogic = [other for other in _referred(module) if top_package(other) == "psilogic"]
+        psilogic_modules = [other for other in _referred(module) if top_package(other) == "psilogic"]
         if top_package(module) == "fairbench":
             # only a control arm takes part, without the modules of fairbench that it uses
             if module in modules:
-                return _content(module), of_psilogic
+                return _content(module), psilogic_modules
             return {}, []
         code = _installed(module)
         is_not_installed = not origin_of(module) and module_file(module)
         if is_not_installed:
             return code | _content(module), _referred(module)
-        if top_package(module) == "psilogic":  # installed, with extensions that were compiled during the installation
+        if top_package(module) == "psilogic":
+            # it is installed: its version does not tell how its extensions were compiled during the installation
             is_extension = str(module_file(module)).endswith(tuple(EXTENSION_SUFFIXES))
             if is_extension:
                 code |= _content(module)
-            return code, of_psilogic
+            return code, psilogic_modules
         return code, []
 
     return _walk([*modules, *_modules_of_user(before)], visit)

@@ -42,10 +42,10 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
-    every = (*observers, heartbeat, Contention(heartbeat, store))
-    observer = Observers(*every)
+    all_observers = (*observers, heartbeat, Contention(heartbeat, store))
+    observer = Observers(*all_observers)
     with ExitStack() as running:
-        for each in every:
+        for each in all_observers:
             running.enter_context(each)
         claims = running.enter_context(open_claims(store, heartbeat, observer.say))
         executor = running.enter_context(executor_for(suite, options, store.checkpoints, observer))
@@ -88,6 +88,13 @@ def plan_study(
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, say) as claims, claims.holding("plan"):
         running = names(heartbeat.other_drivers())
-        history = declare(preflight.study, directory, store.final_trials(), running, EXPIRY, freeze)
+        history = declare(
+            preflight.study,
+            directory,
+            final_trials=store.final_trials(),
+            running=running,
+            expiry=EXPIRY,
+            freeze=freeze,
+        )
         write_history(directory, history)
     return preflight, history

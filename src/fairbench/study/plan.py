@@ -22,11 +22,11 @@ from fairbench.suites.search import KEPT, OtherValues, Score, Scores, Search, Se
 T = TypeVar("T")
 U = TypeVar("U")
 Lookup = Callable[[TrialSpec], Record | None]
-"""The record of a trial; None without one."""
+"""A function that returns the record of a trial; None without one."""
 SeedsNeeded = Mapping[tuple[str, str], int]
-"""The number of final seeds, in their order, that each arm needs, by arena and optimizer."""
+"""The number of final seeds that each arm needs, by arena and optimizer. Seeds are used in their order."""
 More = Callable[[Scores], list[Setting]]
-"""The settings to try next, by the scores so far."""
+"""A function that returns the settings to try next, by the scores so far."""
 TIMING_TRIALS = 5
 """Timing trials of each optimizer in each arena."""
 TIMED_STEPS = 60
@@ -91,17 +91,18 @@ class ResolvedSuite:
 
 @dataclass(frozen=True)
 class Arm(Generic[T]):
-    """One optimizer in one arena, as far as its records determine it; T is a trial, or what is known of it.
+    """One optimizer in one arena, as far as its records determine it. T is a trial, or what stands for a trial.
 
     Attributes:
-        tuned: whether there is a search, here or in the arena that this one is tuned on.
-        sweep: trials of stage 1 by rising learning rate; empty in an arena that is tuned on another one, and for an
-            optimizer that is not tuned.
-        others: trials of stage 2 at settings that are not selected; all of them while none is.
+        tuned: whether the optimizer is searched, in this arena or in its tuning arena.
+        sweep: trials of stage 1 by rising learning rate; empty if another arena tunes for this one, or if the optimizer
+            is not tuned.
+        others: trials of stage 2 at settings that are not selected. While no setting is selected, these are all trials
+            of stage 2.
         located: the setting around which stage 2 begins; None while the sweep is incomplete.
-        selected: the setting that is reported; None while trials are missing that it depends on.
+        selected: the setting that is reported; None while trials are missing on which the selection depends.
         final: trials of stage 2 at the selected setting.
-        diverged: whether the sweep is complete and no rate has only finished trials.
+        diverged: whether the sweep is complete, and at least one trial diverged at every rate.
     """
 
     arena: str

@@ -25,7 +25,7 @@ MISSING |= {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
 
 
 def check_values(suite: Suite) -> None:
-    """Raise `Wrong` for the first value that is out of its range or unknown, or for a name that a file cannot keep."""
+    """Raise `Wrong` for the first value out of its range or unknown, or for a name that a file would change."""
     check_ranges(suite)
     check_known(("breaks",), "rule", suite.breaks, RULES)
     check_known(("final", "spending"), "spending", [suite.final.spending], SPENDING)

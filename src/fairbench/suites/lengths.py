@@ -64,7 +64,8 @@ def _rescaled(suite: Suite, plan: ArenaPlan, steps: int) -> ArenaPlan:
 def _reference_steps(arenas: Mapping[str, ArenaPlan], plan: ArenaPlan) -> int:
     """The number of steps that becomes the given one.
 
-    It is that of the arena itself, or of the arena whose horizons or sizes the arena is one of.
+    It is the number of the arena itself, of the arena to whose curve it belongs, or of the shortest arena on its
+    ladder.
     """
     if plan.ladder_point is None:
         return plan.steps

@@ -122,7 +122,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
     with _explained(f"optimizers.{name}: {resolved.factory} cannot be built", partial(remedy, name, is_built=False)):
         lowest = study.search(name).first()[0]
         seed = study.suite.sweep.seeds[0]
-        spec = trial_spec(study, arena, name, "final", lowest.lr, seed, lowest.extra)
+        spec = trial_spec(study, arena, name, stage="final", lr=lowest.lr, seed=seed, extra=lowest.extra)
         scale = spec.arena.batch_size / examples
         smaller = replace(spec.arena, batch_size=examples)
         trainer = Trainer(replace(spec, arena=smaller), slot)

@@ -60,7 +60,7 @@ def _short_trial(
     study: ResolvedSuite, arena: str, name: str, setting: Setting, seed: int, slot: DeviceSlot
 ) -> WholeRecord:
     """Run a trial of STEPS steps, and return its record. Raises `UsageError` if the program fails."""
-    spec = trial_spec(study, arena, name, "final", setting.lr, seed, setting.extra)
+    spec = trial_spec(study, arena, name, stage="final", lr=setting.lr, seed=seed, extra=setting.extra)
     training = replace(spec.training, steps=STEPS, warmup_steps=min(spec.training.warmup_steps, 1), log_every=1)
     options = dict(spec.optimizer.options)
     horizon = study.optimizers[name].horizon
