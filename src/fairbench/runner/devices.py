@@ -100,8 +100,8 @@ def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool =
     first = given[0]
     if first.kind == "cpu":
         if gpus_asked[largest]:
-            asked = f"arenas.{largest}.gpus is {gpus_asked[largest]}"
-            raise UsageError(f"{asked}, and the device is the CPU; give --device cuda")
+            cause = f"arenas.{largest}.gpus is {gpus_asked[largest]}"
+            raise UsageError(f"{cause}, and the device is the CPU; give --device cuda")
         count = max(len(given) // cores_each, 1)
         return [replace(first, cores=cores_each)] * count
     gpus_each = max(gpus_asked[largest], 1)
@@ -110,8 +110,8 @@ def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool =
     if elsewhere:
         numbers = [str(number) for number in range(gpus_each)]
     if len(numbers) < gpus_each:
-        found = f"arenas.{largest}.gpus is {gpus_each}, and the study has {len(numbers)}"
-        raise UsageError(f"{found}: name more, as --gpus all, or lower the number")
+        cause = f"arenas.{largest}.gpus is {gpus_each}, and the study has {len(numbers)}"
+        raise UsageError(f"{cause}: name more, as --gpus all, or lower the number")
     slots = []
     # GPUs that are left over after the last full group are not used
     for start in range(0, len(numbers) - gpus_each + 1, gpus_each):

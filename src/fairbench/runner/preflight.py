@@ -37,11 +37,13 @@ def run_preflight(
     """
     say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
     last_message = time.monotonic()
-    found = call(arenas_and_environment, suite, slot)
-    arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in found["arenas"].items()}
-    probed = {name: measured["probed"] for name, measured in found["arenas"].items()}
-    evaluation_seconds = {name: measured["evaluation_seconds"] for name, measured in found["arenas"].items()}
-    study = ResolvedSuite(suite=suite, device=slot.kind, arenas=arenas, optimizers={}, environment=found["environment"])
+    measurements = call(arenas_and_environment, suite, slot)
+    arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in measurements["arenas"].items()}
+    probed = {name: measured["probed"] for name, measured in measurements["arenas"].items()}
+    evaluation_seconds = {name: measured["evaluation_seconds"] for name, measured in measurements["arenas"].items()}
+    study = ResolvedSuite(
+        suite=suite, device=slot.kind, arenas=arenas, optimizers={}, environment=measurements["environment"]
+    )
     _say_about_arenas(study, probed, say)
     optimizers: dict[str, ResolvedOptimizer] = {}
     costs: dict[str, dict[str, Any]] = {}

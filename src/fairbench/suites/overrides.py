@@ -194,16 +194,16 @@ def _compare(suite: Suite, optimizers: dict[str, OptimizerPlan], overrides: Over
     number_kept = len(optimizers) - len(overrides.added)
     added = list(optimizers)[number_kept:]
     extended = suite.compare.extended(added)
-    gone = suite.optimizers.keys() - optimizers.keys()
+    removed = suite.optimizers.keys() - optimizers.keys()
     left = Compare(
-        optimizers=[name for name in extended.optimizers if name not in gone],
-        baselines=[name for name in extended.baselines if name not in gone],
+        optimizers=[name for name in extended.optimizers if name not in removed],
+        baselines=[name for name in extended.baselines if name not in removed],
     )
     if extended.optimizers and not left.optimizers:
         return Compare()
     if extended.baselines and not left.baselines:
         return Compare()
-    if gone and not replace(suite, optimizers=optimizers, compare=left).pairs:
+    if removed and not replace(suite, optimizers=optimizers, compare=left).pairs:
         return Compare()
     return left
 

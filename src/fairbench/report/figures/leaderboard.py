@@ -16,14 +16,15 @@ class Gains:
     """The content of the figure.
 
     Attributes:
-        of_one: whether one optimizer is compared with each baseline; otherwise each optimizer with the first baseline.
-        by_arm: whether a panel is an arm, whose rows are arenas; otherwise it is an arena, whose rows are arms.
+        has_one_optimizer: whether one optimizer is compared with each baseline; otherwise each optimizer with the
+        first baseline. by_arm: whether a panel is an arm, whose rows are arenas; otherwise it is an arena, whose rows
+        are arms.
     """
 
     analyses: Analyses
     styles: ArmStyles
     comparisons: list[Comparison]
-    of_one: bool
+    has_one_optimizer: bool
     by_arm: bool
 
     @property
@@ -52,7 +53,7 @@ class Gains:
 
     def _name(self, comparison: Comparison) -> str:
         """The arm of a comparison that varies in the figure, and names a row or a panel."""
-        return comparison.baseline if self.of_one else comparison.optimizer
+        return comparison.baseline if self.has_one_optimizer else comparison.optimizer
 
     def _style(self, comparison: Comparison) -> ArmStyle:
         """The style of the arm that names a row or a panel."""
@@ -78,7 +79,7 @@ class Gains:
 
     def axis(self) -> str:
         """The label of the axis."""
-        if self.of_one:
+        if self.has_one_optimizer:
             whose = f"of {self.styles[self.first_optimizer].label} over each"
         else:
             whose = f"over {self.styles[self.first_baseline].label}"
@@ -87,7 +88,7 @@ class Gains:
 
     def caption(self) -> str:
         """The caption of the figure."""
-        if self.of_one:
+        if self.has_one_optimizer:
             whose = f"{self.first_optimizer} over each baseline"
         else:
             whose = f"each optimizer over {self.first_baseline}"
@@ -107,18 +108,18 @@ def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     first baseline.
     """
     optimizers, baselines = analyses.suite.sides
-    of_one = len(optimizers) == 1
+    has_one_optimizer = len(optimizers) == 1
     shown = [
         comparison
         for comparison in analyses.comparisons
-        if comparison.gain is not None and (of_one or comparison.baseline == baselines[0])
+        if comparison.gain is not None and (has_one_optimizer or comparison.baseline == baselines[0])
     ]
     if not shown:
         return None
     arms = {comparison.pair[1:] for comparison in shown}
     arenas = {comparison.arena for comparison in shown}
     by_arm = 2 * len(arms) <= len(arenas)  # few panels with many rows are easier to read
-    gains = Gains(analyses, styles, shown, of_one=of_one, by_arm=by_arm)
+    gains = Gains(analyses, styles, shown, has_one_optimizer=has_one_optimizer, by_arm=by_arm)
     rows = gains.rows()
     return draw_intervals(
         rows,

@@ -100,12 +100,12 @@ def escape(text: str) -> str:
     return re.sub(r"(?<!\\)\$\$", "", source)  # adjacent formulas are one
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """The source for a match of `escape`: for a number with an exponent, or for a character."""
-    factor, sign, exponent = found.groups()
+    factor, sign, exponent = match.groups()
     if factor:
         return _power(factor, sign, exponent)
-    character = found[0]
+    character = match[0]
     if character in ESCAPED:
         return ESCAPED[character]
     if " " <= character <= "~":

@@ -67,11 +67,11 @@ def _fact_column(fact: Fact) -> RecordColumn:
 
 def _value_at(fact: Fact) -> Value:
     """A function that returns the value of a fact in a trial; None if the first part of its path is None."""
-    first, _, rest = fact.path.partition(".")
+    first, _, further = fact.path.partition(".")
     part_of = attrgetter(first)
-    if not rest:
+    if not further:
         return part_of
-    value_of = attrgetter(rest)
+    value_of = attrgetter(further)
 
     def value(run: Run) -> Any:
         part = part_of(run)
