@@ -30,7 +30,7 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
         others = heartbeat.other_drivers()
         final_trials = store.final_trials()
         before = read_history(store.directory)
-        history = declare(loop.study, store.directory, final_trials, names(others), EXPIRY)
+        history = declare(loop.study, store.directory, final_trials, running=names(others), expiry=EXPIRY)
         warnings = [_plan_warning(before, loop)]
         if not loop.complete:
             warnings.append(_environment_warning(loop, others, allow_mixed))
