@@ -107,7 +107,7 @@ class BucketStep:
     states: list[State]  # of the owned tensors
     tensors: Tensors  # this rank's parts of the owned tensors and of their moments, as real tensors
     backend: Backend  # updates them
-    # Whether `begin` decides for all tensors of the bucket. One that may do so changes it if it could not.
+    # Before `begin`: whether it may decide for all tensors of the bucket. After it: whether it did.
     decides_itself: bool = False
 
     # What is known before the gradients are read, where torch's operations decide.
@@ -143,7 +143,10 @@ class Backend(ABC):
 
     @abstractmethod
     def supports(self, tensors: Tensors, by_rows: bool) -> bool:
-        """Whether it can update tensors of this device, dtype and layout; with `by_rows` also if rows are units."""
+        """Whether it can update tensors of this device, dtype and layout.
+
+        With `by_rows` gradients are processed row by row.
+        """
 
     def supports_addresses(self, params: TensorList) -> bool:
         """Whether it can update tensors that lie where these do: some may share memory."""
@@ -151,11 +154,11 @@ class Backend(ABC):
 
     @abstractmethod
     def begin(self, work: BucketStep) -> None:
-        """Sum over the gradients of a bucket."""
+        """Sum over the gradients of a bucket. A backend that speculates also updates tensors."""
 
     @abstractmethod
     def decide(self, works: list[BucketStep], inputs: StepInputs) -> None:
-        """Decide for the tensors of all buckets of a step: their processing, their step, and their new scalars."""
+        """Decide for all buckets of a step, whatever their backends: their processing, step and new scalars."""
 
     @abstractmethod
     def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:

@@ -71,10 +71,15 @@ def interactions(analyses: Analyses) -> list[Interaction]:
 
 
 def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
-    """Groups of arenas that differ only in the schedule: their common name, and the name of each by its schedule."""
+    """Groups of arenas that are made of one arena with several schedules, and differ in nothing else.
+
+    Returns:
+        For each group its common name, and the name of each arena by its schedule.
+    """
     scheduled = []
     for name in suite.compared_arenas:
         plan = suite.arenas[name]
+        # An arena of the suite file itself has no ladder point, even with a schedule.
         if plan.ladder_point and plan.schedule:
             scheduled.append(name)
     families = []

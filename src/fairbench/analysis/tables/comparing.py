@@ -11,7 +11,7 @@ from fairbench.analysis.tables.arms import Arm
 def between_arms(comparison: Comparison, ours: Arm, theirs: Arm) -> Comparison:
     """Compare two arms by the seeds that both have, or else by Welch's test of their summaries.
 
-    If a run of either arm is lost, only the counts and the verdict are set.
+    If a run of either arm is lost, only the counts, the verdict and the note are set.
     """
     comparison = _with_counts(comparison, ours, theirs)
     if comparison.note:  # a run is lost
