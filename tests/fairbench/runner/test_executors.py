@@ -13,7 +13,7 @@ import pytest
 
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.runner import run_study as study
+from fairbench.runner import preload as preloading
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.trial_queue import TrialQueue
@@ -21,7 +21,7 @@ from fairbench.training.device_slot import DeviceSlot
 
 pytestmark = pytest.mark.xdist_group("servers")  # they start many processes
 
-PRELOAD = [*study.PRELOAD, "fairbench.arenas.vit"]
+PRELOAD = [*preloading.PRELOAD, "fairbench.arenas.vit"]
 LIMITS = {"Hangs": 3.0, "Leaves": 3.0}
 """Seconds that the trials of an optimizer may take; 60 for others."""
 
