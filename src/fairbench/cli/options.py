@@ -37,7 +37,6 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--smoke-test", action="store_true", help="the same as --suite smoke")
     add("--arenas", metavar="A,B,...", help="only these of the suite; your own as path/to/file.py:Class")
     add("--optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
-    add("--only-optimizers", dest="optimizers", help=argparse.SUPPRESS)  # its earlier name
     added = f"an optimizer in addition to those of the suite, may be repeated: {OPTIMIZER}"
     add("--add-optimizer", action="append", default=[], metavar="O", help=added)
     add("--reference", metavar="NAME", help="the baseline of all others (default: the suite's pairs)")

@@ -35,7 +35,6 @@ def test_selected_optimizers_and_an_added_one():
     suite = chosen("--optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
     assert list(suite.optimizers) == ["AdamW", "Mine"]
     assert suite.reference == "Mine"
-    assert chosen("--only-optimizers", "AdamW") == chosen("--optimizers", "AdamW")  # an earlier spelling
 
 
 def test_hyperparameters_are_added_to_those_of_the_suite():
