@@ -1,6 +1,6 @@
 """Reports of fabricated studies in a folder, and their files as tests read them."""
 
-from csv_files import rows_of
+from csv_columns import rows_of
 from fabricated import Records, history, study
 from pages import Page
 

@@ -34,7 +34,7 @@ def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(tiny_f
     assert trial(spec).result == record.result
 
     others = ["AdamW", "own_optimizers:Explodes"]
-    rows = preview("own_optimizers:Raises", against=others, suite="tiny.toml", lr=[1e-3, 1e-2])
+    rows = preview("own_optimizers:Raises", baselines=others, suite="tiny.toml", lr=[1e-3, 1e-2])
     assert [row.status for row in rows] == ["finished", "finished", "diverged", "diverged", "finished", "failed"]
     for row in rows:
         assert (row.value is None) == (row.status != "finished")

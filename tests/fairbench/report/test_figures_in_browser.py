@@ -2,7 +2,7 @@
 
 import pytest
 from chromium import keys, mouse
-from csv_files import column, rows_of
+from csv_columns import column, rows_of
 from small_study import LONG_NAME
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]

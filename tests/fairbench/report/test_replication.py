@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import pytest
-from csv_files import rows_of
+from csv_columns import rows_of
 from fabricated import Records, analysed, finals, saved, study, sweep, with_suite
 from pages import printed
 from scipy import stats

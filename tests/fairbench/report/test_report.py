@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from csv_files import column
+from csv_columns import column
 from disturbed import TIMED, holds_times
 from fabricated import (
     EVERY_PAIR,

@@ -10,7 +10,7 @@ from typing import get_args
 
 import jinja2
 import pytest
-from csv_files import rows_of
+from csv_columns import rows_of
 from fabricated import EVERY_PAIR, analysed, given, study
 from pages import FOUND, HOSTILE
 from rich.console import Console

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from chromium import hexadecimal, wait_until
-from csv_files import rows_of
+from csv_columns import rows_of
 from fabricated import analysed, given
 from pages import FOUND, broken, latex
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from csv_files import column, rows_of
+from csv_columns import column, rows_of
 from fabricated import Records, analysed, recorded, saved, sha, study, with_suite
 from pages import Page
 from scipy import stats
