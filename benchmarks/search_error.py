@@ -25,11 +25,10 @@ import numpy as np
 from csv_files import csv_parser, write_csv
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
-from fabricated import history
+from fabricated import history, resolved_optimizer
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.alternatives import DEPENDS
-from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, ResolvedSuite
 from fairbench.study.record import Hashes, Record, Result, Seconds, TrialCost
 from fairbench.study.trial_spec import TrialSpec
@@ -78,21 +77,8 @@ def the_study(seeds: int) -> ResolvedSuite:
         suite=replace(mini, arenas=arenas, final=final),
         device="cpu",
         arenas={name: ResolvedArena(fingerprint="", code={}, starts={}) for name in arenas},
-        optimizers={name: resolved(name) for name in mini.optimizers},
+        optimizers={name: resolved_optimizer(name) for name in mini.optimizers},
         environment={},
-    )
-
-
-def resolved(name: str) -> ResolvedOptimizer:
-    """An optimizer of torch's, of which no code is loaded."""
-    return ResolvedOptimizer(
-        name=name,
-        factory=f"torch.optim:{name}",
-        options={},
-        arenas={},
-        horizon="",
-        groups="",
-        code={},
     )
 
 

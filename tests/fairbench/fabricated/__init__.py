@@ -8,7 +8,16 @@ from fabricated.analyses import analysed, flags_of, given
 from fabricated.files import saved, sealed, stored
 from fabricated.mechanisms import QUANTITIES, TENSOR_STEPS, mechanism
 from fabricated.records import Records, edited, finals, recorded, seconds, sha, sweep, timing
-from fabricated.studies import EVERY_PAIR, METRICS, history, study, with_horizons, with_ladder, with_suite
+from fabricated.studies import (
+    EVERY_PAIR,
+    METRICS,
+    history,
+    resolved_optimizer,
+    study,
+    with_horizons,
+    with_ladder,
+    with_suite,
+)
 
 __all__ = [
     "EVERY_PAIR",
@@ -24,6 +33,7 @@ __all__ = [
     "history",
     "mechanism",
     "recorded",
+    "resolved_optimizer",
     "saved",
     "sealed",
     "seconds",
