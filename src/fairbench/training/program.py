@@ -1,6 +1,7 @@
 """A trial of a training program. The program runs in a folder of its own, and its reports become the record."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -235,4 +236,5 @@ def _show_progress(folder: Path, options: ProgramOptions, attempts: list[dict[st
         losses = reported.values.get("train/loss")
         if losses:
             step, loss = list(losses.items())[-1]
-            progress(step, loss)
+            if math.isfinite(loss):  # a progress message has no NaN; the record says that the trial diverged
+                progress(step, loss)

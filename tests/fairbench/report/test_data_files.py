@@ -26,6 +26,7 @@ from fairbench.report.fields import fields_of, meanings_of
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trial_tables import Trial
 from fairbench.report.study import write_report
+from fairbench.study.record import Series
 
 DOCS = Path(__file__).parents[3] / "docs"
 VERDICTS = (DOCS / "verdicts.md").read_text()
@@ -52,7 +53,8 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
         slow = recorded({"cost.seconds": seconds(2.0)}, optimizer="PsiLogic")
-        records = Records(asked(), timing(), slow, **SCORES)
+        silent = recorded({"details.loss_curve": Series()}, arena="vit", optimizer="PsiLogic", seed=2)
+        records = Records(asked(), timing(), slow, silent, **SCORES)
         write_report(history(asked()), records, folder)
     return folder
 
@@ -130,6 +132,8 @@ def test_the_records_are_in_the_parquet_file(folder):
     assert json.loads(ours["hyperparameters"])["lr"] == 1e-3
     assert ours["batch_size"] == 4
     assert ours["planned_steps"] == 10
+    (silent,) = trials_with(trials, arena="vit", optimizer="PsiLogic", stage="final", seed=2)
+    assert silent["train_loss"] == []
     lost = trials_with(trials, status="failed")[0]
     assert lost["optimizer"] == "+groups"
     assert lost["error_message"] == "no <luck>"

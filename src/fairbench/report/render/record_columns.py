@@ -193,7 +193,7 @@ def _logged_losses(run: Run) -> list[float] | None:
     """The logged training losses; None for a failed trial."""
     if run.result is None:
         return None
-    return [*run.details.loss_curve.values["loss"]]
+    return [*run.details.loss_curve.values.get("loss", ())]  # a program may report no training loss
 
 
 def _evaluated_steps(run: Run) -> list[int] | None:
