@@ -1,7 +1,6 @@
 """The short text that a terminal or a notebook shows of an optimizer."""
 
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 from torch.nn.parameter import is_lazy
@@ -13,9 +12,8 @@ MOST_GROUPS = 8
 """Groups that have a line of their own."""
 
 
-def describe(optimizer: Optimizer, kind: type) -> str:
-    """The hyperparameters that are not the defaults of the class `kind`, and a line for each group of several."""
-    defaults = _defaults(kind)
+def describe(optimizer: Optimizer, defaults: Mapping[str, Any]) -> str:
+    """The hyperparameters that are not the given defaults, and a line for each group of several."""
     groups: Sequence[Mapping[str, Any]] = optimizer.param_groups
     first = groups[0]
     shared = []  # hyperparameters that all groups have in common
@@ -39,15 +37,6 @@ def describe(optimizer: Optimizer, kind: type) -> str:
     if len(groups) > MOST_GROUPS:
         lines.append(f"  and {len(groups) - MOST_GROUPS} more groups")
     return "\n".join(lines)
-
-
-def _defaults(kind: type) -> dict[str, Any]:
-    """The default of each argument of a class that has one."""
-    defaults = {}
-    for name, parameter in signature(kind).parameters.items():
-        if parameter.default is not parameter.empty:
-            defaults[name] = parameter.default
-    return defaults
 
 
 def _equal(a: Any, b: Any) -> bool:

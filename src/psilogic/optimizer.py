@@ -14,6 +14,7 @@ from psilogic.description import describe
 from psilogic.gradients import reduce
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.monitor import Monitor, monitor
+from psilogic.options import defaults_of
 from psilogic.published_calls import check_order, refusing
 from psilogic.step import BucketStep, Observable, StepInputs
 from psilogic.tensors.buckets import BucketCache
@@ -140,17 +141,21 @@ class PsiLogic(Observable):
         self._start_fresh()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""
+        """Restore a pickled or loaded optimizer; options that it lacks have their defaults.
+
+        It may be older than an option, and `torch.optim.AdamW` saves groups without PsiLogic's.
+        """
         super().__setstate__(state)
         if "_caches" not in self.__dict__:
             self._start_fresh()
+        self.defaults = {**DEFAULTS, **self.defaults}
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
 
     def __repr__(self) -> str:
         """The hyperparameters that differ from the defaults, and what the groups contain."""
-        return describe(self, PsiLogic)
+        return describe(self, DEFAULTS)
 
     def _start_fresh(self) -> None:
         """Set the attributes that are not state; neither copies nor pickles contain them."""
@@ -205,8 +210,10 @@ class PsiLogic(Observable):
 
         def migrate(_: Optimizer, loaded: dict[str, Any]) -> dict[str, Any]:
             migrated.update(checkpoint.migrate(loaded, self.param_groups))
-            for group in migrated["param_groups"]:
-                check_group({**self.defaults, **group}, migrated["param_groups"][:1])
+            groups = [{**self.defaults, **group} for group in migrated["param_groups"]]
+            for group in groups:
+                check_group(group, groups[:1])
+            migrated["param_groups"] = groups
             return migrated
 
         def restore(_: Optimizer) -> None:
@@ -309,3 +316,7 @@ class PsiLogic(Observable):
             for observer in self._observers:
                 assert work.decision is not None  # it is made if there are observers
                 observer(work.owned.params, work.decision)
+
+
+DEFAULTS = defaults_of(PsiLogic)
+"""The default of every option, from the one table of them: the constructor's signature."""

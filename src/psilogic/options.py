@@ -6,6 +6,7 @@ Their defaults stand in the signature of `PsiLogic`.
 import math
 from dataclasses import dataclass
 from enum import Enum
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol
 
@@ -176,3 +177,12 @@ NUMBERS = tuple(name for name, option in OPTIONS.items() if option.sharing is Sh
 """Options that may be vectors over the tensors of a bucket on every device."""
 NUMBERS_ON_HOST = tuple(name for name, option in OPTIONS.items() if option.sharing is not Sharing.ALL)
 """Those that may be vectors over tensors in host memory."""
+
+
+def defaults_of(kind: type) -> dict[str, Any]:
+    """The default of each argument of a class that has one."""
+    defaults = {}
+    for name, parameter in signature(kind).parameters.items():
+        if parameter.default is not parameter.empty:
+            defaults[name] = parameter.default
+    return defaults

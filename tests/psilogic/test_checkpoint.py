@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from psilogic import PsiLogic, PsiLogicGPT, checkpoint
 from psilogic.checkpoint import FROM_ADAMW
 from psilogic.integrations.dcp import LoadPlanner
+from psilogic.optimizer import DEFAULTS
 
 SHAPES = [(4, 3), (5,), ()]
 ACTIVE: dict[str, Any] = {"lr": 1e-2, "chaos_warmup": 0, "gamma": 3.0, "quantum_decay": 0.1, "chaos_signal": "relative"}
@@ -315,6 +316,25 @@ def test_what_amsgrad_loses_is_said(caplog: pytest.LogCaptureFixture) -> None:
     train(theirs, 0, 2)
     PsiLogic(parameters(torch.float32)).load_state_dict(theirs.state_dict())
     assert any("amsgrad=True has no counterpart here" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("name", sorted(set(DEFAULTS) - {"amsgrad"}))
+def test_a_group_that_lacks_an_option_gets_the_default_of_the_optimizer(name: str) -> None:
+    """The state dict of a version before the option, or one from which a tool removed it; and the same as a pickle."""
+    params = [nn.Parameter(torch.ones(3))]
+    optimizer = PsiLogic(params, lr=1e-2)
+    params[0].grad = torch.ones(3)
+    optimizer.step()
+    older = optimizer.state_dict()
+    del older["param_groups"][0][name]
+    optimizer.load_state_dict(older)
+    assert optimizer.param_groups[0][name] == optimizer.defaults[name]
+    optimizer.step()
+
+    del optimizer.defaults[name]
+    del optimizer.param_groups[0][name]
+    copied = copy.deepcopy(optimizer)
+    assert copied.param_groups[0][name] == DEFAULTS[name]
 
 
 def test_loaded_hyperparameters_are_checked_before_anything_changes() -> None:
