@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from fairbench.analysis.tables.arms import Arm, arms_of
 from fairbench.analysis.tables.cell_numbers import value_of
-from fairbench.analysis.tables.column_names import direction_of
 from fairbench.analysis.tables.curves import one_of_each_run
 from fairbench.analysis.tables.entries import Entries
+from fairbench.analysis.tables.metric_names import direction_of
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readings import Reading, readings_of
 from fairbench.common.errors import UsageError

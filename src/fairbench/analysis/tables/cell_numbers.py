@@ -19,6 +19,10 @@ LARGEST = 1e300
 """Larger values count as diverged."""
 PAIR = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)|(.+?)\s*\((.+)\)")
 """A mean with its standard deviation in one cell."""
+IN_PARENTHESES = re.compile(r"(?P<mean>[^(]+?)\s*\((?P<second>.+)\)")
+"""A number with another one in parentheses, which is not always a standard deviation."""
+LARGEST_RANK = 30
+"""A whole number up to this one in parentheses may be a rank."""
 EMPHASIS = re.compile(r"\\\w+\{([^{}]*)\}")
 """A command of LaTeX with its argument."""
 SPACE_IN_NUMBER = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
@@ -51,9 +55,48 @@ def pair_of(text: str) -> tuple[str, str] | None:
     return match[3], match[4]  # the form with parentheses
 
 
+def why_no_deviation(text: str) -> str:
+    """Why the number in the parentheses of a cell may be no standard deviation, in words; empty where it may be one.
+
+    A gain has a sign, a rank or the uncertainty of the last digit is a whole number, and a second result is as large as
+    the first.
+    """
+    match = IN_PARENTHESES.fullmatch(words(text))
+    if match is None:
+        return ""
+    mean, second = match["mean"], match["second"]
+    if second.startswith(("+", "-")):
+        return "a sign in parentheses is that of a gain"
+    if second.endswith("%") and not mean.endswith("%"):
+        return "percent in parentheses may be a gain"
+    if not is_number(mean) or not is_number(second):
+        return ""  # its error names the cell
+    if second.isdigit() and (not mean.lstrip("+-").isdigit() or int(second) <= LARGEST_RANK):
+        return "a whole number in parentheses may be a rank, or the uncertainty of the last digit"
+    if _rough(second) > abs(_rough(mean)) / 2 > 0:
+        return "the number in parentheses is too large for a standard deviation"
+    return ""
+
+
+def _rough(text: str) -> float:
+    """The number of a text, with a comma taken as a decimal point."""
+    atom = text.removesuffix("%").strip().replace(",", ".")
+    whole, point, decimals = atom.rpartition(".")
+    return float(whole.replace(".", "") + point + decimals)
+
+
+def _first(text: str) -> str:
+    """The words of a cell: of a mean with a deviation, those of the mean."""
+    pair = pair_of(text)
+    if pair is None:
+        return words(text)
+    mean, _ = pair
+    return mean
+
+
 def is_lost(text: str) -> bool:
-    """Whether a cell says that there is no value."""
-    return words(text) in LOST
+    """Whether a cell says that there is no value, as "OOM", or a mean of nan."""
+    return _first(text) in LOST
 
 
 def atoms(text: str) -> list[str]:
@@ -135,7 +178,7 @@ def value_of(text: str, sign: str) -> float | None:
     Args:
         sign: the decimal sign, "." or ",".
     """
-    if words(text) in DIVERGED:
+    if _first(text) in DIVERGED:
         return math.nan
     if is_lost(text):
         return None

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fairbench.analysis.tables.cell_numbers import is_lost, is_number
-from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, direction_of, plain_name
+from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, plain_name
+from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.sheet import Sheet
 from fairbench.common.errors import UsageError, unknown
 
@@ -149,15 +150,16 @@ def _differ(sheet: Sheet, columns: Sequence[str]) -> bool:
 def has_numbers(sheet: Sheet, column: str) -> bool:
     """Whether a column is taken as numbers.
 
-    A column with the name of a value or of a metric may also hold wrong cells. Their error names them later.
+    Some of its cells may be wrong: half of them, or more in a column with the name of a metric. Their error names them
+    later.
     """
     filled = [text for text in sheet.column(column) if not is_lost(text)]
-    are_numbers = [is_number(text) for text in filled]
-    if direction_of(column):  # the name of a metric
-        return any(are_numbers) or not filled
+    numbers = sum(is_number(text) for text in filled)
+    if is_metric(column):
+        return numbers > 0 or not filled
     if plain_name(column) in VALUES:
         return True
-    return bool(filled) and all(are_numbers)
+    return 0 < len(filled) <= 2 * numbers
 
 
 def which_column(sheet: Sheet, role: str, other: str = "") -> UsageError:

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairbench.analysis.tables.column_names import RUN_WITH_NUMBER, RUN_WITH_SEED, chosen_metric
+from fairbench.analysis.tables.column_names import RUN_WITH_NUMBER, RUN_WITH_SEED
 from fairbench.analysis.tables.columns import Roles
 from fairbench.analysis.tables.layout import LongTable
+from fairbench.analysis.tables.metric_names import chosen_metric
 from fairbench.analysis.tables.readers.sheet import Row
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some

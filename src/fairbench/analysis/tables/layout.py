@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fairbench.analysis.tables.column_names import (
-    OF_METRIC,
     OF_SEED,
     SUMMARY,
     VALUES,
     VARIED,
-    chosen_metric,
-    direction_of,
     is_setting,
     plain_name,
 )
 from fairbench.analysis.tables.columns import Columns, Roles, has_numbers, which_column
+from fairbench.analysis.tables.metric_names import OF_METRIC, chosen_metric, is_metric
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.value_columns import columns_of_value
 from fairbench.common.errors import UsageError
@@ -102,7 +100,7 @@ def _columns_of_optimizers(columns: Columns, fewest: int) -> dict[str, ValueColu
     value_columns: dict[str, ValueColumn] = {}
     for column in columns.numeric:
         name, metric = _name_and_metric(column)
-        if not metric and direction_of(column):
+        if not metric and is_metric(column):
             return {}  # this column is a metric, so the other columns are not optimizers
         if plain_name(column) not in VALUES and not is_setting(column):
             optimizer = re.sub(r"^optimi[sz]er: ", "", name)

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairbench.analysis.statistics.significance import Summary
-from fairbench.analysis.tables.cell_numbers import decimal_sign, is_lost, pair_of, seed_of, value_of
-from fairbench.analysis.tables.column_names import direction_of, is_setting
+from fairbench.analysis.tables.cell_numbers import decimal_sign, is_lost, pair_of, seed_of, value_of, why_no_deviation
+from fairbench.analysis.tables.column_names import is_setting
 from fairbench.analysis.tables.entries import Entry
+from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 
@@ -155,7 +156,7 @@ class Reading:
             has_role = text in texts_with_roles and earlier_text in texts_with_roles
             if text != earlier_text and not has_role:
                 differing.append(column)
-        likely = [column for column in differing if not direction_of(column) and not is_setting(column)]
+        likely = [column for column in differing if not is_metric(column) and not is_setting(column)]
         columns = likely or differing
         ways = ""
         if columns:
@@ -171,8 +172,19 @@ def readings_of(entries: Sequence[Entry]) -> list[Reading]:
     """
     cells = []
     for entry in entries:
+        _check_deviation(entry)
         for role in NUMBERS:
             if role in entry.texts:
                 cells.append((entry.texts[role], entry.row.location))
     sign = decimal_sign(cells)
     return [Reading(entry, sign) for entry in entries]
+
+
+def _check_deviation(entry: Entry) -> None:
+    """Refuse the cell of a value if what it has in parentheses does not look like a standard deviation."""
+    text = entry.texts["value"]
+    reason = why_no_deviation(text)
+    if reason:
+        raise UsageError(
+            f"{entry.row.location}: {text!r}: {reason}; write a mean with its standard deviation as 0.91 ± 0.01"
+        )

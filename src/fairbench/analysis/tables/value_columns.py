@@ -2,15 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from fairbench.analysis.tables.column_names import (
-    VALUES,
-    chosen_metric,
-    direction_of,
-    is_setting,
-    plain_name,
-    statistic_of,
-)
+from fairbench.analysis.tables.column_names import VALUES, is_setting, plain_name
 from fairbench.analysis.tables.columns import Roles, which_column
+from fairbench.analysis.tables.metric_names import chosen_metric, is_metric, statistic_of
 from fairbench.analysis.tables.readers.sheet import Sheet
 
 
@@ -49,7 +43,7 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
     complete = {name: parts for name, parts in by_metric.items() if "value" in parts or "mean" in parts}
     if not complete:
         # otherwise, any column named as a metric
-        complete = {column: {"value": column} for column in numeric if direction_of(column)}
+        complete = {column: {"value": column} for column in numeric if is_metric(column)}
     if not complete:
         raise which_column(sheet, "value")
     if has_metric_column:
@@ -74,7 +68,7 @@ def _likely_values(numeric: Sequence[str]) -> list[str]:
     for column in numeric:
         if statistic_of(column) is not None:
             continue
-        if direction_of(column):  # its name says which values are better
+        if is_metric(column):
             metrics.append(column)
         elif not is_setting(column):
             others.append(column)

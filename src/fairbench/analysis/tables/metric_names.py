@@ -1,0 +1,110 @@
+"""The names of metrics: which values are better, and which statistic of a metric a column has."""
+
+import re
+from collections.abc import Sequence
+
+from fairbench.analysis.tables.column_names import plain_name
+from fairbench.common.errors import UsageError, unknown
+
+STATISTICS = {
+    "mean": re.compile(r"(?:(.+)_)?(?:mean|avg|average)|(?:mean|avg|average)_(.+)"),
+    "std": re.compile(r"(?:(.+)_)?(?:std|sd|stdev|stddev|std_dev)|(?:std|sd|stdev|stddev)_(.+)"),
+    "sem": re.compile(r"(?:(.+)_)?(?:sem|se|stderr|std_err|standard_error)|(?:sem|stderr)_(.+)"),
+    "n": re.compile(r"(.+)_(?:count|n)()"),
+}
+"""Names of columns with a statistic of several runs. A group of the pattern holds the name of the metric, if any."""
+LOWER = "loss|error|err|perplexity|ppl|nll|mse|rmse|mae|wer|fid|bpb|bpc|regret"
+HIGHER = "acc|accuracy|f1|auc|auroc|auprc|bleu|rouge|reward|return|iou|miou|psnr|ssim|top1|top5"
+"""Words in the names of metrics: of those with better lower values (LOWER), and better higher values (HIGHER)."""
+SPLIT = "train|training|val|valid|validation|test|eval|dev|final|best|last"
+METRIC_AT_THE_END = rf"((?:(?:{SPLIT})[\s_./-]+)*(?:{LOWER}|{HIGHER}))"
+OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:-]+{METRIC_AT_THE_END}", re.IGNORECASE)
+"""A name of a column that joins the name of an optimizer and that of a metric, as "AdamW val_loss"."""
+TURNING = (
+    "neg|negative|negated|minus|inv|inverse|inverted|reciprocal|one|no|non|not|without|free|to|till|until|at"
+    "|drop|gap|diff|difference|delta|change|gain|reduction|decrease|increase|improvement|relative|rel|ratio|speedup"
+    "|saved|savings|time|times|step|steps|epoch|epochs|iter|iteration|iterations|hours|minutes|idx|index|rank|ranking"
+    "|weight|coef|coefficient|scale"
+)
+"""Words that may turn the better values of a metric around, as "steps to accuracy" and "loss reduction"."""
+TURNING_SIGN = re.compile(r"^\W*[-−]|\b1\s*[-−/]|\^\s*\{?[-−]|⁻")
+"""A sign that turns the better values of a metric around, as in "-loss", "1 - acc" and "1/loss"."""
+ARROWS = {
+    "lower": re.compile(r"[↓⬇▼]\ufe0f?|\$?\\downarrow\$?|\(?lower(?: is|=) better\)?", re.IGNORECASE),
+    "higher": re.compile(r"[↑⬆▲]\ufe0f?|\$?\\uparrow\$?|\(?higher(?: is|=) better\)?", re.IGNORECASE),
+}
+"""Marks in a heading that say which values are better."""
+
+
+def arrow_of(heading: str) -> str:
+    """The better values that a mark in a heading says: "lower", "higher", or empty without one, or with both."""
+    found = [better for better, mark in ARROWS.items() if mark.search(heading)]
+    return found[0] if len(found) == 1 else ""
+
+
+def without_arrow(heading: str) -> str:
+    """A heading without the mark that says which values are better."""
+    for mark in ARROWS.values():
+        heading = mark.sub("", heading)
+    return heading.replace("()", "").strip()
+
+
+def is_metric(name: str) -> bool:
+    """Whether a name has a word of a metric, or a mark that says which of its values are better."""
+    return _has_word(name, LOWER) or _has_word(name, HIGHER) or bool(arrow_of(name))
+
+
+def direction_of(metric: str) -> str:
+    """The better values of a metric by its name: "lower", "higher", or empty if the name does not say.
+
+    A mark in the name decides. Without one, a name with a word that may turn the values around does not say it.
+    """
+    arrow = arrow_of(metric)
+    if arrow:
+        return arrow
+    is_lower = _has_word(metric, LOWER)
+    is_higher = _has_word(metric, HIGHER)
+    if is_lower == is_higher:
+        return ""  # no word of a metric, or words that contradict each other
+    if _has_word(metric, TURNING) or TURNING_SIGN.search(metric):
+        return ""
+    return "lower" if is_lower else "higher"
+
+
+def _has_word(metric: str, words: str) -> bool:
+    """Whether the name of a metric has one of some words, which are the alternatives of a pattern."""
+    return bool(re.search(rf"(?:^|_)(?:{words})(?:_|$)", plain_name(metric)))
+
+
+def statistic_of(column: str) -> tuple[str, str] | None:
+    """The statistic that a column has by its name, and the metric that it describes; None without a statistic.
+
+    The metric is "value" if the name has none.
+    """
+    for role, pattern in STATISTICS.items():
+        match = pattern.fullmatch(plain_name(column))
+        if match:
+            metric = match[1] or match[2] or "value"
+            return role, metric
+    return None
+
+
+def chosen_metric(table: str, metric: str, known: Sequence[str]) -> str:
+    """The known metric that the user asks for; without a wish, the only known one.
+
+    Args:
+        table: the name of the table, for messages.
+        metric: the metric that the user asks for, or empty.
+        known: the metrics of the table.
+
+    Raises:
+        UsageError: the metric is unknown, or there are several and none is asked for.
+    """
+    names = {plain_name(name): name for name in known}
+    if metric:
+        if plain_name(metric) not in names:
+            raise unknown(f"metric of {table}", metric, names.values())
+        return names[plain_name(metric)]
+    if len(names) > 1:
+        raise UsageError(f"{table}: which metric is judged? Give --metric with one of {', '.join(names.values())}")
+    return next(iter(names.values()))
