@@ -15,6 +15,9 @@ MOST_GROUPS = 8
 def describe(optimizer: Optimizer, defaults: Mapping[str, Any]) -> str:
     """The hyperparameters that are not the given defaults, and a line for each group of several."""
     groups: Sequence[Mapping[str, Any]] = optimizer.param_groups
+    kind_name = type(optimizer).__name__
+    if not groups:
+        return f"{kind_name}(without parameter groups)"
     first = groups[0]
     shared = []  # hyperparameters that all groups have in common
     differing = []
@@ -24,7 +27,6 @@ def describe(optimizer: Optimizer, defaults: Mapping[str, Any]) -> str:
         else:
             differing.append(name)
     shown = [name for name in shared if name in ALWAYS or not _equal(first[name], defaults[name])]
-    kind_name = type(optimizer).__name__
     if len(groups) == 1:
         return f"{kind_name}({_options(first, shown)}, {_tensors(first)})"
 

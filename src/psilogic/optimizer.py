@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from threading import RLock
 from typing import Any
 
 import torch
@@ -14,7 +16,7 @@ from psilogic.description import describe
 from psilogic.gradients import reduce
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.monitor import Monitor, monitor
-from psilogic.options import defaults_of
+from psilogic.options import as_plain, defaults_of
 from psilogic.published_calls import check_order, refusing
 from psilogic.step import BucketStep, Observable, StepInputs
 from psilogic.tensors.buckets import BucketCache
@@ -137,7 +139,7 @@ class PsiLogic(Observable):
     ) -> None:
         defaults = {name: value for name, value in locals().items() if name not in ("self", "params", "__class__")}
         check_hyperparameters(defaults)
-        super().__init__(params, defaults)
+        super().__init__(params, as_plain(defaults))
         self._start_fresh()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -161,6 +163,7 @@ class PsiLogic(Observable):
         """Set the attributes that are not state; neither copies nor pickles contain them."""
         self._announce_scaling()
         self.executed: Counter[str] = Counter()
+        self._lock = RLock()
         self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self._observers = []
         self._sharding = Sharding()
@@ -177,7 +180,9 @@ class PsiLogic(Observable):
             RuntimeError: its parameters are those of FSDP1; the optimizer is not changed then.
         """
         if isinstance(param_group, dict):
-            check_group({**self.defaults, **param_group}, self.param_groups)
+            complete = {**self.defaults, **param_group}
+            check_group(complete, self.param_groups)
+            param_group.update(as_plain(complete))
             param_group.setdefault("schema", checkpoint.SCHEMA)
             param_group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
         super().add_param_group(param_group)
@@ -245,14 +250,21 @@ class PsiLogic(Observable):
             RuntimeError: a gradient is sparse, a library put a flat partition into a group (DeepSpeed's ZeRO), or
                 `fused=True` cannot be honored; nothing is changed then.
         """
-        self._called["step"] = "initial_lr" in self.param_groups[0]  # as in torch, only if a scheduler was made before
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.set_grad_enabled(self.param_groups[0]["differentiable"]), simulation(self.param_groups[0]["params"]):
+        if not self.param_groups:
+            return loss
+        first = self.param_groups[0]
+        self._called["step"] = "initial_lr" in first  # as in torch, only if a scheduler was made before
+        with self._alone(), torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
             self._step()
         return loss
+
+    def _alone(self) -> AbstractContextManager[Any]:
+        """Wait until no other thread is in a step: two would count one step, and share what is cached."""
+        return nullcontext() if torch.compiler.is_compiling() else self._lock
 
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
         """Attach a `psilogic.monitor` to this optimizer.
@@ -298,7 +310,7 @@ class PsiLogic(Observable):
             if found_inf.item():
                 return
             found_inf = None  # where it is not read here, the updates check it on the device
-        inputs = StepInputs(self.param_groups[0]["max_grad_norm"], grad_scale, found_inf, is_observed)
+        inputs = StepInputs(buckets[0].group["max_grad_norm"], grad_scale, found_inf, is_observed)
         works[0].backend.decide(works, inputs)  # all of a step decide in the same way
         for speculated in (True, False):
             for work in works:

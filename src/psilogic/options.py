@@ -4,10 +4,13 @@ Their defaults stand in the signature of `PsiLogic`.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from inspect import signature
 from numbers import Integral, Real
+from operator import itemgetter
+from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
@@ -55,6 +58,9 @@ class Number:
 
 def _number(name: str, value: Any) -> float:
     """The value as a float; ValueError if it is not a single real number. Only lr and weight_decay may be tensors."""
+    if type(value) is float:
+        return value
+    value = as_number(value)
     if isinstance(value, Tensor) and name in ("lr", "weight_decay"):
         if value.numel() != 1 or value.is_complex():
             shape = tuple(value.shape)
@@ -68,6 +74,21 @@ def _number(name: str, value: Any) -> float:
         return math.inf
 
 
+def as_number(value: Any) -> Any:
+    """A scalar of NumPy, or an array with one element, as Python's number; anything else as it is."""
+    if isinstance(value, Tensor) or not hasattr(value, "item") or getattr(value, "size", 1) != 1:
+        return value
+    return value.item()
+
+
+def as_pair(value: Any) -> tuple[Any, Any] | None:
+    """Any sequence of two elements, such as an array, as a tuple of Python's numbers; None for anything else."""
+    if isinstance(value, Tensor | str) or not isinstance(value, Iterable):
+        return None
+    numbers = tuple(map(as_number, value))
+    return numbers if len(numbers) == 2 else None
+
+
 @dataclass(frozen=True)
 class TwoNumbers:
     """Two numbers."""
@@ -76,9 +97,10 @@ class TwoNumbers:
 
     def check(self, name: str, value: Any) -> None:
         """ValueError unless both are in the range."""
-        if not isinstance(value, tuple | list) or len(value) != 2:
+        numbers = as_pair(value)
+        if numbers is None:
             raise ValueError(f"{name} must be two numbers, got {value!r}")
-        for i, number in enumerate(value):
+        for i, number in enumerate(numbers):
             self.each.check(f"{name}[{i}]", number)
 
 
@@ -90,7 +112,8 @@ class WholeNumber:
 
     def check(self, name: str, value: Any) -> None:
         """ValueError unless it is one, and large enough."""
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < self.least:
+        number = as_number(value)
+        if isinstance(number, bool) or not isinstance(number, Integral) or number < self.least:
             raise ValueError(f"{name} must be a whole number of at least {self.least}, got {value!r}")
 
 
@@ -114,7 +137,7 @@ class Switch:
 
     def check(self, name: str, value: Any) -> None:
         """ValueError for anything else."""
-        if isinstance(value, bool) or (value is None and self.or_none):
+        if isinstance(as_number(value), bool) or (value is None and self.or_none):
             return
         words = "None, True or False" if self.or_none else "True or False"
         raise ValueError(f"{name} must be {words}, got {value!r}")
@@ -177,6 +200,21 @@ NUMBERS = tuple(name for name, option in OPTIONS.items() if option.sharing is Sh
 """Options that may be vectors over the tensors of a bucket on every device."""
 NUMBERS_ON_HOST = tuple(name for name, option in OPTIONS.items() if option.sharing is not Sharing.ALL)
 """Those that may be vectors over tensors in host memory."""
+
+
+_values = itemgetter(*OPTIONS)
+_PLAIN = frozenset({float, int, bool, str, tuple, NoneType, Tensor})
+
+
+def as_plain(group: dict[str, Any]) -> dict[str, Any]:
+    """The options of a complete group with NumPy's numbers as Python's: the group itself, where it has none."""
+    if _PLAIN.issuperset(map(type, (*_values(group), *group["betas"]))):
+        return group
+    plain = dict(group)
+    for name in OPTIONS:
+        plain[name] = as_number(group[name])
+    plain["betas"] = as_pair(group["betas"])
+    return plain
 
 
 def defaults_of(kind: type) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 import copy
 import math
+from collections import UserDict
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from by_reference import Twin
@@ -12,6 +14,8 @@ from torch import nn
 from trajectories import gradients, ones_for, parameters, params_of, train, watch
 
 from psilogic import PsiLogic
+from psilogic.optimizer import DEFAULTS
+from psilogic.options import as_plain
 
 NON_NEGATIVE = ["lr", "eps", "weight_decay", "gamma", "p_ext", "tau_scale", "chaos_tau", "quantum_decay", "agc_clip"]
 NUMBERS = [*NON_NEGATIVE, "max_cancel", "max_grad_norm"]
@@ -101,6 +105,43 @@ def test_the_argument_and_its_value_are_named_in_the_constructor_and_in_groups(n
     assert_refused(name, value, lambda: optimizer.add_param_group(bad))
     assert len(optimizer.param_groups) == 1
     assert_unchanged(optimizer, before)
+
+
+NUMBERS_OF_NUMPY = [
+    {"lr": np.float32(1e-2), "weight_decay": np.float64(0.1)},
+    {"lr": np.array(1e-2), "betas": np.array([0.8, 0.9])},
+    {"lr": np.array([1e-2]), "betas": [np.float64(0.8), 0.9], "chaos_warmup": np.int64(3)},
+]
+
+
+@pytest.mark.parametrize("options", NUMBERS_OF_NUMPY, ids=str)
+def test_numbers_of_numpy_are_numbers(options):
+    plain = as_plain({**DEFAULTS, **options})
+    ours = [a_parameter()]
+    optimizer = PsiLogic(ours, **options)
+    twins = [a_parameter()]
+    twin = PsiLogic(twins, **plain)
+    script = [[torch.full((3,), 1.0 + t)] for t in range(3)]
+    torch.testing.assert_close(train(optimizer, ours, script), train(twin, twins, script), rtol=0, atol=0)
+    optimizer.param_groups[0].update(options)  # as a schedule sets them
+    torch.testing.assert_close(train(optimizer, ours, script), train(twin, twins, script), rtol=0, atol=0)
+
+
+def test_a_state_may_be_any_mapping():
+    params = [a_parameter()]
+    optimizer = PsiLogic(params)
+    train(optimizer, params, [ones_for(params)])
+    optimizer.state[params[0]] = UserDict(optimizer.state[params[0]])
+    train(optimizer, params, [ones_for(params)])
+    assert optimizer.state[params[0]]["step"] == 2
+
+
+def test_without_parameter_groups_nothing_happens():
+    optimizer = PsiLogic([a_parameter()])
+    optimizer.param_groups.clear()
+    assert optimizer.step(lambda: 3.0) == 3.0
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert "PsiLogic" in repr(optimizer)
 
 
 REFUSED_BY_TORCH = [

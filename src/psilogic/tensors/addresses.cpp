@@ -13,7 +13,16 @@ namespace {
 
 using AddressOf = void *(*)(PyObject *);
 
-// Of a list of tensors the addresses, as the bytes of 64-bit integers. With names it is a list of dictionaries, each of
+// A tensor of a state, which may be any mapping: a new reference.
+PyObject *in_state(PyObject *state, PyObject *name) {
+    if (!PyDict_Check(state)) return PyObject_GetItem(state, name);
+    PyObject *tensor = PyDict_GetItemWithError(state, name);
+    if (!tensor && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
+    Py_XINCREF(tensor);
+    return tensor;
+}
+
+// Of a list of tensors the addresses, as the bytes of 64-bit integers. With names it is a list of mappings, each of
 // which has a tensor under each name: all of the first name come first. `function` is torch's.
 PyObject *addresses(PyObject *, PyObject *arguments) {
     unsigned long long function;
@@ -28,13 +37,16 @@ PyObject *addresses(PyObject *, PyObject *arguments) {
     for (Py_ssize_t i = 0, k = 0; i < total; ++i, k = k + 1 < count ? k + 1 : 0) {
         PyObject *tensor = PyList_GetItem(list, k);
         if (of_names && k == 0) name = PyTuple_GetItem(names, i / count);
-        if (name) tensor = PyDict_GetItemWithError(tensor, name);
+        if (name)
+            tensor = in_state(tensor, name);
+        else
+            Py_XINCREF(tensor);
         try {
             if (tensor) numbers[i] = reinterpret_cast<std::intptr_t>(address_of(tensor));
         } catch (...) {  // no tensor, or one that only wraps others
             PyErr_SetString(PyExc_TypeError, "not every element of the list is a tensor that lies in memory");
         }
-        if (!tensor && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
+        Py_XDECREF(tensor);
         if (PyErr_Occurred()) {
             Py_DECREF(found);
             return nullptr;

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.optim import Optimizer
 
-from psilogic.options import NUMBERS_ON_HOST
+from psilogic.options import NUMBERS_ON_HOST, as_plain
 from psilogic.tensors.buckets import Bucket, BucketCache, Group
 from psilogic.tensors.norms import TensorList, traced
 from psilogic.tensors.sharding import Layout, Piece, Sharding
@@ -48,6 +48,8 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
     """
     groups = optimizer.param_groups
+    if not torch.compiler.is_compiling():  # a compiler has NumPy's numbers as tensors
+        groups = list(map(as_plain, groups))
     layouts: dict[int, Layout] = {}
     if dist.is_available() and dist.is_initialized():
         every_param: list[Tensor] = []
