@@ -44,8 +44,10 @@ class Budget:
 
 
 def budgets(analyses: Analyses) -> list[Budget]:
-    """The budget and the treatment of every arm, in the order of the suite."""
-    return [_budget(analyses.results, arm) for arm in analyses.results.arms]
+    """The budget and the treatment of every arm that has a learning rate, in the order of the suite."""
+    results = analyses.results
+    with_rate = [arm for arm in results.arms if results.study.optimizers[arm.optimizer].has_rate]
+    return [_budget(results, arm) for arm in with_rate]
 
 
 def _budget(results: Results, arm: ArmResults) -> Budget:

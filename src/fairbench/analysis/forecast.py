@@ -107,7 +107,7 @@ def _sweep_trials(study: ResolvedSuite, arena: str) -> int:
         return 0
     settings = 0
     for name in suite.optimizers_of(arena):
-        if study.tuned(name):
+        if study.searched(name):
             settings += study.search(name).size
     return len(suite.sweep.seeds) * settings
 

@@ -10,7 +10,7 @@ from fairbench.study.environments import environment_values
 from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, arms, timing_trials
 from fairbench.study.record import Details, Error, MechanismReport, Record, Result, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.suites.search import Setting
+from fairbench.suites.search import NO_RATE, Setting
 
 
 class Run(NamedTuple):
@@ -34,8 +34,10 @@ class Run(NamedTuple):
 
     @property
     def lr(self) -> float | None:
-        """The learning rate; None where no setting is selected yet."""
-        return None if self.setting is None else self.setting.lr
+        """The learning rate; None where no setting is selected yet, and for a program without a rate."""
+        if self.setting is None or self.setting.lr == NO_RATE:
+            return None
+        return self.setting.lr
 
     @property
     def weight_decay(self) -> float | None:

@@ -22,6 +22,8 @@ ABOUT = "trial.json"
 """The file in the trial's folder that describes the trial."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A placeholder in a word of the command, as `{lr}`, which a value of the trial replaces."""
+VARIANT = "{variant}"
+"""The placeholder for the words of a variant. Without it they stand at the end of the command."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,31 @@ def _check_options(path: KeyPath, options: ProgramOptions) -> None:
         raise Wrong((*path, "keys", key), f"must be one of {', '.join(options.names)}{nearest(key, options.names)}")
 
 
-def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
-    """The words of the command, with values in place of the placeholders.
+def words_of(program: str, args: str = "") -> list[str]:
+    """The words of a command with those of a variant, before any placeholder is replaced.
 
     Args:
-        options: the options of the program.
+        program: the command.
+        args: the words of the variant. Where `{variant}` is a part of a word, they are put there as they are.
+    """
+    given = shlex.split(program)
+    own = shlex.split(args)
+    if VARIANT not in program:
+        return [*given, *own]
+    words = []
+    for word in given:
+        if word == VARIANT:
+            words += own
+        else:
+            words.append(word.replace(VARIANT, args))
+    return words
+
+
+def command(words: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+    """The words of a command, with values in place of the placeholders.
+
+    Args:
+        words: the words of the command.
         values: the values of a trial by name; None for a value that the trial does not set.
 
     Raises:
@@ -147,75 +169,86 @@ def command(options: ProgramOptions, values: Mapping[str, Any]) -> list[str]:
             raise UsageError(f"{reason} (known: {known}); correct it, or give optimizers.NAME.options a value")
         return str(value)
 
-    return [PLACEHOLDER.sub(value_of, word) for word in shlex.split(options.program)]
+    return [PLACEHOLDER.sub(value_of, word) for word in words]
 
 
-def code_of(options: ProgramOptions) -> dict[str, str]:
-    """The beginning of the sha256 of each file of a program's code, by the path of the file."""
-    first, *others = shlex.split(options.program)
-    sources = [word for word in others if "{" not in word and Path(word).is_file()]
+def code_of(options: ProgramOptions, args: str = "", folder: Path = Path()) -> dict[str, str]:
+    """The beginning of the sha256 of each file of a program's code, by the path of the file.
+
+    Args:
+        options: the options of the program.
+        args: the words of a variant, which may name further files.
+        folder: the folder in which the program runs. Paths are relative to it.
+    """
+    first, *others = words_of(options.program, args)
+    sources = [word for word in others if "{" not in word and (folder / word).is_file()]
     files = set(sources)
-    if _is_script(first):
+    if _is_script(first, folder):
         files.add(first)
     if options.code:
-        files.update(matched(options.code, "code"))
+        files.update(matched(options.code, "code", folder))
     else:
-        files.update(_known_files(sources))
+        files.update(_known_files(sources, folder))
     hashes = {}
     for file in sorted(files):
-        hashes[Path(file).as_posix()] = content_hash([file])[:16]
+        hashes[Path(file).as_posix()] = content_hash([file], folder)[:16]
     return hashes
 
 
-def _is_script(word: str) -> bool:
+def _is_script(word: str, folder: Path) -> bool:
     """Whether the first word of a command is a script in a relative path, and not an interpreter."""
-    file = Path(word)
-    return not file.is_absolute() and file.is_file() and file.read_bytes().startswith(b"#!")
+    if Path(word).is_absolute():
+        return False
+    file = folder / word
+    return file.is_file() and file.read_bytes().startswith(b"#!")
 
 
-def _known_files(sources: list[str]) -> list[str]:
+def _known_files(sources: list[str], folder: Path) -> list[str]:
     """The files of the program's folder that git tracks. Without git, the Python files of the folder."""
-    folder = Path(sources[0]).parent if sources else Path()
-    git = ["git", "-C", str(folder), "ls-files", "-z"]
+    of_program = Path(sources[0]).parent if sources else Path()
+    git = ["git", "-C", str(folder / of_program), "ls-files", "-z"]
     try:
         listed = subprocess.run(git, capture_output=True, check=True).stdout.decode(errors="surrogateescape")
     except (OSError, subprocess.CalledProcessError):
         listed = ""
-    tracked = [folder / name for name in listed.split("\0") if name]
-    present = [str(file) for file in tracked if file.is_file()]
+    tracked = [of_program / name for name in listed.split("\0") if name]
+    present = [str(file) for file in tracked if (folder / file).is_file()]
     if present:
         return present
-    return [str(file) for file in folder.rglob("*.py") if "/." not in f"/{file.as_posix()}"]
+    found = [file.relative_to(folder) for file in (folder / of_program).rglob("*.py")]
+    return [str(file) for file in found if "/." not in f"/{file.as_posix()}"]
 
 
-def matched(patterns: Iterable[str], key: str) -> list[str]:
+def matched(patterns: Iterable[str], key: str, folder: Path = Path()) -> list[str]:
     """The files that match patterns, sorted.
 
     Args:
         patterns: shell patterns.
         key: the key of the patterns in the suite, for errors.
+        folder: the folder to which the patterns and the paths of the files are relative.
 
     Raises:
         UsageError: a pattern matches no file.
     """
     all_files: list[str] = []
     for pattern in patterns:
-        files = [file for file in glob.glob(pattern, recursive=True) if Path(file).is_file()]  # noqa: PTH207
+        found = glob.glob(pattern, root_dir=folder, recursive=True)  # noqa: PTH207
+        files = [file for file in found if (folder / file).is_file()]
         if not files:
-            raise UsageError(f"{key}: {pattern!r} matches no file in {Path.cwd()}; correct the pattern")
+            raise UsageError(f"{key}: {pattern!r} matches no file in {folder.absolute()}; correct the pattern")
         all_files += files
     return sorted(set(all_files))
 
 
-def content_hash(files: Iterable[str]) -> str:
-    """The sha256 of the names and contents of files; empty without files."""
+def content_hash(files: Iterable[str], folder: Path = Path()) -> str:
+    """The sha256 of the names and contents of files; empty without files. Names are relative to a folder."""
     listed = list(files)
     if not listed:
         return ""
     sha = hashlib.sha256()
     for file in listed:
         sha.update(f"{Path(file).as_posix()}\n".encode())
-        with Path(file).open("rb") as content:
+        with (folder / file).open("rb") as content:
             while block := content.read(1 << 20):
                 sha.update(block)
     return sha.hexdigest()

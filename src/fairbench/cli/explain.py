@@ -16,6 +16,7 @@ from fairbench.study.plan import arms
 from fairbench.study.record import Record, decode, plain_values
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.search import NO_RATE
 
 
 class ShownRecord(Record, frozen=True, kw_only=True):
@@ -108,7 +109,7 @@ def _checked(content: bytes) -> ShownRecord:
     """The record in the content of a file. Raises ValueError if a part is missing that is shown."""
     record = decode(content, ShownRecord, None)
     spec = build(TrialSpec, record.spec, ())
-    build(float, spec.optimizer.options.get("lr"), ("spec", "optimizer", "options", "lr"))
+    build(float, spec.optimizer.options.get("lr", NO_RATE), ("spec", "optimizer", "options", "lr"))
     return record
 
 

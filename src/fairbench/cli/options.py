@@ -11,6 +11,7 @@ from fairbench.cli.arguments import names, number, seconds, seeds, whole
 from fairbench.common.errors import UsageError
 
 if TYPE_CHECKING:
+    from fairbench.optimizers.spec import OptimizerPlan
     from fairbench.suites.schema import Suite
 
 DEFAULT_SUITE = "mini"
@@ -31,6 +32,11 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--suite", metavar="S", help=suite)
     program = "your own training program, with placeholders as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
     add("--program", metavar="COMMAND", help=program)
+    variant = (
+        "a variant of the program, may be repeated, the first is the baseline: its words stand at {variant} in the "
+        "command, or at its end (docs/is-my-change-better.md)"
+    )
+    add("--variant", action="append", default=[], metavar="'NAME: WORDS'", help=variant)
     metric = "the program's primary metric and its better direction, as val/loss:min"
     add("--metric", metavar="NAME:min|max", help=metric)
     add("--margin", type=number, metavar="X", help="largest difference of that metric that does not matter")
@@ -128,6 +134,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         lr_grid=options.lr_grid or "",
         folders=folders,
         reference=options.reference or "",
+        variants=_variants(options),
     )
     return load_suite(name, overrides)
 
@@ -180,6 +187,30 @@ def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
         f"{arena}.metric": name,
         f"{arena}.margin": options.margin,
     }
+
+
+def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:
+    """The variants of the program that the options give; empty without any.
+
+    Raises:
+        UsageError: there is only one variant, or an option does not go with variants.
+    """
+    from fairbench.suites.variants import parsed_variants
+
+    if not options.variant:
+        return {}
+    if not options.program:
+        raise UsageError("--variant is that of a --program; in a suite file it is a table, as [variants.base]")
+    if options.optimizers or options.add_optimizer:
+        given = "--optimizers" if options.optimizers else "--add-optimizer"
+        raise UsageError(f"{given}: with --variant the variants are compared, not optimizers; leave one out")
+    variants = parsed_variants(options.variant, options.program)
+    if len(variants) < 2:
+        (name,) = variants
+        raise UsageError(f"--variant {name}: there is no other to compare it with; give --variant twice or more")
+    if options.lr_grid and "{lr}" not in "".join([options.program, *options.variant]):
+        raise UsageError(f"--lr-grid {options.lr_grid} has no effect: the command has no {{lr}}; leave it out")
+    return variants
 
 
 def _folders(options: argparse.Namespace) -> dict[str, str]:

@@ -69,6 +69,7 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
             code={},
             lr_scale=lr_scale,
             lr=lr,
+            variant=plan.variant,
         )
     _check_needs(plan)
     groups = plan.groups or facts.groups

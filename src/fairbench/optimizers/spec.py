@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairbench.common.hashing import SpecPart
+from fairbench.optimizers.variant import VariantPlan
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class OptimizerSpec(SpecPart):
         groups: `module:function` that makes parameter groups of the model; empty for a single group.
         code: the code that takes part because of it, see `fairbench.runner.code_identity`.
         needs: what the training loop must do for it, see `fairbench.optimizers.needs.NEEDS`.
+        variant: of a variant of a program, see `VariantPlan.words`; None for an optimizer.
     """
 
     name: str
@@ -27,6 +29,7 @@ class OptimizerSpec(SpecPart):
     groups: str
     code: Mapping[str, str]
     needs: Sequence[str] = ()
+    variant: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class OptimizerPlan:
         lr_scale: the sweep's rates are multiplied by this; None for the registry's, or 1.
         lr: a fixed learning rate: it runs its final seeds only, and is marked as untuned. None for the registry's,
             unless `lr_scale` is given; otherwise the rate is swept.
+        variant: the variant of the program that is compared in place of an optimizer; None for an optimizer.
     """
 
     factory: str = ""
@@ -58,6 +62,7 @@ class OptimizerPlan:
     needs: list[str] | None = None
     lr_scale: float | None = None
     lr: float | None = None
+    variant: VariantPlan | None = None
 
 
 BY_PROGRAM = "program"
@@ -80,6 +85,7 @@ class ResolvedOptimizer:
         lr_scale: the sweep's rates are multiplied by this.
         lr: a fixed learning rate; None if it is swept.
         lacks: hyperparameters of the sweep that it does not have; it is searched without them.
+        variant: the variant of the program; None for an optimizer.
     """
 
     name: str
@@ -93,6 +99,12 @@ class ResolvedOptimizer:
     lr_scale: float = 1.0
     lr: float | None = None
     lacks: Sequence[str] = field(default_factory=list)
+    variant: VariantPlan | None = None
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether its trials have a learning rate. A variant of a program without `{lr}` has none."""
+        return self.variant is None or self.variant.searched
 
     def spec(self, arena: str, searched: Mapping[str, Any], steps: int) -> OptimizerSpec:
         """The optimizer of a trial, with the learning rate and any other searched hyperparameter."""
@@ -107,4 +119,5 @@ class ResolvedOptimizer:
             groups=self.groups,
             code=self.code,
             needs=tuple(self.needs),
+            variant=self.variant.words if self.variant else None,
         )

@@ -116,13 +116,13 @@ def _arena_line(study: ResolvedSuite, forecast: Forecast) -> str:
     arena = suite.arenas[forecast.arena]
     names = suite.optimizers_of(forecast.arena)
     arms = len(names)
-    tuned_arms = sum(study.tuned(name) for name in names)
+    searched_arms = sum(study.searched(name) for name in names)
     at_most = ""
     if forecast.more_final_trials >= arms:
         at_most = f" (at most {forecast.more_final_trials // arms} more)"
-    sweep_trials = forecast.sweep_trials // max(tuned_arms, 1)
+    sweep_trials = forecast.sweep_trials // max(searched_arms, 1)
     return (
-        f"{forecast.arena}: {plural(arms, 'optimizer')}, each {sweep_trials} sweep trials "
+        f"{forecast.arena}: {plural(arms, suite.noun)}, each {sweep_trials} sweep trials "
         f"of {arena.sweep_steps} steps and {forecast.final_trials // arms} final ones of {arena.steps}{at_most}; "
         f"{arena.metric}, margin {arena.margin:g}\n"
         f"  {_detects(forecast, arena.margin, suite.final.test)}"

@@ -2,10 +2,12 @@
 
 import inspect
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from types import NoneType
 from typing import Any, get_args, get_type_hints
+
+from fairbench.common.wording import Wording
 
 SEARCHED = "searched"
 """The field with the searched hyperparameters by their names. Each of them is a column."""
@@ -57,6 +59,10 @@ class Field:
         if unit:
             schema["unit"] = unit
         return schema
+
+    def worded(self, wording: Wording) -> "Field":
+        """The column in the words of a study."""
+        return replace(self, name=wording.column(self.name), description=wording.text(self.description))
 
     def _unit(self) -> str:
         """The unit that the end of the column's name says; empty without a unit."""

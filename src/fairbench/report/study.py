@@ -21,6 +21,7 @@ from fairbench.report.page import render_page
 from fairbench.report.render.latex import to_latex
 from fairbench.report.sections import SECTIONS
 from fairbench.report.table import Table
+from fairbench.report.worded import worded_sections
 from fairbench.study.folder import LISTING, PAGE
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
@@ -83,7 +84,7 @@ def study_report(analyses: Analyses) -> Document[Analyses]:
     failed = analyses.results.select(lambda run: run.status == "failed")
     return Document(
         source=analyses,
-        sections=SECTIONS,
+        sections=worded_sections(SECTIONS, suite.wording),
         title=title,
         lead=f"{_sentence(suite.description)} {_sentence(seeds)}",
         flags=analyses.of(audit),
@@ -154,7 +155,7 @@ def _earlier_files(directory: Path) -> set[str]:
 def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:
     """All figures that have data, or only the figure with a name. `size` are the arguments of `figure_options`."""
     draw = {}
-    for section in SECTIONS:
+    for section in worded_sections(SECTIONS, analyses.suite.wording):
         for output in section.outputs:
             if output.figure:
                 draw[output.name] = output.figure

@@ -16,6 +16,7 @@ from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
 from fairbench.common.files import Content
 from fairbench.common.formatting import plain, plural
+from fairbench.common.wording import Wording
 from fairbench.report.fields import SEARCHED, Field, fields_of, names_of
 from fairbench.report.view import Cell, TableView, TextColumn, table_view
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 RowT = TypeVar("RowT")
+PLAIN = Wording()
+"""The words of a study of optimizers."""
 IN_TERMINAL = 20
 """The most rows that a terminal shows."""
 IN_NOTEBOOK = 100
@@ -55,6 +58,7 @@ class Table(Sequence[RowT], Generic[RowT]):
         columns: their names, which `datapackage.json` explains.
         report_view: the table as the report shows it; None for a plain one.
         kind: the dataclass whose docstring says what the columns mean; None without one.
+        wording: the words of the names of columns in files, and of their meanings.
 
     >>> table = fb.open("results/mine").verdicts()
     >>> table.columns[:3]
@@ -67,6 +71,7 @@ class Table(Sequence[RowT], Generic[RowT]):
     columns: tuple[str, ...]
     report_view: TableView | None = None
     kind: type | None = None
+    wording: Wording = PLAIN
 
     @overload
     def __getitem__(self, index: int) -> RowT: ...
@@ -87,7 +92,13 @@ class Table(Sequence[RowT], Generic[RowT]):
         known = {}
         if self.kind:
             known = {field.name: field for field in fields_of(self.kind)}
-        return [known.get(name, Field(name, "any", "searched hyperparameter")) for name in self.columns]
+        fields = [known.get(name, Field(name, "any", "searched hyperparameter")) for name in self.columns]
+        return [field.worded(self.wording) for field in fields]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns in files, which has "variant" for "optimizer" where variants are compared."""
+        return [self.wording.column(name) for name in self.columns]
 
     def content(self) -> Content:
         r"""The content of its data file.
@@ -103,7 +114,7 @@ class Table(Sequence[RowT], Generic[RowT]):
         >>> next(fb.open("results/mine").verdicts().to_csv())[:15]
         'arena,metric,di'
         """
-        yield csv_line(self.columns)
+        yield csv_line(self.names)
         for row in map(_as_dict, self.rows):
             yield csv_line(row[name] for name in self.columns)
 
@@ -118,7 +129,8 @@ class Table(Sequence[RowT], Generic[RowT]):
         """
         dicts = []
         for row in map(_as_dict, self.rows):
-            dicts.append({name: row[name] for name in self.columns})
+            values = [row[name] for name in self.columns]
+            dicts.append(dict(zip(self.names, values, strict=True)))
         return dicts
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -134,7 +146,7 @@ class Table(Sequence[RowT], Generic[RowT]):
             import pandas
         except ModuleNotFoundError as error:
             raise UsageError("to_pandas needs pandas: pip install pandas; or take to_dicts()") from error
-        return pandas.DataFrame(self.to_dicts(), columns=list(self.columns))
+        return pandas.DataFrame(self.to_dicts(), columns=self.names)
 
     @cached_property
     def view(self) -> TableView:
@@ -145,7 +157,9 @@ class Table(Sequence[RowT], Generic[RowT]):
         """
         if self.report_view is not None:
             return self.report_view
-        columns = [TextColumn(name, partial(_shown, name)) for name in self.columns]
+        columns = []
+        for name, title in zip(self.columns, self.names, strict=True):
+            columns.append(TextColumn(title, partial(_shown, name)))
         rows = [_as_dict(row) for row in self.rows[:IN_NOTEBOOK]]
         return table_view(name="", caption="", columns=columns, rows=rows)
 

@@ -18,6 +18,7 @@ from fairbench.common.formatting import (
     column_of_numbers,
     column_of_percents,
 )
+from fairbench.common.wording import Wording
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -142,6 +143,12 @@ class TableView:
         columns = [self.columns[i] for i in kept]
         rows = [[row[i] for i in kept] for row in self.rows]
         return replace(self, columns=columns, rows=rows)
+
+
+def worded(view: TableView, wording: Wording) -> TableView:
+    """A table with the titles of its columns and its caption in the words of a study. Cells stay as they are."""
+    columns = [replace(column, title=wording.text(column.title)) for column in view.columns]
+    return replace(view, caption=wording.text(view.caption), columns=columns)
 
 
 def words(title: str, attribute: str) -> TextColumn:

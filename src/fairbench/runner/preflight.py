@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from types import ModuleType
 from typing import Any
 
+from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer
@@ -35,7 +36,7 @@ def run_preflight(
     schedule are measured once. They are measured separately if the optimizer has options for one of them, or gets the
     number of steps as an argument.
     """
-    say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
+    say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
     last_message = time.monotonic()
     measurements = call(arenas_and_environment, suite, slot)
     arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in measurements["arenas"].items()}
@@ -49,10 +50,10 @@ def run_preflight(
     costs: dict[str, dict[str, Any]] = {}
     for number, (name, plan) in enumerate(suite.optimizers.items(), 1):
         if time.monotonic() - last_message > QUIET_SECONDS:
-            say(f"measuring {name}, optimizer {number} of {len(suite.optimizers)}")
+            say(f"measuring {name}, {suite.noun} {number} of {len(suite.optimizers)}")
             last_message = time.monotonic()
         measured = call(optimizer_and_seconds, study, name, plan, slot, probed)
-        optimizers[name] = ResolvedOptimizer(**measured["optimizer"])
+        optimizers[name] = build(ResolvedOptimizer, measured["optimizer"], ("optimizers", name))
         costs[name] = measured["arenas"]
     for name, optimizer in optimizers.items():
         if optimizer.horizon not in ("", HORIZON):
@@ -165,12 +166,18 @@ def optimizer_and_seconds(
         if optimizer == name:
             horizon = study.suite.arenas[arena_name].steps if resolved.horizon else 0
             options_by_arena[arena_name] = (resolved.arenas.get(arena_name), horizon)
+    if resolved.variant is not None:
+        from fairbench.runner.trainings.program import variant_code
+
+        resolved = replace(resolved, code=variant_code(study.suite, resolved.variant))
     alone = replace(study, optimizers={name: resolved})
 
     def measure(training: ModuleType, arena: str) -> dict[str, Any]:
         return dict(training.first_steps(alone, arena, slot, probed[arena]))
 
     arenas = _measured(study.suite, options_by_arena, measure)
-    references = [reference for reference in (resolved.factory, resolved.groups) if reference not in ("", BY_PROGRAM)]
-    code = optimizer_code(references, before)
-    return {"arenas": arenas, "optimizer": asdict(replace(resolved, code=code))}
+    if resolved.variant is None:
+        named = (resolved.factory, resolved.groups)
+        references = [reference for reference in named if reference not in ("", BY_PROGRAM)]
+        resolved = replace(resolved, code=optimizer_code(references, before))
+    return {"arenas": arenas, "optimizer": asdict(resolved)}

@@ -17,7 +17,18 @@ from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
-from fairbench.suites.search import KEPT, OtherValues, Score, Scores, Search, Setting, ranked, search_for
+from fairbench.suites.search import (
+    KEPT,
+    NO_RATE,
+    OtherValues,
+    Score,
+    Scores,
+    Search,
+    Setting,
+    Untuned,
+    ranked,
+    search_for,
+)
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -63,11 +74,17 @@ class ResolvedSuite:
     def search(self, optimizer: str) -> Search:
         """The search for the settings of an optimizer."""
         resolved = self.optimizers[optimizer]
+        if not resolved.has_rate:
+            return Untuned(self.suite.sweep, NO_RATE)
         return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr, resolved.lacks)
 
     def tuned(self, optimizer: str) -> bool:
-        """Whether the learning rate of an optimizer is searched."""
+        """Whether the learning rate of an optimizer is searched. A program without a rate leaves nothing to tune."""
         return self.optimizers[optimizer].lr is None
+
+    def searched(self, optimizer: str) -> bool:
+        """Whether an optimizer has a sweep."""
+        return self.tuned(optimizer) and self.optimizers[optimizer].has_rate
 
     def to_json(self) -> dict[str, Any]:
         """The study as plain JSON values, which `from_json` reads."""
@@ -94,7 +111,7 @@ class Arm(Generic[T]):
     """One optimizer in one arena, as far as its records determine it. T is a trial, or what stands for a trial.
 
     Attributes:
-        tuned: whether the optimizer is searched, in this arena or in its tuning arena.
+        tuned: whether the optimizer is searched, in this arena or in its tuning arena, or has nothing to search.
         sweep: trials of stage 1 by rising learning rate; empty if another arena tunes for this one, or if the optimizer
             is not tuned.
         others: trials of stage 2 at settings that are not selected. While no setting is selected, these are all trials
@@ -177,7 +194,7 @@ class Trials:
         suite = self.study.suite
         search = self.study.search(self.optimizer)
         arm = Arm[TrialSpec](self.arena, self.optimizer, self.study.tuned(self.optimizer))
-        if not arm.tuned:
+        if not self.study.searched(self.optimizer):
             (fixed,) = search.first()
             return replace(arm, located=fixed, selected=fixed, final=self._final(fixed, seeds))
         tried, short_scores = self._scored("sweep", search.next, suite.sweep.seeds)
@@ -310,7 +327,10 @@ def trial_spec(
     plan = suite.arenas[arena]
     steps = _steps(plan, stage)
     evaluations = _evaluations(suite, stage)
-    searched = {"lr": lr, **dict(extra)}
+    searched: dict[str, Any] = {}
+    if lr != NO_RATE:
+        searched["lr"] = lr
+    searched.update(extra)
     warmup_steps = searched.pop(WARMUP, suite.training.warmup_steps)
     schedule, min_lr = suite.schedule(arena, optimizer)
     training = {
@@ -322,6 +342,7 @@ def trial_spec(
         "steps": steps,
         "evaluations": evaluations,
         "selection": suite.selection,
+        "decides": suite.decides,
         "shock": plan.shock,
         "device": study.device,
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairbench.common.hashing import SpecPart
 from fairbench.optimizers.spec import WARMUP, OptimizerSpec
+from fairbench.suites.search import NO_RATE
 
 ID_DIGITS = 20
 """Hexadecimal digits of a trial's identity."""
@@ -39,6 +40,7 @@ class TrainingSpec(SpecPart):
         selection: the split that is evaluated during training: "val", or "test" where the suite breaks that rule.
         shock: the disturbance, see `fairbench.arenas.shocks.registry`; empty for none.
         device: the kind of device.
+        decides: the split that the verdict is about, see `Suite.decides`.
     """
 
     steps: int
@@ -55,6 +57,7 @@ class TrainingSpec(SpecPart):
     device: str
     schedule: str = "cosine"
     min_lr: float = 0.0
+    decides: str = "test"
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ class TrialSpec:
 
     @property
     def lr(self) -> float:
-        """The learning rate before warm-up and schedule: the peak."""
-        return float(self.optimizer.options["lr"])
+        """The learning rate before warm-up and schedule: the peak. It is `NO_RATE` for a program that has none."""
+        return float(self.optimizer.options.get("lr", NO_RATE))
 
     @property
     def weight_decay(self) -> float | None:
@@ -134,6 +137,8 @@ class TrialSpec:
     def label(self, searched: Iterable[str] = ()) -> str:
         """A short name of the trial, with its learning rate, and with the `searched` hyperparameters that it has."""
         values = self.hyperparameters
-        words = [self.arena.name, self.optimizer.name, f"lr={self.lr:.3g}"]
+        words = [self.arena.name, self.optimizer.name]
+        if self.lr != NO_RATE:
+            words.append(f"lr={self.lr:.3g}")
         words += [f"{name}={values[name]}" for name in searched if name in values]
         return " ".join([*words, self.stage, f"seed {self.seed}"])

@@ -16,6 +16,7 @@ from fairbench.suites.ranges import POSITIVE
 from fairbench.suites.schema import Suite, SuiteFile
 from fairbench.suites.search import Search, check_sweep
 from fairbench.suites.stages import Final, Sweep
+from fairbench.suites.variants import check_variants
 
 NAME = r"[\w.\-]*\w"
 """The form of a suite's name."""
@@ -53,6 +54,7 @@ def check_suite(suite: Suite) -> None:
         raise Wrong(("arenas",), "needs at least one arena")
     check_values(suite)
     check_references(suite)
+    check_variants(suite)
     check_sweep(suite.sweep)
     for name, arena in suite.arenas.items():
         _check_arena(suite, name, arena)

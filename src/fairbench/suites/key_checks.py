@@ -103,10 +103,10 @@ def check_references(suite: Suite) -> None:
     for name, optimizer in suite.optimizers.items():
         for arena in optimizer.arenas:
             check_known(("optimizers", name, "arenas", arena), "arena", [arena], suite.arenas)
-    check_known(("reference",), "optimizer", [suite.reference], suite.optimizers)
+    check_known(("reference",), suite.noun, [suite.reference], suite.optimizers)
     for key, names in vars(suite.compare).items():
         if names != [ALL] or key == "optimizers":
-            check_known(("compare", key), "optimizer", names, suite.optimizers)
+            check_known(("compare", key), suite.noun, names, suite.optimizers)
         if _has_duplicates(names):
             raise Wrong(("compare", key), f"must name each optimizer once, got {names}")
     if len(suite.optimizers) > 1 and not suite.pairs:

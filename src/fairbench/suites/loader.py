@@ -14,6 +14,7 @@ from fairbench.suites.checks import NAME, check_file, check_suite
 from fairbench.suites.expansion import expanded
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite, SuiteFile
+from fairbench.suites.variants import with_program_factories, with_variant_tables
 
 UNCHANGED = Overrides()
 SUITES = Path(__file__).parent
@@ -68,7 +69,8 @@ def _suite_file(name: str, content: Mapping[str, Any]) -> SuiteFile:
     """The suite with a name and the content of a file, not yet checked. Raises `Wrong` if a value has a wrong type."""
     tables: dict[str, Any] = build(dict[str, Any], content.get("arenas", {}), ("arenas",))
     arenas = {arena: arena_plan(arena, table) for arena, table in tables.items()}
-    suite_file: SuiteFile = build(SuiteFile, {**content, "name": name, "arenas": arenas}, ())
+    completed = with_variant_tables(with_program_factories(content))
+    suite_file: SuiteFile = build(SuiteFile, {**completed, "name": name, "arenas": arenas}, ())
     return suite_file
 
 

@@ -16,6 +16,7 @@ from fairbench.suites.named_plans import named_arenas, named_optimizers
 from fairbench.suites.schema import ALL, Compare, Suite
 from fairbench.suites.settings import with_settings
 from fairbench.suites.stages import Sweep
+from fairbench.suites.variants import with_searched
 
 USER_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
 """Options for a user's folder on the command line: images so small that a study takes minutes."""
@@ -36,6 +37,7 @@ class Overrides:
         folders: a user's folder by kind of data, "images" or "text".
         preview: whether the suite is for `fairbench try`. It then has one arena with a sweep of its own, which is the
             first one if `arenas` is None, and its reference is the first optimizer.
+        variants: variants of a program, which are compared in place of optimizers; empty for none.
     """
 
     arenas: Sequence[str] | None = None
@@ -48,6 +50,7 @@ class Overrides:
     folders: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""
     preview: bool = False
+    variants: Mapping[str, OptimizerPlan] = field(default_factory=dict)
 
     def option_at(self, path: KeyPath) -> str:
         """The option that set the value of a key; empty if it comes from the suite file."""
@@ -55,6 +58,9 @@ class Overrides:
         for setting in self.settings:
             if setting in (key, _short_key(path)) or key.startswith(f"{setting}."):
                 return f"setting {setting}"
+        for name in self.variants:
+            if path[:2] in (("variants", name), ("optimizers", name)):
+                return f"--variant {name}"
         for name, patterns in SET_BY.items():
             value = getattr(self, name)
             was_given = value not in (None, "")
@@ -84,13 +90,18 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
         suite = replace(suite, sweep=_with_grid(suite.sweep, overrides.lr_grid))
     suite = _with_arenas(suite, overrides)
     suite = _with_folders(suite, overrides.folders)
-    suite = _with_optimizers(suite, overrides)
+    if overrides.variants:
+        first = next(iter(overrides.variants))
+        suite = replace(suite, optimizers=dict(overrides.variants), reference=first, compare=Compare(), controls=[])
+    else:
+        suite = _with_optimizers(suite, overrides)
     if overrides.steps is not None:
         suite = with_steps(suite, overrides.steps)
     if overrides.seeds is not None:
         suite = with_seeds(suite, overrides.seeds)
     if overrides.settings:
         suite = with_settings(suite, overrides.settings)
+    suite = with_searched(suite)
     if overrides.preview:
         first = next(iter(suite.optimizers))
         return replace(suite, reference=first, compare=Compare(), controls=[])
@@ -214,7 +225,9 @@ def _with_reference(suite: Suite, overrides: Overrides) -> Suite:
     reference = overrides.reference or suite.reference
     if (narrowed or overrides.reference) and reference not in suite.optimizers:
         choices = ", ".join(suite.optimizers)
-        raise UsageError(f"the reference optimizer {reference!r} is not in the run; give --reference one of: {choices}")
+        raise UsageError(
+            f"the reference {suite.noun} {reference!r} is not in the run; give --reference one of: {choices}"
+        )
     controls = suite.controls
     if narrowed and not suite.optimizers.keys() >= set(controls):
         controls = []  # without one of them, its successor would add two things

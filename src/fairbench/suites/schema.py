@@ -9,6 +9,7 @@ from typing import Any
 from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.grouping import grouped
+from fairbench.common.wording import Wording
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arenas import ArenaPlan, Ladder
 from fairbench.suites.stages import Final, Sweep, Training
@@ -129,11 +130,11 @@ class Suite:
     def question(self) -> str:
         """What is compared, in words: "PsiLogic against AdamW and Lion"; empty without a pair."""
         if self.every_pair:
-            return f"every pair of {_named(list(self.optimizers), 'optimizers')}"
+            return f"every pair of {_named(list(self.optimizers), f'{self.noun}s')}"
         if not self.pairs:
             return ""
         optimizers, baselines = self.sides
-        return f"{_named(optimizers, 'optimizers')} against {_named(baselines, 'baselines')}"
+        return f"{_named(optimizers, f'{self.noun}s')} against {_named(baselines, 'baselines')}"
 
     @property
     def compared(self) -> list[tuple[str, str, str]]:
@@ -220,6 +221,27 @@ class Suite:
     def tuning_arena(self, arena: str) -> str:
         """The arena whose sweep selects for an arena, usually itself."""
         return self.arenas[arena].tuning_arena or arena
+
+    @property
+    def noun(self) -> str:
+        """The name of what is compared: "variant" where all are variants of a program, otherwise "optimizer"."""
+        plans = self.optimizers.values()
+        if plans and all(plan.variant is not None for plan in plans):
+            return "variant"
+        return "optimizer"
+
+    @property
+    def wording(self) -> Wording:
+        """The words of all texts on the study."""
+        return Wording(self.noun, self.decides, [*self.optimizers])
+
+    @property
+    def decides(self) -> str:
+        """The split that the verdict is about: "test", or "val" of variants for which nothing is searched."""
+        variants = [plan.variant for plan in self.optimizers.values() if plan.variant is not None]
+        if variants and not any(variant.searched for variant in variants):
+            return "val"
+        return "test"
 
     @property
     def selection(self) -> str:

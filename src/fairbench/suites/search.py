@@ -18,6 +18,8 @@ OtherValues = tuple[tuple[str, Any], ...]
 """The names and values of the hyperparameters that are searched with the learning rate; empty without any."""
 Score = tuple[float, ...]
 """The score of a setting, lower is better: the share of its trials that diverged, then the mean validation metrics."""
+NO_RATE = 0.0
+"""The rate of the setting of a program that has none."""
 KEPT = 2
 """The settings that continue after `Final.halve_after` seeds."""
 
@@ -33,7 +35,7 @@ class Setting:
     def of(cls, hyperparameters: Mapping[str, Any], searched: Iterable[str]) -> "Setting":
         """The setting of a trial: the learning rate, and the `searched` hyperparameters that the trial has."""
         extra = tuple((name, hyperparameters[name]) for name in searched if name in hyperparameters)
-        return cls(hyperparameters["lr"], extra)
+        return cls(hyperparameters.get("lr", NO_RATE), extra)
 
     def with_value(self, name: str, value: Any) -> "Setting":
         """The setting with another value of one hyperparameter, which may be "lr"."""

@@ -9,13 +9,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
@@ -65,9 +66,9 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         with ending(FOLDER, str(folder)):
             attempts = _begin_attempt(spec, folder, options, slot)
             show_progress = partial(_show_progress, folder, options, attempts, progress)
-            words = command(options, values(spec, folder))
+            started = _start_of(spec, folder, slot, options)
             began = time.monotonic()
-            _run(words, folder, slot, options, show_progress)
+            _run(started, folder, slot, show_progress)
             seconds = time.monotonic() - began
         reported = read_reported(folder, options, attempts)
         if reported.restarted:
@@ -75,10 +76,46 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         return program_record(spec, slot, options, reported, Fingerprints.read(folder), seconds)
 
 
+@dataclass(frozen=True)
+class Start:
+    """How the program of a trial is started.
+
+    Attributes:
+        words: its command.
+        folder: the folder in which it runs.
+        environment: its environment variables.
+    """
+
+    words: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+
+
+def _start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOptions) -> Start:
+    """The start of the program of a trial. `folder` is that of the trial."""
+    variant = spec.optimizer.variant or {}
+    trial_values = values(spec, folder)
+    environment = _environment(folder, slot, options)
+    own = variant.get("env", {})
+    own_values = command(own.values(), trial_values)
+    environment.update(zip(own, own_values, strict=True))
+    return Start(
+        words=command(words_of(options.program, variant.get("args", "")), trial_values),
+        folder=Path(variant.get("folder", "")),
+        environment=environment,
+    )
+
+
 def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
     """Raise UsageError if a file of the program was changed since the study was planned."""
-    planned = dict(spec.arena.code)
-    now = code_of(options)
+    variant = spec.optimizer.variant
+    if variant is None:
+        planned = spec.arena.code
+        now = code_of(options)
+    else:
+        planned = spec.optimizer.code
+        found = code_of(options, variant.get("args", ""), Path(variant.get("folder", "")))
+        now = {file: sha for file, sha in found.items() if file in planned}  # others may be those of another variant
     changed = [file for file in {**planned, **now} if planned.get(file) != now.get(file)]
     if changed:
         raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
@@ -124,16 +161,14 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot:
     return attempts
 
 
-def _run(
-    words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptions, show_progress: Callable[[], None]
-) -> None:
-    """Run the words of a command until it ends, and show its progress.
+def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None]) -> None:
+    """Run a program until it ends, and show its progress.
 
     Raises:
         Paused: this process received SIGTERM, which is passed on to the program.
         ProgramFailed: the program ended with an error.
     """
-    process = _started(words, folder, slot, options)
+    process = _started(start, folder)
     ended = threading.Event()
 
     def wait() -> None:
@@ -162,21 +197,22 @@ def _run(
         raise _failure(process.returncode, folder, slot)
 
 
-def _started(words: list[str], folder: Path, slot: DeviceSlot, options: ProgramOptions) -> subprocess.Popen[bytes]:
-    """Start a command. Its output is added to a file in the folder."""
+def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a program. Its output is added to a file in the folder of the trial."""
     with (folder / OUTPUT).open("ab") as output:
         try:
             return subprocess.Popen(
-                words,
+                start.words,
+                cwd=start.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(folder, slot, options),
+                env=start.environment,
                 start_new_session=True,
             )
         except OSError as error:
-            where = f"it is started in {Path.cwd()}"
-            raise UsageError(f"the program {words[0]!r} cannot be started: {error.strerror}; {where}") from error
+            where = f"it is started in {start.folder.absolute()}"
+            raise UsageError(f"the program {start.words[0]!r} cannot be started: {error.strerror}; {where}") from error
 
 
 def _failure(code: int, folder: Path, slot: DeviceSlot) -> ProgramFailed:

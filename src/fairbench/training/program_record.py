@@ -74,7 +74,8 @@ def program_record(
     """
     steps = spec.training.steps
     last = reported.last
-    tested = "val" if spec.training.selection == "test" else "test"  # a suite may use one split for both
+    one_split = spec.training.selection == "test" or spec.training.decides == "val"
+    tested = "val" if one_split else "test"
     status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
     final: dict[str, dict[str, float]] | None = None
     if last > steps:

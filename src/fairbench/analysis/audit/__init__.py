@@ -1,11 +1,13 @@
 """The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
 
+from dataclasses import replace
 from functools import partial
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import assumptions, declaration, horizon, records, search, treatment, trials
 from fairbench.common.checks import SEVERITIES, Check, Flag
 from fairbench.common.errors import attempted
+from fairbench.common.wording import Wording
 
 MODULES = (declaration, trials, records, treatment, search, horizon, assumptions)
 
@@ -35,8 +37,13 @@ def audit(case: Analyses) -> list[Flag]:
         # if a check raises an arithmetic error, its flag says so
         flag = attempted(partial(check.flag, case), partial(_not_judged, check))
         if flag.severity != "pass":
-            flags.append(flag)
+            flags.append(_worded(flag, case.suite.wording))
     return sorted(flags, key=_severity_rank)
+
+
+def _worded(flag: Flag, wording: Wording) -> Flag:
+    """A flag in the words of a study."""
+    return replace(flag, evidence=wording.text(flag.evidence), advice=wording.text(flag.advice))
 
 
 def _not_judged(check: Check[Analyses], reason: str) -> Flag:

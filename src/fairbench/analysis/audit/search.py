@@ -60,7 +60,7 @@ def at_edge(case: Analyses) -> str:
 def by_one_search(case: Analyses) -> str:
     """A single search selected the settings, so a verdict is about them; another search might select others."""
     suite = case.suite
-    if suite.final.settings > 1 or not any(map(case.results.study.tuned, suite.optimizers)):
+    if suite.final.settings > 1 or not any(map(case.results.study.searched, suite.optimizers)):
         return ""  # several settings have final trials, or nothing was searched
     sweep_lengths = dict.fromkeys(f"{plan.sweep_steps} of {plan.steps} steps" for plan in suite.arenas.values())
     noun = "seed" if len(suite.sweep.seeds) == 1 else "seeds"

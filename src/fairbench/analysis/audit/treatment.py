@@ -18,7 +18,7 @@ from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, sch
 
 CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""
-SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr")
+SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr", "variant")
 """Fields of an `OptimizerPlan` that are not a treatment which any optimizer could have.
 
 Most belong to one optimizer. `min_lr` is a part of the schedule, which is named as a whole."""
@@ -63,7 +63,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     treatments["options for this arena:"] = " + ".join(plan.arenas.get(arena, {})) or "none"
     if options.get("weight_decay") is not None and "weight_decay" not in study.suite.sweep.extra:
         treatments["weight decay"] = _word(options["weight_decay"])
-    if study.tuned(name):
+    if study.searched(name):
         treatments["lr_scale"] = _scale_in_words(resolved)
     gradients = [run.result.gradients_per_step for run in results.arm(arena, name).trials if run.result]
     if gradients:

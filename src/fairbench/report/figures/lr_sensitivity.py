@@ -58,7 +58,7 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     arenas = [arena for arena in suite.compared_arenas if _has_sweep(results, arena)]
     if not arenas:
         return None
-    scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
+    scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.searched(name)}
     figure, by_arena = line_panels(titles(suite, arenas), styles.values())
     for panel in by_arena.values():
         _draw_panel(panel, analyses, styles)

@@ -3,12 +3,13 @@
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from fairbench.analysis.results import Results, Run
+from fairbench.common.wording import Wording
 from fairbench.report.fields import Field
 from fairbench.report.render.record_columns import RecordColumn, columns
 from fairbench.report.table import Table
@@ -66,10 +67,19 @@ def record_table(results: Results) -> RecordTable:
     for arm in results.arms:
         runs += [run for run in arm.trials if run.record]
         runs += [run for run in arm.timing if run.record]
-    record_columns = columns(results, runs)
+    record_columns = _worded(columns(results, runs), results.study.suite.wording)
     names = tuple(column.name for column in record_columns)
     rows = _Rows(record_columns, runs)
     return RecordTable(rows=rows, columns=names, kind=RecordTable, of_records=record_columns)
+
+
+def _worded(record_columns: Sequence[RecordColumn], wording: Wording) -> list[RecordColumn]:
+    """Columns with their names and meanings in the words of a study."""
+    changed = []
+    for column in record_columns:
+        name = wording.column(column.name)
+        changed.append(replace(column, name=name, description=wording.text(column.description)))
+    return changed
 
 
 @dataclass(frozen=True)

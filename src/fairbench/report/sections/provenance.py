@@ -7,6 +7,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.common.formatting import exact, plural, rate
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.registry import known_optimizers
+from fairbench.optimizers.variant import VariantPlan
 from fairbench.report.document import Output, Section
 from fairbench.report.view import TableView, TextColumn, page_only, table_view
 from fairbench.study.environments import environment_values
@@ -70,6 +71,8 @@ def optimizer_table(analyses: Analyses) -> TableView:
     """The table of the optimizers, with the options that the suite and fairbench set."""
     suite = analyses.suite
     resolved = analyses.results.study.optimizers
+    if suite.noun == "variant":
+        return _variant_table(suite)
 
     def factory(name: str) -> str:
         return resolved[name].factory
@@ -99,6 +102,39 @@ def optimizer_table(analyses: Analyses) -> TableView:
     return table_view("optimizers", caption, columns, rows=suite.optimizers)
 
 
+def _variant_table(suite: Suite) -> TableView:
+    """The table of the variants of a program, with what each of them changes."""
+
+    def variant(name: str) -> VariantPlan:
+        plan = suite.optimizers[name].variant
+        assert plan is not None
+        return plan
+
+    def words(name: str) -> str:
+        return variant(name).args
+
+    def values(name: str) -> str:
+        options = suite.optimizers[name].options
+        return ", ".join(f"{{{key}}} = {value}" for key, value in options.items())
+
+    def variables(name: str) -> str:
+        return " ".join(f"{key}={value}" for key, value in variant(name).env.items())
+
+    def code(name: str) -> str:
+        return variant(name).revision or variant(name).folder
+
+    columns = [TextColumn("Variant", str), TextColumn("Words of the command", words)]
+    if any(suite.optimizers[name].options for name in suite.optimizers):
+        columns.append(TextColumn("Values of placeholders", values))
+    if any(variant(name).env for name in suite.optimizers):
+        columns.append(TextColumn("Environment variables", variables))
+    if any(code(name) for name in suite.optimizers):
+        columns.append(TextColumn("Revision or folder", code))
+    programs = [plan.model["program"] for plan in suite.arenas.values()]
+    caption = f"Variants of {'; '.join(programs)}. An empty cell means that nothing is changed."
+    return table_view("optimizers", caption, columns, rows=suite.optimizers)
+
+
 def _defaults_of_fairbench(name: str, factory: str) -> Iterable[str]:
     """The names of the options that fairbench sets for a known optimizer; none if the suite names a factory."""
     known = known_optimizers()
@@ -120,10 +156,13 @@ def _training(analyses: Analyses) -> Iterator[str]:
     history = analyses.history
     sweep_seeds = ", ".join(map(str, suite.sweep.seeds))
     final_seeds = ", ".join(map(str, suite.final.seeds))
-    yield (
-        f"All trials: {_warm_up(suite)}the schedule of the table “treatment”; {_clipping(suite)}. Sweep seeds "
-        f"{sweep_seeds}; final seeds {final_seeds}."
-    )
+    if suite.noun == "variant":
+        yield f"Final seeds {final_seeds}."
+    else:
+        yield (
+            f"All trials: {_warm_up(suite)}the schedule of the table “treatment”; {_clipping(suite)}. Sweep seeds "
+            f"{sweep_seeds}; final seeds {final_seeds}."
+        )
     for plan in history.plans:
         declared = f" declared {plan.declared}" if plan.declared else ""
         yield f"Plan{declared}, when {plural(plan.final_trials, 'final trial')} had a record."

@@ -136,6 +136,8 @@ def search_table(results: Results) -> Table[SearchedValue]:
     """A row for each metric of each trial from which the setting was selected, of the sweep or of stage 2."""
     rows = []
     for arm in results.arms:
+        if not results.study.optimizers[arm.optimizer].has_rate:
+            continue  # nothing was selected
         planned = {setting.lr for setting in results.study.search(arm.optimizer).first()}
         for run in (*arm.sweep, *arm.full_length):
             trial = _trial(results, run)
@@ -227,7 +229,7 @@ class CurveFile(Table[CurveValue]):
     def to_csv(self) -> Iterator[str]:
         """The lines of the CSV file. The lines of a trial are yielded together."""
         cells = self._metric_cells()
-        yield csv_line(self.columns)
+        yield csv_line(self.names)
         for run in self.results.select(lambda run: run.result is not None):
             trial = self._trial_cells(run)
             points = _points(self.results, run)  # all numbers are finite, so that `repr` is what a CSV needs

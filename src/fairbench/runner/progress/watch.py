@@ -16,6 +16,7 @@ from fairbench.analysis.seeds import seeds_needed
 from fairbench.common.console import text_table
 from fairbench.common.formatting import rate, some
 from fairbench.common.terminal import LINE_SECONDS
+from fairbench.common.wording import OPTIMIZER
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses
 from fairbench.runner.observers import RunningTrial
@@ -25,6 +26,7 @@ from fairbench.study.plan import Arm, Lookup, ResolvedSuite, arms
 from fairbench.study.record import Record
 from fairbench.study.snapshot import Snapshot, read_plans
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.search import NO_RATE
 
 REFRESH_SECONDS = 1.5
 """Seconds between two reads of the directory."""
@@ -114,7 +116,8 @@ class StudyStatus:
         for arm in self.arms:
             sweep = _counts(arm.sweep)
             final = _counts([*arm.others, *arm.final])
-            arms.append({"arena": arm.arena, "optimizer": arm.optimizer, "sweep": sweep, "final": final})
+            noun = self.study.suite.noun
+            arms.append({"arena": arm.arena, noun: arm.optimizer, "sweep": sweep, "final": final})
         trials = self._trials
         return {
             "complete": self.complete,
@@ -128,7 +131,7 @@ class StudyStatus:
         }
 
     def __rich__(self) -> Group:
-        parts: list[RenderableType] = [status_table(self.arms), self.summary]
+        parts: list[RenderableType] = [status_table(self.arms, self.study.suite.noun), self.summary]
         if len(self.drivers) > 1:
             parts.append(f"{len(self.drivers)} drivers: {some(self.drivers)}")
         if self.running:
@@ -164,20 +167,29 @@ class Preparation:
         return self.summary
 
 
-def status_table(statuses: Iterable[Arm[Record | None]]) -> Table:
-    """The progress of each arm."""
-    columns = [("arena", False), ("optimizer", False)]
+def status_table(statuses: Iterable[Arm[Record | None]], noun: str = OPTIMIZER) -> Table:
+    """The progress of each arm. `noun` is the word for what is compared."""
+    columns = [("arena", False), (noun, False)]
     columns += [(title, True) for title in ("sweep", "final", "rate", "diverged", "failed")]
     rows = []
     for arm in statuses:
         count = Counter(record.status for record in arm.trials if record)
         row = [arm.arena, arm.optimizer]
-        row.append(_done(arm.sweep) if arm.tuned else "untuned")
+        row.append(_sweep(arm))
         row.append(_done([*arm.others, *arm.final]))
         row.append(_selected(arm))
         row += [str(count["diverged"]), str(count["failed"])]
         rows.append(row)
     return text_table(columns, rows)
+
+
+def _sweep(arm: Arm[Record | None]) -> str:
+    """The progress of the sweep of an arm; "none" for a program without a rate."""
+    if arm.selected and arm.selected.lr == NO_RATE:
+        return "none"
+    if not arm.tuned:
+        return "untuned"
+    return _done(arm.sweep)
 
 
 def _done(trials: Sequence[Record | None]) -> str:
@@ -189,7 +201,7 @@ def _selected(arm: Arm[Record | None]) -> str:
     """The selected learning rate, or "diverged" if every rate diverged; empty while neither is known."""
     if arm.diverged:
         return "diverged"
-    if arm.selected:
+    if arm.selected and arm.selected.lr != NO_RATE:
         return rate(arm.selected.lr)
     return ""
 

@@ -1,10 +1,12 @@
 """Trials of a user's training program. Before a study, each optimizer trains a few steps, to check the program."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
 from fairbench.common.errors import UsageError
+from fairbench.optimizers.variant import VariantPlan
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.suites.schema import Suite
@@ -25,8 +27,29 @@ def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
     """
     plan = suite.arenas[name]
     files = matched(plan.data.get("files", ()), "data.files")
-    resolved = ResolvedArena(content_hash(files), code_of(ProgramOptions(**plan.model)), starts={})
+    code: dict[str, str] = {}
+    if suite.noun != "variant":  # the code of a variant is its own
+        code = code_of(ProgramOptions(**plan.model))
+    resolved = ResolvedArena(content_hash(files), code, starts={})
     return {"resolved": asdict(resolved), "evaluation_seconds": 0.0, "probed": plan.batch_size}
+
+
+def variant_code(suite: Suite, variant: VariantPlan) -> dict[str, str]:
+    """The code of a variant in all arenas of a suite, without files in the folders of other variants."""
+    folder = Path(variant.folder)
+    code = {}
+    for plan in suite.arenas.values():
+        options = ProgramOptions(**plan.model)
+        code.update(code_of(options, variant.args, folder))
+    others = [plan.variant.folder for plan in suite.optimizers.values() if plan.variant and plan.variant.folder]
+    inner = [Path(other).resolve() for other in others]
+    inner = [other for other in inner if other != folder.resolve() and other.is_relative_to(folder.resolve())]
+    own = {}
+    for file, sha in code.items():
+        path = (folder / file).resolve()
+        if not any(path.is_relative_to(other) for other in inner):
+            own[file] = sha
+    return own
 
 
 def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
