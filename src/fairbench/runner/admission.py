@@ -46,7 +46,7 @@ def _plan_warning(before: History, loop: TrialLoop) -> str:
     differing = changes(locked_settings(before.study), locked_settings(loop.study))
     if not differing:
         return ""
-    listed = some([str(change) for change in differing], "; ")
+    listed = loop.study.suite.wording.text(some([str(change) for change in differing], "; "))
     return f"the plan was changed: {listed}; trials that this changes run again; their earlier records are kept"
 
 

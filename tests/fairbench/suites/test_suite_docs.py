@@ -11,10 +11,11 @@ from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Final, Sweep, Training
+from fairbench.suites.variants import VariantTable
 
 PAGE = (Path(__file__).parents[3] / "docs/suite-files.md").read_text()
-TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts", "ladder_point"}
-"""Keys of a suite that are tables, its name, which is that of its file, and what fairbench sets of an arena."""
+TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts", "ladder_point", "variant"}
+"""Keys of a suite that are tables, its name, which is that of its file, and what fairbench itself sets."""
 
 
 def first_cells():
@@ -28,7 +29,7 @@ def first_cells():
 
 def test_every_key_has_a_row():
     keys = set()
-    for kind in (Suite, Sweep, Final, Training, ArenaPlan, OptimizerPlan):
+    for kind in (Suite, Sweep, Final, Training, ArenaPlan, OptimizerPlan, VariantTable):
         keys |= {field.name for field in fields(kind)}
     assert first_cells() == (keys - TABLES) | {"arenas"} | SHOCKS.keys()  # an optimizer has a table of that name
 

@@ -102,6 +102,9 @@ def of_another_plan(case: Analyses) -> str:
 @check("selection on what is reported", "fail", "Select on a split that the report does not show (leave out `breaks`).")
 def selection_on_report(case: Analyses) -> str:
     """Settings are selected on the split that the report shows."""
+    study = case.results.study
+    if not any(map(study.searched, study.optimizers)):
+        return ""  # nothing was selected
     runs = case.results.select(lambda run: run.record is not None)
     if any(run.spec.training.selection == "test" for run in runs if run.spec):
         return f"By choice of the suite, {RULES['split']}."
