@@ -22,6 +22,10 @@ NO_RATE = 0.0
 """The rate of the setting of a program that has none."""
 KEPT = 2
 """The settings that continue after `Final.halve_after` seeds."""
+FINAL_STEP = 0.5
+"""The step between the rates of final trials, in steps of the grid."""
+MOST_FINALS = 2
+"""The most settings of final trials, as a multiple of the settings of the sweep."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class Search:
     """The search of one optimizer: log-spaced rates, each with every combination of the other values.
 
     The rest of the budget goes to one rate at a time. The rate lies beyond the edge of the grid that is nearer to the
-    best rate. No rate lies between the rates of the grid, so that the final trials of all optimizers compare the same
-    rates. Otherwise an optimizer could win only because one of its rates was closer to the optimum.
+    best rate. The rates of final trials lie on a finer grid, of half its steps, which is the same for all optimizers.
+    What an even finer grid could gain is part of every verdict, see `fairbench.analysis.comparison.finer_search`.
 
     Attributes:
         scale: rates are multiplied by this.
@@ -103,31 +107,39 @@ class Search:
         """
         hyperparameters = 1 + len(self.values)
         settings = 1 + (final.settings - 1) * hyperparameters
+        if settings > 1:
+            settings += hyperparameters  # the second best setting has neighbors of its own
         if added and settings > 1:
-            settings = max(settings, self.size)
+            settings = max(settings, MOST_FINALS * self.size)
         first_seeds = min(final.halve_after, seeds)
         later_seeds = seeds - first_seeds  # only the kept settings have these
         return settings * first_seeds + min(settings, KEPT) * later_seeds
 
     def finals(self, final: Final, short_scores: Scores, full_scores: Scores) -> list[Setting]:
-        """The settings to train next in final trials: the best setting so far and its neighbors.
+        """The settings to train next in final trials: the best settings so far and their neighbors.
 
-        `short_scores` are the scores of the sweep, `full_scores` those of the final trials so far. While the best
-        setting lies at an edge, its neighbors are added, until there are as many settings as in the sweep.
+        `short_scores` are the scores of the sweep, `full_scores` those of the final trials so far. The settings that
+        continue need their neighbors, which are added until there are `MOST_FINALS` times as many as in the sweep.
         """
-        best = ranked(full_scores or short_scores)[0]
-        around = [best, *self._neighbors(best, final.settings // 2)]
-        new = [setting for setting in around if setting not in full_scores]
+        most_places = final.settings // 2
         if not full_scores:
-            return new
-        most_new = len(short_scores) - len(full_scores)
+            best = ranked(short_scores)[0]
+            return [best, *self._neighbors(best, most_places)]
+        around: list[Setting] = []
+        for best in ranked(full_scores)[:KEPT]:
+            around += self._neighbors(best, most_places)
+        new = [setting for setting in dict.fromkeys(around) if setting not in full_scores]
+        most_new = max(MOST_FINALS * len(short_scores) - len(full_scores), 0)
         return new[:most_new]
 
     def _neighbors(self, setting: Setting, most_places: int) -> list[Setting]:
-        """The settings that differ in one hyperparameter, by at most this number of places on each side."""
+        """The settings that differ in one hyperparameter, by at most this number of places on each side.
+
+        A place is half a step of the grid of rates, or the next value of another hyperparameter.
+        """
         near = []
         for places in range(-most_places, most_places + 1):
-            lr = self.rate(self.index(setting.lr) + places)
+            lr = self.rate(self.index(setting.lr) + places * FINAL_STEP)
             near.append(setting.with_value("lr", lr))
             for name, value in setting.extra:
                 values = self.values[name]
@@ -171,8 +183,9 @@ class Search:
         """Raise `Wrong` for the key at `path` unless all rates that may be tried are distinct, positive and finite."""
         points = self.sweep.points
         beyond = points + 2 * max(self.sweep.budget - points, 0)
+        places = range(round(-beyond / FINAL_STEP), round((points + beyond) / FINAL_STEP))
         try:
-            rates = [self.rate(index) for index in range(-beyond, points + beyond)]
+            rates = [self.rate(place * FINAL_STEP) for place in places]
         except OverflowError:
             raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
         are_distinct = len(set(rates)) == len(rates)

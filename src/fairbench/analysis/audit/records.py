@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from math import inf, isclose
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.verdicts import ROUNDING
+from fairbench.analysis.comparison.judge import ROUNDING
 from fairbench.analysis.results import Run
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.checks import check

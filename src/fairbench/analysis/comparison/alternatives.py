@@ -3,35 +3,37 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby, product
+from math import hypot
 
+from fairbench.analysis.comparison.shared_variance import with_shared_variance
+from fairbench.analysis.comparison.two_arms import of_values
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.sequential import InterimAnalysis
-from fairbench.analysis.statistics.significance import difference_test, paired_t
+from fairbench.analysis.statistics.moderated import Prior
+from fairbench.analysis.statistics.significance import paired_t, upper_tail
 
 DEPENDS = "depends on the setting"
 """The note of a comparison whose verdict would not hold with each of these settings."""
 
 
-def with_any_setting(c: Comparison, results: Results, interim_analysis: InterimAnalysis, alpha: float) -> Comparison:
+def with_any_setting(c: Comparison, results: Results, prior: Prior, alpha: float) -> Comparison:
     """A judged comparison. It becomes inconclusive if a win or a loss depends on which setting was selected.
 
     Args:
-        c: the comparison at the interim analysis.
+        c: the comparison at its interim analysis.
         results: the records with the seeds of the interim analysis.
-        interim_analysis: the interim analysis.
+        prior: the common variance of the arena.
         alpha: the family-wise error rate.
     """
     if c.verdict not in ("better", "worse"):
         return c
     ours = alternatives(results.arm(c.arena, c.optimizer), c.metric, c.seeds, alpha)
     theirs = alternatives(results.arm(c.arena, c.baseline), c.metric, c.seeds, alpha)
-    pairs_of_settings = [*product(ours, theirs)]
-    if len(pairs_of_settings) == 1:
-        return c  # only the selected settings, by which it is judged already
-    if all(_holds(c, our_runs, their_runs, interim_analysis, alpha) for our_runs, their_runs in pairs_of_settings):
-        return c
-    return replace(c, verdict="inconclusive", note=DEPENDS)
+    for our_runs, their_runs in product(ours, theirs):
+        if not _holds(c, our_runs, their_runs, prior, alpha):
+            notes = [c.note] if c.note else []
+            return replace(c, verdict="inconclusive", note="; ".join([*notes, DEPENDS]))
+    return c
 
 
 def alternatives(arm: ArmResults, metric: str, seeds: int, alpha: float) -> list[list[Run]]:
@@ -61,23 +63,22 @@ def _separated(runs: list[Run], selected: list[Run], metric: str, alpha: float) 
     return test.p < alpha
 
 
-def _holds(c: Comparison, ours: list[Run], theirs: list[Run], interim_analysis: InterimAnalysis, alpha: float) -> bool:
+def _holds(c: Comparison, ours: list[Run], theirs: list[Run], prior: Prior, alpha: float) -> bool:
     """Whether a verdict holds with the trials of other settings.
 
-    It holds if the gain is not smaller, or if it has the same sign and is significant. The p-value is corrected by the
-    factor of Holm's correction that the comparison got.
+    It holds if the gain is not smaller, or if it has the same sign and p < alpha. This p-value is not corrected for
+    the number of comparisons: the selected settings have met that condition already.
     """
-    our_gains = [c.sign * value for value in _scores(ours, "test", c.metric)]
-    their_gains = [c.sign * value for value in _scores(theirs, "test", c.metric)]
-    test = difference_test(c.test, our_gains, their_gains)
-    ratio = test.difference / (c.gain or 1.0)
+    values = of_values(c, _scores(ours, "test", c.metric), _scores(theirs, "test", c.metric))
+    other = with_shared_variance(values, {c.arena: prior})
+    ratio = (other.gain or 0.0) / (c.gain or 1.0)
     if ratio >= 1:
         return True  # the gain is not smaller
-    holm_factor = 1.0
-    if c.p:
-        holm_factor = (c.p_holm or 1.0) / c.p
-    p = interim_analysis.repeated(test.p)
-    return ratio > 0 and p is not None and p * holm_factor < alpha
+    if ratio <= 0 or other.error is None or other.df is None:
+        return False
+    error = hypot(other.error, c.split_error or 0.0)
+    p = 2 * upper_tail(abs(other.gain or 0.0) / error, other.df)
+    return p < alpha * c.share
 
 
 def _scores(runs: list[Run], split: str, metric: str) -> list[float]:

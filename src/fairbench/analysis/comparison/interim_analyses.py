@@ -5,16 +5,24 @@ Comparisons are judged after some of the final seeds, and the undecided ones get
 A study without interim analyses is judged once, with all its seeds.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairbench.analysis.comparison.alternatives import with_any_setting
+from fairbench.analysis.comparison.finer_search import finer_gain
+from fairbench.analysis.comparison.judge import judge
+from fairbench.analysis.comparison.shared_variance import common_variances, with_shared_variance
+from fairbench.analysis.comparison.split_effect import split_effect, with_split_error
 from fairbench.analysis.comparison.two_arms import compare
-from fairbench.analysis.comparison.verdicts import Comparison, Verdict, judge
+from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.results import Results, collect
+from fairbench.analysis.statistics.moderated import NO_PRIOR
 from fairbench.analysis.statistics.sequential import Design, InterimAnalysis
 from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
 from fairbench.suites.schema import Suite
 
+Pair = tuple[str, str, str]
+"""The arena, optimizer and baseline of a comparison."""
 CONTINUES: tuple[Verdict, ...] = ("inconclusive", "identical values")
 """The verdicts with which a comparison continues to the next interim analysis, if there is one."""
 
@@ -51,7 +59,7 @@ def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResul
     suite = study.suite
     design = design_of(suite)
     seeds = dict.fromkeys(suite.arms, design.interim_analyses[0])
-    judged: dict[tuple[str, str, str], Comparison] = {}
+    judged: dict[Pair, Comparison] = {}
     undecided = suite.compared
     for seed_count, share in zip(design.interim_analyses, design.shares, strict=True):
         interim_analysis = InterimAnalysis(seed_count, share)
@@ -64,19 +72,55 @@ def judge_interim_analyses(study: ResolvedSuite, lookup: Lookup) -> InterimResul
         complete = not results.select(lambda run: run.record is None)
         # the first interim analysis is judged in any case, so that each comparison has a verdict
         if complete or not judged:
-            # Holm's correction is over all comparisons, also those that were decided before
-            for pair in undecided:
-                judged[pair] = compare(results, interim_analysis, *pair)
-            for comparison in judge([*judged.values()], suite.alpha):
-                judged[comparison.pair] = comparison
-            for pair in undecided:
-                judged[pair] = with_any_setting(judged[pair], results, interim_analysis, suite.alpha)
+            decided = {pair: c for pair, c in judged.items() if pair not in undecided}
+            judged |= _judge_undecided(undecided, decided, results, interim_analysis)
         if not complete:
             break  # the trials of this interim analysis must run first
         undecided = [pair for pair, comparison in judged.items() if comparison.verdict in CONTINUES]
     most_seeds = design.interim_analyses[-1]
     comparisons = [_with_seeds_in_words(comparison, most_seeds) for comparison in judged.values()]
     return InterimResults(comparisons, seeds, results)
+
+
+def _judge_undecided(
+    pairs: Sequence[Pair], decided: Mapping[Pair, Comparison], results: Results, interim_analysis: InterimAnalysis
+) -> dict[Pair, Comparison]:
+    """Judge the comparisons of an interim analysis.
+
+    Holm's correction is over all comparisons, also those that were decided before. These keep what decided them.
+
+    Args:
+        pairs: the comparisons that are not decided.
+        decided: those that an earlier interim analysis decided.
+        results: the records with the seeds of this interim analysis.
+        interim_analysis: the interim analysis.
+    """
+    seeds = interim_analysis.seeds
+    alpha = results.study.suite.alpha
+    compared = [compare(results, interim_analysis, *pair) for pair in pairs]
+    priors = common_variances(compared, seeds)
+    split_effects = {c.arena: split_effect(results, c.arena, seeds) for c in compared}
+    tested = []
+    for own in compared:
+        c = with_shared_variance(own, priors)
+        c = with_split_error(c, results, split_effects[c.arena])
+        tested.append(_with_finer_search(c, results))
+    judged = {}
+    for c in judge([*decided.values(), *tested], alpha):
+        if c.pair not in decided:
+            judged[c.pair] = with_any_setting(c, results, priors.get(c.arena, NO_PRIOR), alpha)
+    return judged
+
+
+def _with_finer_search(c: Comparison, results: Results) -> Comparison:
+    """The comparison with what a finer search could still gain for each of its optimizers."""
+    study = results.study
+    gains = []
+    for optimizer in (c.optimizer, c.baseline):
+        arm = results.arm(c.arena, optimizer)
+        gains.append(finer_gain(arm, study.search(optimizer), c.metric, c.sign, c.seeds))
+    ours, theirs = gains
+    return replace(c, finer_optimizer=ours, finer_baseline=theirs)
 
 
 def _with_seeds_in_words(c: Comparison, most_seeds: int) -> Comparison:

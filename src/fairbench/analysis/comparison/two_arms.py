@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.sequential import ONLY_ANALYSIS, InterimAnalysis
+from fairbench.analysis.statistics.sequential import InterimAnalysis
 from fairbench.analysis.statistics.significance import (
     Summary,
     TTest,
     Values,
     difference_test,
-    equivalence,
     hedges_g,
     seed_correlation,
     summarize,
@@ -24,7 +22,7 @@ from fairbench.suites.stages import TESTS
 def compare(
     results: Results, interim_analysis: InterimAnalysis, arena: str, optimizer: str, baseline: str
 ) -> Comparison:
-    """Compare two arms of a study at an interim analysis, before Holm's correction.
+    """Compare two arms of a study at an interim analysis, by their seeds alone.
 
     The results must have the seeds of this analysis. If trials are missing, lost or without a value, only the counts,
     the verdict and the note are set.
@@ -48,6 +46,7 @@ def compare(
         diverged_optimizer=ours.count("diverged"),
         diverged_baseline=theirs.count("diverged"),
         seeds=interim_analysis.seeds,
+        share=interim_analysis.share,
         identical_seeds=_identical_seeds(ours.final, theirs.final),
         tuned_optimizer=ours.tuned,
         tuned_baseline=theirs.tuned,
@@ -67,7 +66,7 @@ def compare(
     if valueless:
         note = f"finished trials without a value: {' and '.join(valueless)}"
         return replace(comparison, verdict="incomplete", note=note)
-    return of_values(comparison, our_scores, their_scores, interim_analysis=interim_analysis)
+    return of_values(comparison, our_scores, their_scores)
 
 
 def summarized(comparison: Comparison, ours: Summary, theirs: Summary) -> Comparison:
@@ -75,27 +74,25 @@ def summarized(comparison: Comparison, ours: Summary, theirs: Summary) -> Compar
     our_gain = replace(ours, mean=comparison.sign * ours.mean)
     their_gain = replace(theirs, mean=comparison.sign * theirs.mean)
     test = welch(our_gain, their_gain)
-    return _filled(replace(comparison, test="welch"), ours, theirs, test, ONLY_ANALYSIS)
+    return _filled(replace(comparison, test="welch"), ours, theirs, test)
 
 
-def of_values(
-    comparison: Comparison, ours: Values, theirs: Values, *, interim_analysis: InterimAnalysis = ONLY_ANALYSIS
-) -> Comparison:
+def of_values(comparison: Comparison, ours: Values, theirs: Values) -> Comparison:
     """Fill in the statistics of two complete arms by the values of every seed, in the same order in both."""
     our_gains = [comparison.sign * value for value in ours]
     their_gains = [comparison.sign * value for value in theirs]
-    test = difference_test(comparison.test, our_gains, their_gains, level=interim_analysis.level)
+    test = difference_test(comparison.test, our_gains, their_gains)
     (other_name,) = (name for name in TESTS if name != comparison.test)
-    other_test = difference_test(other_name, our_gains, their_gains, level=interim_analysis.level)
+    other_test = difference_test(other_name, our_gains, their_gains)
     std_difference = None
     if len(ours) > 1:
         differences = [x - y for x, y in zip(ours, theirs, strict=True)]
         std_difference = summarize(differences).std
     filled = replace(
-        _filled(comparison, summarize(ours), summarize(theirs), test, interim_analysis),
+        _filled(comparison, summarize(ours), summarize(theirs), test),
         std_difference=std_difference,
         seed_correlation=seed_correlation(ours, theirs),
-        p_other=interim_analysis.repeated(other_test.p),
+        p_other=InterimAnalysis(comparison.seeds, comparison.share).repeated(other_test.p),
     )
     if ours == theirs and comparison.identical_seeds < comparison.seeds:
         # the same values by other weights
@@ -103,30 +100,26 @@ def of_values(
     return filled
 
 
-def _filled(
-    comparison: Comparison, ours: Summary, theirs: Summary, test: TTest, interim_analysis: InterimAnalysis
-) -> Comparison:
-    """Fill in the summaries of the arms, and the results of the test that decides."""
+def _filled(comparison: Comparison, ours: Summary, theirs: Summary, test: TTest) -> Comparison:
+    """Fill in the summaries of the arms, and the gain with its error over the seeds.
+
+    The p-value is final only where the test has no error; otherwise `judge` computes it.
+    """
     notes = [note for note in (comparison.note, test.reason) if note]
     effect = hedges_g(ours, theirs)
     if effect is not None:
         effect = comparison.sign * effect
-    p_equivalence = None
-    if comparison.margin is not None:
-        p_equivalence = interim_analysis.repeated(equivalence(test, comparison.margin))
     return replace(
         comparison,
         note="; ".join(notes),
         mean_optimizer=ours.mean,
         mean_baseline=theirs.mean,
         gain=test.difference,
-        ci_low=_finite(test.ci_low),
-        ci_high=_finite(test.ci_high),
+        error=test.error,
         hedges_g=effect,
         t=test.t,
         df=test.df,
-        p=interim_analysis.repeated(test.p),
-        p_equivalence=p_equivalence,
+        p=test.p,
         std_optimizer=_spread(ours),
         std_baseline=_spread(theirs),
     )
@@ -136,13 +129,6 @@ def _spread(arm: Summary) -> float | None:
     """The standard deviation of an arm; None for a single seed."""
     if arm.n > 1:
         return arm.std
-    return None
-
-
-def _finite(value: float | None) -> float | None:
-    """The value; None if there is none, or if it is infinite."""
-    if value is not None and isfinite(value):
-        return value
     return None
 
 

@@ -1,21 +1,13 @@
 """The comparison of two optimizers in an arena, and its verdict."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isclose
 from typing import Literal, get_args
-
-from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
-from fairbench.analysis.statistics.significance import holm
-from fairbench.common.errors import UsageError
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NOT_DECLARED = "not declared"
-ROUNDING = 1e-6
-"""The largest relative difference between two evaluations of the same weights that rounding explains."""
 OPPOSITE: dict[str, Verdict] = {"better": "worse", "worse": "better"}
 """The verdicts that change if the optimizer and the baseline are exchanged."""
 
@@ -25,23 +17,32 @@ class Comparison:
     """An optimizer against a baseline in one arena: final value of the primary metric on the test split.
 
     `gain`, its interval, `hedges_g` and `t` are positive where the optimizer is better, whichever direction of the
-    metric is better. What could not be computed is None. One test gives the interval, `t`, `df`, `p`, `p_equivalence`
-    and `seeds_needed`; the verdict comes from its `p_holm` and `p_equivalence`.
+    metric is better. What could not be computed is None. The verdict comes from `p_holm` and `p_equivalence_holm`,
+    and the interval says the same: it excludes 0 where the verdict is better or worse, and lies within the margin
+    where it is equivalent.
 
     Attributes:
         verdict: the conclusion on the optimizer; only "better" is a win.
         test: the test that decides, "paired" or "welch", see `TESTS`; or "one-sample" against a number.
         mean_optimizer, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
         gain: difference of the means, positive where the optimizer is better.
-        ci_low, ci_high: end of the 95% confidence interval of the gain, not corrected for the number of
-            comparisons; with interim analyses a repeated interval, which covers at all interim analyses together.
+        ci_low, ci_high: end of the interval of the gain that decides the verdict. It contains what a finer search could
+            still gain for either optimizer, and is corrected for the number of comparisons and interim analyses.
+        ci_level: the share of such intervals that cover the true gain.
+        error: standard error of the gain, over the seeds and over the choice of the test examples together.
+        split_error: the part of `error` that comes from the choice of the test examples, see `SplitEffect`.
+        finer_optimizer, finer_baseline: what a finer search of its learning rate could still gain for this one, see
+            `finer_gain`; None if its best rate is the lowest or the highest that was tried.
         hedges_g: the difference in pooled standard deviations, without the bias of small samples, see `hedges_g`.
-        t: statistic of the test.
-        df: degrees of freedom of the test.
-        p: two-sided p-value of the test; with interim analyses a repeated one, see `InterimAnalysis.repeated`.
+        t: `gain` divided by `error`.
+        df: degrees of freedom of `error`.
+        prior_df: the part of `df` that comes from the other comparisons of the arena, see `common_variance`.
+        p: two-sided p-value of what remains of the gain if a finer search improves the other optimizer by its
+            `finer_` value; with interim analyses a repeated one, see `InterimAnalysis.repeated`.
         p_holm: `p` corrected for all comparisons of the suite.
-        p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
-            comparisons; with interim analyses a repeated one.
+        p_equivalence: p-value of the test that the difference is within the margin, also if a finer search improves
+            either optimizer; with interim analyses a repeated one.
+        p_equivalence_holm: `p_equivalence` corrected for all comparisons of the suite.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
         std_optimizer, std_baseline: standard deviation over the seeds of this one, ddof = 1.
         std_difference: standard deviation over the seeds of the difference of the pair.
@@ -52,6 +53,7 @@ class Comparison:
         n_optimizer, n_baseline: number of finished seeds of this one.
         diverged_optimizer, diverged_baseline: number of diverged seeds of this one.
         seeds: planned seeds of each; with interim analyses those of the last interim analysis of this comparison.
+        share: the share of the level that the interim analysis has; 1 without interim analyses.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is older than the first final trial.
@@ -71,12 +73,19 @@ class Comparison:
     gain: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
+    ci_level: float | None = None
+    error: float | None = None
+    split_error: float | None = None
+    finer_optimizer: float | None = 0.0
+    finer_baseline: float | None = 0.0
     hedges_g: float | None = None
     t: float | None = None
     df: float | None = None
+    prior_df: float = 0.0
     p: float | None = None
     p_holm: float | None = None
     p_equivalence: float | None = None
+    p_equivalence_holm: float | None = None
     margin: float | None = None
     std_optimizer: float | None = None
     std_baseline: float | None = None
@@ -89,6 +98,7 @@ class Comparison:
     diverged_optimizer: int = 0
     diverged_baseline: int = 0
     seeds: int = 0
+    share: float = 1.0
     identical_seeds: int = 0
     declared: str = ""
     tuned_optimizer: bool = True
@@ -122,6 +132,8 @@ class Comparison:
             ci_high=_negative(self.ci_low),
             hedges_g=_negative(self.hedges_g),
             t=_negative(self.t),
+            finer_optimizer=self.finer_baseline,
+            finer_baseline=self.finer_optimizer,
             std_optimizer=self.std_baseline,
             std_baseline=self.std_optimizer,
             n_optimizer=self.n_baseline,
@@ -172,71 +184,3 @@ def _negative(value: float | None) -> float | None:
     if value is None:
         return None
     return -value
-
-
-def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
-    """Give each comparison of a family its corrected p-value and its verdict.
-
-    Args:
-        family: the comparisons that are corrected together.
-        alpha: the family-wise error rate.
-
-    Raises:
-        UsageError: alpha does not lie between 0 and 1.
-    """
-    if not 0 < alpha < 1:
-        raise UsageError(f"alpha must lie between 0 and 1, as 0.05 for 5%; got {alpha:g}")
-    adjusted = holm([comparison.p for comparison in family])
-    judged = []
-    for comparison, p_holm in zip(family, adjusted, strict=True):
-        corrected = replace(comparison, p_holm=p_holm)
-        judged.append(_judge(corrected, alpha, strictest=alpha / len(family)))
-    return judged
-
-
-def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
-    """Set the verdict of a comparison and its note. A comparison that has another verdict already keeps it.
-
-    Args:
-        comparison: a comparison with its corrected p-value.
-        alpha: the family-wise error rate.
-        strictest: the level of the strictest step of Holm's correction.
-    """
-    c = replace(comparison, seeds_needed=_seeds_needed(comparison, strictest))
-    if c.verdict != "inconclusive":
-        return c  # an arm is incomplete or diverged, or all values are identical
-    if c.identical_seeds == c.seeds:
-        return _judge_same_weights(c)
-    note = c.note
-    if c.identical_seeds:
-        note = f"the same weights in {c.identical_seeds} of {c.seeds} seeds"
-    gain = c.gain or 0.0
-    real = c.p_holm is not None and c.p_holm < alpha and gain != 0
-    if c.p_equivalence is not None and c.p_equivalence < alpha:
-        notes = [note] if note else []
-        if real:
-            notes.append("real, within the margin")
-        return replace(c, verdict="equivalent", note="; ".join(notes))
-    if not real:
-        return replace(c, note=note)
-    if gain > 0:
-        return replace(c, verdict="better")
-    return replace(c, verdict="worse")
-
-
-def _judge_same_weights(c: Comparison) -> Comparison:
-    """Set the verdict of two arms that ended with the same weights in every seed."""
-    ours = c.mean_optimizer or 0.0
-    theirs = c.mean_baseline or 0.0
-    if isclose(ours, theirs, rel_tol=ROUNDING):
-        return replace(c, verdict="identical", note="the same weights in every seed")
-    return replace(c, note="a contradiction: the same weights in every seed, other values")
-
-
-def _seeds_needed(c: Comparison, level: float) -> int | None:
-    """The number of seeds of each arm with which the test detects the margin; None without a margin or a test."""
-    if c.margin is None or c.t is None:
-        return None
-    if c.test == "paired":
-        return paired_seeds(c.margin, c.std_difference or 0.0, level)
-    return welch_seeds(c.margin, c.std_optimizer or 0.0, c.std_baseline or 0.0, level)

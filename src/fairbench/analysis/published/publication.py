@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
 
+from fairbench.analysis.comparison.judge import FEWEST_SEEDS, judge
 from fairbench.analysis.comparison.two_arms import summarized
-from fairbench.analysis.comparison.verdicts import Comparison, judge
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.significance import Summary, holm
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.errors import UsageError, unknown
@@ -190,7 +191,7 @@ def published_comparisons(
         UsageError: the publication does not compare with such a baseline, or does not print a number that a test needs.
     """
     family = PublishedFamily(publication, baselines)
-    judged = judge(family.comparisons(), alpha)
+    judged = judge(family.comparisons(), alpha, min_seeds=FEWEST_SEEDS)
     printed = [family.printed_p(comparison) for comparison in judged]
     corrected: Sequence[float | None] = [None for _ in printed]
     if None not in printed:  # Holm's correction needs the whole family

@@ -205,6 +205,30 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
+def holm_levels(p_values: Sequence[float | None], alpha: float) -> list[float]:
+    """The level with which Holm's correction compares each p-value of a family.
+
+        alpha / (m - j + 1) for the j-th smallest, if it is rejected;    alpha / (m - k) for all others
+
+    m is the size of the family, k the number of rejections. A p-value is below its level exactly where its corrected
+    p-value is below alpha.
+
+    Args:
+        p_values: the p-values; None for a missing test, which is not rejected.
+        alpha: the family-wise error rate.
+    """
+    family = len(p_values)
+    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    levels: dict[int, float] = {}
+    for p, i in known:
+        level = alpha / (family - len(levels))
+        if p >= level:
+            break
+        levels[i] = level
+    remaining = max(family - len(levels), 1)
+    return [levels.get(i, alpha / remaining) for i in range(family)]
+
+
 def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
     """Compare two means by their differences in each seed; the interval covers with 1 - level.
 

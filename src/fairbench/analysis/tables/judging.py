@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from fairbench.analysis.comparison.verdicts import Comparison, judge
+from fairbench.analysis.comparison.judge import FEWEST_SEEDS, judge
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.tables.arenas import ArenaTable, arenas_of
 from fairbench.analysis.tables.columns import Columns, without_ranges
 from fairbench.analysis.tables.comparing import against_number, between_arms
@@ -46,7 +47,7 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     if not comparisons:
         ways = "add rows, or --optimizer, or compare it with a number by --reference-value"
         raise UsageError(f"{entries.table}: {optimizer} shares no arena with another optimizer; {ways}")
-    return judge(comparisons, asked.alpha), list(dict.fromkeys(notes))
+    return judge(comparisons, asked.alpha, min_seeds=FEWEST_SEEDS), list(dict.fromkeys(notes))
 
 
 def _check_optimizers(entries: Entries, asked: Question) -> None:

@@ -1,0 +1,200 @@
+"""The verdicts on a family of comparisons: Holm's correction, and the interval that decides each of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isclose
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
+from fairbench.analysis.statistics.significance import critical_t, holm, holm_levels, upper_tail
+from fairbench.common.errors import UsageError
+
+ROUNDING = 1e-6
+"""The largest relative difference between two evaluations of the same weights that rounding explains."""
+FINER = "a finer search may change this"
+"""The note of a comparison that would be decided if no optimizer had a better learning rate between those tried."""
+WIDER = "a wider search may change this"
+"""The note of a comparison that would be decided if the best rate did not lie at the edge of those tried."""
+MIN_SEEDS = 4
+"""The fewest seeds of an optimizer with which a comparison is decided by its own spread alone."""
+FEWEST_SEEDS = 3
+"""The fewest seeds with which it is decided if the other comparisons of its arena tell the spread as well."""
+
+
+def judge(family: Sequence[Comparison], alpha: float, min_seeds: int = MIN_SEEDS) -> list[Comparison]:
+    """Give each comparison of a family its p-values, its interval and its verdict.
+
+    Args:
+        family: the comparisons that are corrected together. They have a gain, its error and degrees of freedom.
+        alpha: the family-wise error rate, of better and worse together, and of equivalent.
+        min_seeds: the fewest seeds of an optimizer with which its own spread alone decides.
+
+    Raises:
+        UsageError: alpha does not lie between 0 and 1.
+    """
+    if not 0 < alpha < 1:
+        raise UsageError(f"alpha must lie between 0 and 1, as 0.05 for 5%; got {alpha:g}")
+    tested = [_tested(comparison) for comparison in family]
+    p_values = [c.p for c in tested]
+    equivalence_p_values = [c.p_equivalence for c in tested]
+    corrected = zip(
+        tested,
+        holm(p_values),
+        holm_levels(p_values, alpha),
+        holm(equivalence_p_values),
+        holm_levels(equivalence_p_values, alpha),
+        strict=True,
+    )
+    judged = []
+    for comparison, p_holm, level, p_equivalence_holm, equivalence_level in corrected:
+        c = replace(comparison, p_holm=p_holm, p_equivalence_holm=p_equivalence_holm)
+        c = replace(c, seeds_needed=_seeds_needed(c, alpha / len(family)))
+        c = _decided(c, alpha, level, equivalence_level, min_seeds)
+        judged.append(_with_interval(c, level, equivalence_level))
+    return judged
+
+
+def _tested(c: Comparison) -> Comparison:
+    """The comparison with its two p-values, before Holm's correction.
+
+        p = 2 P(T > (|gain| - finer) / error)
+        p_equivalence = P(T > (margin - largest gain) / error)
+
+    `finer` is what a finer search could still gain for the optimizer that is worse. The largest gain is the one that a
+    finer search could make, in either direction. A comparison without an error keeps the p-value that it has: 1 if no
+    seed differs, otherwise None.
+
+    Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
+    """
+    if c.error is None or c.df is None or c.gain is None:
+        return c
+    highest, lowest = _bounds(c)
+    p = 1.0
+    p_equivalence = 1.0
+    if highest is not None and lowest is not None:
+        remaining = max(lowest, -highest)
+        if remaining > 0:
+            p = _repeated(c, 2 * upper_tail(remaining / c.error, c.df))
+        largest = max(highest, -lowest)
+        if c.margin is not None:
+            p_equivalence = _repeated(c, upper_tail((c.margin - largest) / c.error, c.df))
+    if c.margin is None:
+        return replace(c, t=c.gain / c.error, p=p)
+    return replace(c, t=c.gain / c.error, p=p, p_equivalence=p_equivalence)
+
+
+def _bounds(c: Comparison) -> tuple[float | None, float | None]:
+    """The highest and the lowest gain of a comparison that a finer search could make of its gain; None if unknown."""
+    if c.gain is None or c.finer_optimizer is None or c.finer_baseline is None:
+        return None, None
+    return c.gain + c.finer_optimizer, c.gain - c.finer_baseline
+
+
+def _repeated(c: Comparison, p: float) -> float:
+    """The p-value of an interim analysis for all of them together, see `InterimAnalysis.repeated`."""
+    if p < c.share:
+        return p / c.share
+    return 1.0
+
+
+def _decided(c: Comparison, alpha: float, level: float, equivalence_level: float, min_seeds: int) -> Comparison:
+    """The comparison with its verdict and its note. One that has another verdict already keeps it.
+
+    Args:
+        c: a comparison with its corrected p-values.
+        alpha: the family-wise error rate.
+        level: the level of its step of Holm's correction.
+        equivalence_level: that of the test for equivalence.
+        min_seeds: see `judge`.
+    """
+    if c.verdict != "inconclusive":
+        return c  # an arm is incomplete or diverged, or all values are identical
+    if c.identical_seeds and c.identical_seeds == c.seeds:
+        return _with_same_weights(c)
+    notes = [c.note] if c.note else []
+    if c.identical_seeds:
+        notes.append(f"the same weights in {c.identical_seeds} of {c.seeds} seeds")
+    few_seeds = _too_few(c, min_seeds)
+    if few_seeds:
+        notes.append(few_seeds)
+        return replace(c, note="; ".join(notes))
+    is_real = c.p_holm is not None and c.p_holm < alpha and c.gain != 0
+    is_equivalent = c.p_equivalence_holm is not None and c.p_equivalence_holm < alpha
+    if is_equivalent:
+        if is_real:
+            notes.append("real, within the margin")
+        return replace(c, verdict="equivalent", note="; ".join(notes))
+    if not is_real:
+        notes += _open_search(c, level, equivalence_level)
+        return replace(c, note="; ".join(notes))
+    if (c.gain or 0.0) > 0:
+        return replace(c, verdict="better", note="; ".join(notes))
+    return replace(c, verdict="worse", note="; ".join(notes))
+
+
+def _with_same_weights(c: Comparison) -> Comparison:
+    """The comparison of two arms that ended with the same weights in every seed."""
+    ours = c.mean_optimizer or 0.0
+    theirs = c.mean_baseline or 0.0
+    if isclose(ours, theirs, rel_tol=ROUNDING):
+        return replace(c, verdict="identical", note="the same weights in every seed")
+    return replace(c, note="a contradiction: the same weights in every seed, other values")
+
+
+def _too_few(c: Comparison, min_seeds: int) -> str:
+    """Why a comparison has too few seeds for a verdict, in words; empty if it has enough."""
+    if c.error is None:
+        return ""  # there is no test, which has a note already
+    seeds = c.n_optimizer
+    if c.test != "one-sample":
+        seeds = min(c.n_optimizer, c.n_baseline)
+    needed = min_seeds
+    if c.prior_df > 0:
+        needed = min(min_seeds, FEWEST_SEEDS)
+    if seeds >= needed:
+        return ""
+    return f"{seeds} seeds decide nothing, {needed} are needed"
+
+
+def _open_search(c: Comparison, level: float, equivalence_level: float) -> list[str]:
+    """The note of an undecided comparison that its gain at the tried rates would decide; empty if it would not."""
+    if c.error is None or c.df is None or c.gain is None:
+        return []
+    plain = _tested(replace(c, finer_optimizer=0.0, finer_baseline=0.0))
+    is_real = plain.p is not None and plain.p < level
+    is_equivalent = plain.p_equivalence is not None and plain.p_equivalence < equivalence_level
+    if not is_real and not is_equivalent:
+        return []
+    if c.finer_optimizer is None or c.finer_baseline is None:
+        return [WIDER]
+    return [FINER]
+
+
+def _with_interval(c: Comparison, level: float, equivalence_level: float) -> Comparison:
+    """The comparison with the interval that decides it.
+
+        gain - t error - finer_baseline  to  gain + t error + finer_optimizer
+
+    t is the critical value of the step of Holm's correction: of the two one-sided tests for "equivalent", otherwise of
+    the two-sided test. What is unknown of a finer search is left out.
+    """
+    if c.error is None or c.df is None or c.gain is None:
+        return c
+    highest = c.gain + (c.finer_optimizer or 0.0)
+    lowest = c.gain - (c.finer_baseline or 0.0)
+    outside = level * c.share
+    if c.verdict == "equivalent":
+        outside = 2 * equivalence_level * c.share
+    if not outside > 0:
+        return c  # this interim analysis has no part of the level
+    half_width = critical_t(outside / 2, c.df) * c.error
+    return replace(c, ci_low=lowest - half_width, ci_high=highest + half_width, ci_level=1 - outside)
+
+
+def _seeds_needed(c: Comparison, level: float) -> int | None:
+    """The number of seeds of each arm with which the test detects the margin; None without a margin or a test."""
+    if c.margin is None or c.t is None:
+        return None
+    if c.test == "paired":
+        return paired_seeds(c.margin, c.std_difference or 0.0, level)
+    return welch_seeds(c.margin, c.std_optimizer or 0.0, c.std_baseline or 0.0, level)
