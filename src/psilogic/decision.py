@@ -199,12 +199,17 @@ def fires(group: dict[str, Any], memory: DetectorState) -> Tensor:
 
 
 def t_warm(group: dict[str, Any]) -> float:
-    """The steps without chaos term: `chaos_warmup` itself, or max(500, T/20) when it is -1 (section 3.5)."""
+    """The steps without chaos term: `chaos_warmup` itself, or max(500, T/20) when it is -1 (section 3.5).
+
+    A value between 0 and 1 is a share of T.
+    """
     given = group["chaos_warmup"]
-    if given >= 0:
-        return float(given)
     T = group["total_steps"] or group["gamma_T_max"]
-    return float(max(500, T / 20))
+    if given == -1:
+        return float(max(500, T / 20))
+    if 0 < given < 1:
+        return float(given * T)
+    return float(given)
 
 
 def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Tensor, Scalar]:

@@ -21,6 +21,11 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
             f"amsgrad must be False, got {options['amsgrad']!r}: PsiLogic is defined with Adam's second moment, "
             "not with its running maximum"
         )
+    if 0 < options["chaos_warmup"] < 1 and not (options["total_steps"] or options["gamma_T_max"]):
+        raise ValueError(
+            f"chaos_warmup={options['chaos_warmup']!r} is a share of the training, whose length is not known: "
+            "give total_steps, or a number of steps"
+        )
     if options["differentiable"] and options["bf16_update"] != "nearest":
         raise ValueError(f"bf16_update must be nearest with differentiable=True, got {options['bf16_update']!r}")
     if options["fused"] and options["foreach"]:

@@ -60,7 +60,8 @@ class PsiLogic(Observable):
         tau_scale: ratio of the EMAs above which a tensor spikes, >= 0.
         chaos_tau: threshold of the gate when `adaptive_tau` is off, >= 0.
         chaos_warmup: steps without chaos term, after which it ramps up over a quarter of them; -1 means
-            max(500, T/20), where T is `total_steps`, or `gamma_T_max` if that is 0, and 500 if both are 0.
+            max(500, T/20), where T is `total_steps`, or `gamma_T_max` if that is 0, and 500 if both are 0. A value
+            between 0 and 1 is a share of T: 0.05 is T/20 without the minimum of 500.
         total_steps: length of the training in steps, 0 when unknown; only `chaos_warmup` reads it.
         gamma_T_max: steps of the cosine schedule of gamma and quantum_decay; 0 keeps them constant.
         quantum_decay: q_0, rate of the gradient-dependent decay on quiet steps, >= 0; 0 switches it off.
@@ -120,7 +121,7 @@ class PsiLogic(Observable):
         adaptive_tau: bool = True,
         tau_scale: float = 2.0,
         chaos_tau: float = 0.5,
-        chaos_warmup: int = -1,
+        chaos_warmup: float = -1,
         total_steps: int = 0,
         gamma_T_max: int = 0,
         quantum_decay: float = 0.0,

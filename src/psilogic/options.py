@@ -118,6 +118,24 @@ class WholeNumber:
 
 
 @dataclass(frozen=True)
+class StepsOrShare:
+    """A whole number of steps, or a share of the training between 0 and 1."""
+
+    least: int
+
+    def check(self, name: str, value: Any) -> None:
+        """ValueError for anything else."""
+        number = as_number(value)
+        is_number = isinstance(number, Real) and not isinstance(number, bool | Integral)
+        if is_number and 0 < number < 1:
+            return
+        try:
+            WholeNumber(self.least).check(name, value)
+        except ValueError as error:
+            raise ValueError(f"{error}, or a share of the training between 0 and 1") from None
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of some words."""
 
@@ -174,7 +192,7 @@ _REAL_NUMBERS = {
     "max_cancel": Option(Number(high=1.0, includes_high=True), Sharing.NONE),
 }
 _WHOLE_NUMBERS = {
-    "chaos_warmup": Option(WholeNumber(least=-1)),
+    "chaos_warmup": Option(StepsOrShare(least=-1)),
     "total_steps": Option(WholeNumber(least=0)),
     "gamma_T_max": Option(WholeNumber(least=0)),
 }

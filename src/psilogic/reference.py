@@ -136,9 +136,11 @@ def spikes(fast: float, slow: float, h: Mapping[str, Any]) -> bool:
 def warmup(age: float, h: Mapping[str, Any]) -> float:
     """The weight w in a detector's step number `age`: 0 until t_warm, then rising to 1 over a quarter of t_warm."""
     t_warm: float = h["chaos_warmup"]
+    T = h["total_steps"] or h["gamma_T_max"]
     if t_warm == -1:
-        T = h["total_steps"] or h["gamma_T_max"]
         t_warm = max(500, T / 20)
+    elif 0 < t_warm < 1:
+        t_warm = t_warm * T
     if t_warm == 0:
         return 1.0
     ramp = (age - t_warm) / (t_warm / 4)

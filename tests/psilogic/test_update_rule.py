@@ -64,6 +64,7 @@ ONE_OPTION = [
     {"tau_scale": 4.0},
     {"chaos_warmup": 0},
     {"chaos_warmup": 7},
+    {"chaos_warmup": 0.05, "total_steps": 500},
     {"gamma_T_max": 200},
     {"gamma_T_max": 1000},
     {"agc_clip": 0.05},
