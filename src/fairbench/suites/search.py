@@ -22,10 +22,6 @@ NO_RATE = 0.0
 """The rate of the setting of a program that has none."""
 KEPT = 2
 """The settings that continue after `Final.halve_after` seeds."""
-FINAL_STEP = 0.5
-"""The step between the rates of final trials, in steps of the grid."""
-MOST_FINALS = 2
-"""The most settings of final trials, as a multiple of the settings of the sweep."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +60,9 @@ class Search:
     """The search of one optimizer: log-spaced rates, each with every combination of the other values.
 
     The rest of the budget goes to one rate at a time. The rate lies beyond the edge of the grid that is nearer to the
-    best rate. The rates of final trials lie on a finer grid, of half its steps, which is the same for all optimizers.
-    What an even finer grid could gain is part of every verdict, see `fairbench.analysis.comparison.finer_search`.
+    best rate. What a finer grid could gain is part of every verdict, see `fairbench.analysis.comparison.finer_search`.
+    A finer grid of final trials was tried in simulations: it made errors more frequent, since the noise of short trials
+    and of two seeds then stops the search farther from the optimum.
 
     Attributes:
         scale: rates are multiplied by this.
@@ -110,7 +107,7 @@ class Search:
         if settings > 1:
             settings += hyperparameters  # the second best setting has neighbors of its own
         if added and settings > 1:
-            settings = max(settings, MOST_FINALS * self.size)
+            settings = max(settings, self.size)
         first_seeds = min(final.halve_after, seeds)
         later_seeds = seeds - first_seeds  # only the kept settings have these
         return settings * first_seeds + min(settings, KEPT) * later_seeds
@@ -119,7 +116,7 @@ class Search:
         """The settings to train next in final trials: the best settings so far and their neighbors.
 
         `short_scores` are the scores of the sweep, `full_scores` those of the final trials so far. The settings that
-        continue need their neighbors, which are added until there are `MOST_FINALS` times as many as in the sweep.
+        continue need their neighbors, which are added until there are as many settings as in the sweep.
         """
         most_places = final.settings // 2
         if not full_scores:
@@ -129,17 +126,14 @@ class Search:
         for best in ranked(full_scores)[:KEPT]:
             around += self._neighbors(best, most_places)
         new = [setting for setting in dict.fromkeys(around) if setting not in full_scores]
-        most_new = max(MOST_FINALS * len(short_scores) - len(full_scores), 0)
+        most_new = max(len(short_scores) - len(full_scores), 0)
         return new[:most_new]
 
     def _neighbors(self, setting: Setting, most_places: int) -> list[Setting]:
-        """The settings that differ in one hyperparameter, by at most this number of places on each side.
-
-        A place is half a step of the grid of rates, or the next value of another hyperparameter.
-        """
+        """The settings that differ in one hyperparameter, by at most this number of places on each side."""
         near = []
         for places in range(-most_places, most_places + 1):
-            lr = self.rate(self.index(setting.lr) + places * FINAL_STEP)
+            lr = self.rate(self.index(setting.lr) + places)
             near.append(setting.with_value("lr", lr))
             for name, value in setting.extra:
                 values = self.values[name]
@@ -183,9 +177,8 @@ class Search:
         """Raise `Wrong` for the key at `path` unless all rates that may be tried are distinct, positive and finite."""
         points = self.sweep.points
         beyond = points + 2 * max(self.sweep.budget - points, 0)
-        places = range(round(-beyond / FINAL_STEP), round((points + beyond) / FINAL_STEP))
         try:
-            rates = [self.rate(place * FINAL_STEP) for place in places]
+            rates = [self.rate(index) for index in range(-beyond, points + beyond)]
         except OverflowError:
             raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
         are_distinct = len(set(rates)) == len(rates)

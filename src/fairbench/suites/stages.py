@@ -42,9 +42,8 @@ class Final:
     Attributes:
         seeds: the final seeds of an arm; with interim analyses, the most that it may get, in this order.
         evaluations: validation evaluations of a trial.
-        settings: values of each searched hyperparameter that are trained, the located one in the middle; odd. The
-            learning rates are half a step of the grid apart. More are added until the settings that continue have
-            neighbors on both sides. 1 trusts the sweep alone.
+        settings: values of each searched hyperparameter that are trained, the located one in the middle; odd. More are
+            added until the settings that continue have neighbors on both sides. 1 trusts the sweep alone.
         halve_after: seeds after which only the best two settings continue.
         interim_analyses: numbers of seeds after which the arms are judged; those whose comparisons are all
             decided get no more. Empty for arms that all get every seed.

@@ -1,26 +1,31 @@
 """What a finer search of the learning rate could still gain for an arm.
 
-Final trials have rates half a step of the grid apart. Two optimizers that are equally good at their own best rates may
-differ at the tried ones, since one best rate lies on the grid and the other between two of its rates.
+Two optimizers that are equally good at their own best rates may differ at the tried ones, since one best rate lies on
+the grid and the other between two of its rates.
 """
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from statistics import fmean
 
 from fairbench.analysis.results import ArmResults, Run
 from fairbench.common.grouping import grouped
-from fairbench.suites.search import FINAL_STEP, Search, Setting
+from fairbench.suites.search import Search, Setting
+
+CUBIC = 1 / (9 * sqrt(3))
+"""The largest error of a parabola through three neighboring rates, as a share of the third difference."""
 
 
 def finer_gain(arm: ArmResults, search: Search, metric: str, sign: float, seeds: int) -> float | None:
-    """What a finer search could gain for an arm, by the parabola through its best rate and the two next to it.
+    """What a finer search could gain for an arm, by the parabola through its best rate and the rates next to it.
 
         a = (lower + higher) / 2,    b = (higher - lower) / 2
-        gain = max(a / 4, b^2 / (4 a))
+        gain = b^2 / (4 a) + |third difference| / (9 sqrt(3))
 
     `lower` and `higher` say how much worse the validation metric is at the next lower and the next higher rate. The
-    vertex of the parabola lies b^2 / (4 a) above the best rate, and half a step beside a vertex costs a / 4. A rate
-    at which trainings diverge has no value: the loss then may continue as on the other side, up to that rate.
+    vertex of the parabola lies b^2 / (4 a) above the best rate. The second term is how far a cubic curve through a
+    fourth rate may lie from the parabola. It is large where the parabola does not fit, as in front of a rate at which
+    trainings diverge.
 
     Args:
         arm: an arm with its trials of stage 2.
@@ -38,13 +43,18 @@ def finer_gain(arm: ArmResults, search: Search, metric: str, sign: float, seeds:
     runs = _runs_of_rates(arm, arm.selected)
     best = _values(arm.final[:seeds], metric, sign)
     index = search.index(arm.selected.lr)
-    sides = []
-    for step in (-FINAL_STEP, FINAL_STEP):
-        neighbor = runs.get(search.rate(index + step))
-        if neighbor is None:
-            return None
-        sides.append(_shortfall(neighbor, best, metric, sign))
-    return _parabola_gain(*sides)
+    shortfalls = {}
+    for place in (-2, -1, 1, 2):
+        neighbor = runs.get(search.rate(index + place))
+        if neighbor is not None:
+            shortfalls[place] = _shortfall(neighbor, best, metric, sign)
+    if -1 not in shortfalls or 1 not in shortfalls:
+        return None
+    lower = shortfalls[-1]
+    higher = shortfalls[1]
+    if lower is None or higher is None:
+        return _gain_beside_divergence(lower, higher)
+    return _parabola_gain(lower, higher) + CUBIC * _third_difference(lower, higher, shortfalls)
 
 
 def _runs_of_rates(arm: ArmResults, selected: Setting) -> dict[float, list[Run]]:
@@ -72,15 +82,33 @@ def _shortfall(runs: Sequence[Run], best: Mapping[int, float], metric: str, sign
     return fmean(best[seed] - values[seed] for seed in shared)
 
 
-def _parabola_gain(lower: float | None, higher: float | None) -> float | None:
-    """The gain by the shortfalls of both neighbors, see `finer_gain`; None for a side means that it diverged."""
-    if lower is None and higher is None:
+def _gain_beside_divergence(lower: float | None, higher: float | None) -> float | None:
+    """The gain where trainings diverge at one neighbor, or at both: None for a neighbor means that they do.
+
+    Between the best rate and that neighbor the metric may get better as fast as on the other side.
+    """
+    slope = higher if lower is None else lower
+    if slope is None:
         return None
-    if lower is None or higher is None:
-        slope = higher if lower is None else lower
-        return max(slope or 0.0, 0.0)
+    return max(slope, 0.0)
+
+
+def _parabola_gain(lower: float, higher: float) -> float:
+    """How far the vertex of the parabola lies above the best rate, at most one step of the grid away from it."""
     a = (lower + higher) / 2
     b = (higher - lower) / 2
     if a > 0 and abs(b) <= 2 * a:
-        return max(a / 4, b * b / (4 * a))
+        return b * b / (4 * a)
     return max(-lower, -higher, 0.0)
+
+
+def _third_difference(lower: float, higher: float, shortfalls: Mapping[int, float | None]) -> float:
+    """The absolute third difference of four neighboring rates, the larger one of two; 0 without a fourth rate."""
+    differences = [0.0]
+    below = shortfalls.get(-2)
+    if below is not None:
+        differences.append(abs(higher + 3 * lower - below))
+    above = shortfalls.get(2)
+    if above is not None:
+        differences.append(abs(above - 3 * higher - lower))
+    return max(differences)

@@ -120,7 +120,21 @@ def _with_finer_search(c: Comparison, results: Results) -> Comparison:
         arm = results.arm(c.arena, optimizer)
         gains.append(finer_gain(arm, study.search(optimizer), c.metric, c.sign, c.seeds))
     ours, theirs = gains
-    return replace(c, finer_optimizer=ours, finer_baseline=theirs)
+    note = c.note or _selected_elsewhere(c, study)
+    return replace(c, finer_optimizer=ours, finer_baseline=theirs, note=note)
+
+
+def _selected_elsewhere(c: Comparison, study: ResolvedSuite) -> str:
+    """What selected the learning rates, in words, where final trials of this arena did not; empty where they did."""
+    suite = study.suite
+    if not any(map(study.tuned, (c.optimizer, c.baseline))):
+        return ""
+    tuning_arena = suite.tuning_arena(c.arena)
+    if tuning_arena != c.arena:
+        return f"at learning rates selected in {tuning_arena}"
+    if suite.final.settings == 1:
+        return "at learning rates that only short trials selected"
+    return ""
 
 
 def _with_seeds_in_words(c: Comparison, most_seeds: int) -> Comparison:
