@@ -100,14 +100,18 @@ class Search:
     def final_trials(self, final: Final, seeds: int, added: bool = False) -> int:
         """The largest number of final trials of an arm with `seeds` seeds.
 
-        If `added` is True, the settings that may be added at an edge are counted.
+        It is that of an arm whose located setting stays the best one. If `added` is True, the settings that may be
+        added until the best two have neighbors on both sides are counted as well.
         """
         hyperparameters = 1 + len(self.values)
-        settings = 1 + (final.settings - 1) * hyperparameters
+        most_places = final.settings // 2
+        settings = 1 + 2 * most_places * hyperparameters
         if settings > 1:
-            settings += hyperparameters  # the second best setting has neighbors of its own
-        if added and settings > 1:
-            settings = max(settings, self.size)
+            most = max(settings, self.size)
+            # the second best setting has neighbors on both sides, but on one side those of the best one
+            settings = min(settings + most_places * (2 * hyperparameters - 1), most)
+            if added:
+                settings = most
         first_seeds = min(final.halve_after, seeds)
         later_seeds = seeds - first_seeds  # only the kept settings have these
         return settings * first_seeds + min(settings, KEPT) * later_seeds

@@ -35,8 +35,8 @@ def finer_gain(arm: ArmResults, search: Search, metric: str, sign: float, seeds:
         seeds: the first seeds that count.
 
     Returns:
-        The gain, at least 0. None if no rate was tried on one side of the best one, so that it is unknown. 0 for an arm
-        of which only one rate has final trials: nothing was searched there.
+        The gain, at least 0. None if it is unknown: no rate was tried on one side of the best one, or trainings diverge
+        on both. 0 for an arm of which only one rate has final trials: nothing was searched there.
     """
     if arm.selected is None or not arm.others or not arm.sweep:
         return 0.0
@@ -98,7 +98,7 @@ def _parabola_gain(lower: float, higher: float) -> float:
     a = (lower + higher) / 2
     b = (higher - lower) / 2
     if a > 0 and abs(b) <= 2 * a:
-        return b * b / (4 * a)
+        return b / a * b / 4
     return max(-lower, -higher, 0.0)
 
 

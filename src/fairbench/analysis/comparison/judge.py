@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isclose
+from math import inf, isclose
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
@@ -61,33 +61,31 @@ def _tested(c: Comparison) -> Comparison:
         p_equivalence = P(T > (margin - largest gain) / error)
 
     `finer` is what a finer search could still gain for the optimizer that is worse. The largest gain is the one that a
-    finer search could make, in either direction. A comparison without an error keeps the p-value that it has: 1 if no
-    seed differs, otherwise None.
+    finer search could make, in either direction. What is unknown of a finer search counts as infinite. A comparison
+    without an error keeps the p-value that it has: 1 if no seed differs, otherwise None.
 
     Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
     """
     if c.error is None or c.df is None or c.gain is None:
         return c
-    highest, lowest = _bounds(c)
+    highest = c.gain + _known(c.finer_optimizer)
+    lowest = c.gain - _known(c.finer_baseline)
+    remaining = max(lowest, -highest)
     p = 1.0
-    p_equivalence = 1.0
-    if highest is not None and lowest is not None:
-        remaining = max(lowest, -highest)
-        if remaining > 0:
-            p = _repeated(c, 2 * upper_tail(remaining / c.error, c.df))
-        largest = max(highest, -lowest)
-        if c.margin is not None:
-            p_equivalence = _repeated(c, upper_tail((c.margin - largest) / c.error, c.df))
+    if remaining > 0:
+        p = _repeated(c, 2 * upper_tail(remaining / c.error, c.df))
+    tested = replace(c, t=c.gain / c.error, p=p)
     if c.margin is None:
-        return replace(c, t=c.gain / c.error, p=p)
-    return replace(c, t=c.gain / c.error, p=p, p_equivalence=p_equivalence)
+        return tested
+    largest = max(highest, -lowest)
+    return replace(tested, p_equivalence=_repeated(c, upper_tail((c.margin - largest) / c.error, c.df)))
 
 
-def _bounds(c: Comparison) -> tuple[float | None, float | None]:
-    """The highest and the lowest gain of a comparison that a finer search could make of its gain; None if unknown."""
-    if c.gain is None or c.finer_optimizer is None or c.finer_baseline is None:
-        return None, None
-    return c.gain + c.finer_optimizer, c.gain - c.finer_baseline
+def _known(finer: float | None) -> float:
+    """What a finer search could still gain for an optimizer; infinite if that is unknown."""
+    if finer is None:
+        return inf
+    return finer
 
 
 def _repeated(c: Comparison, p: float) -> float:
@@ -158,16 +156,23 @@ def _too_few(c: Comparison, min_seeds: int) -> str:
 
 def _open_search(c: Comparison, level: float, equivalence_level: float) -> list[str]:
     """The note of an undecided comparison that its gain at the tried rates would decide; empty if it would not."""
-    if c.error is None or c.df is None or c.gain is None:
+    if c.error is None:
         return []
-    plain = _tested(replace(c, finer_optimizer=0.0, finer_baseline=0.0))
-    is_real = plain.p is not None and plain.p < level
-    is_equivalent = plain.p_equivalence is not None and plain.p_equivalence < equivalence_level
-    if not is_real and not is_equivalent:
-        return []
-    if c.finer_optimizer is None or c.finer_baseline is None:
+    inside = replace(c, finer_optimizer=c.finer_optimizer or 0.0, finer_baseline=c.finer_baseline or 0.0)
+    if _passes(inside, level, equivalence_level):
         return [WIDER]
-    return [FINER]
+    plain = replace(c, finer_optimizer=0.0, finer_baseline=0.0)
+    if _passes(plain, level, equivalence_level):
+        return [FINER]
+    return []
+
+
+def _passes(c: Comparison, level: float, equivalence_level: float) -> bool:
+    """Whether a test of a comparison is below its level."""
+    tested = _tested(c)
+    is_real = tested.p is not None and tested.p < level
+    is_equivalent = tested.p_equivalence is not None and tested.p_equivalence < equivalence_level
+    return is_real or is_equivalent
 
 
 def _with_interval(c: Comparison, level: float, equivalence_level: float) -> Comparison:

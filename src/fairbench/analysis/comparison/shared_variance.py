@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import isfinite, sqrt
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.moderated import NO_PRIOR, Prior, common_variance, moderated
@@ -16,7 +16,7 @@ def common_variances(comparisons: Sequence[Comparison], seeds: int) -> dict[str,
         comparisons: comparisons with their own variances, before any correction.
         seeds: the number of seeds of each.
     """
-    with_variance = [c for c in comparisons if _has_variance(c)]
+    with_variance = [c for c in comparisons if _has_variance(c, seeds)]
     variances = grouped((c.arena, _variance(c, seeds)) for c in with_variance)
     return {arena: common_variance(values, seeds - 1) for arena, values in variances.items()}
 
@@ -27,18 +27,25 @@ def with_shared_variance(c: Comparison, priors: Mapping[str, Prior]) -> Comparis
     Only paired comparisons share a variance. Any other comparison keeps its own one.
     """
     prior = priors.get(c.arena, NO_PRIOR)
-    if not _has_variance(c) or c.df is None or prior.df == 0:
-        return c
     seeds = c.n_optimizer
+    if not _has_variance(c, seeds) or c.df is None or prior.df == 0:
+        return c
     drawn = moderated(_variance(c, seeds), c.df, prior)
     return replace(c, error=sqrt(drawn.variance / seeds), df=drawn.df, prior_df=prior.df)
 
 
-def _has_variance(c: Comparison) -> bool:
-    """Whether a comparison has a variance over the seeds that others may share."""
-    return c.test == "paired" and c.error is not None and c.error > 0
+def _has_variance(c: Comparison, seeds: int) -> bool:
+    """Whether a comparison has a variance over the seeds that others may share.
+
+    Metrics near the ends of the range of numbers have none, since their squares are 0 or infinite.
+    """
+    if c.test != "paired":
+        return False
+    variance = _variance(c, seeds)
+    return variance > 0 and isfinite(variance)
 
 
 def _variance(c: Comparison, seeds: int) -> float:
     """The variance of the differences of the seeds, from the standard error of their mean."""
-    return seeds * (c.error or 0.0) ** 2
+    error = c.error or 0.0
+    return seeds * (error * error)

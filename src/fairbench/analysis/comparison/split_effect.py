@@ -6,12 +6,13 @@ another test split would give other gains.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from math import hypot, sqrt
 from statistics import fmean, variance
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.statistics.significance import binary_unit, summarize
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ def split_effect(results: Results, arena: str, seeds: int) -> SplitEffect:
         rows += _rows(arm, metric, seeds)
     if len(rows) < 2 or seeds < 2:
         return NO_SPLIT_EFFECT
+    unit = binary_unit(*chain.from_iterable(rows))  # squares of scaled values do not overflow
+    rows = [[value / unit for value in row] for row in rows]
     seed_means = [fmean(column) for column in zip(*rows, strict=True)]
     between = 0.0
     within = 0.0
@@ -93,8 +96,8 @@ def with_split_error(c: Comparison, results: Results, effect: SplitEffect) -> Co
     if c.error is None or c.df is None or c.seeds < 2 or not is_complete:
         return c
     differences = [x - y for x, y in zip(ours, theirs, strict=True)]
-    of_pair = variance(differences) / c.seeds
-    split_error = sqrt(max(effect.ratio - 1, 0.0) * of_pair / 2)
+    error_of_pair = summarize(differences).std / sqrt(c.seeds)
+    split_error = sqrt(max(effect.ratio - 1, 0.0) / 2) * error_of_pair
     error = hypot(c.error, split_error)
     if error == 0:
         return c

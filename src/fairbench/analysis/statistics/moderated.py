@@ -73,9 +73,9 @@ def moderated(sample_variance: float, df: float, prior: Prior) -> Prior:
 
 def _inverse_trigamma(value: float) -> float:
     """The x with trigamma(x) = value, for a positive value."""
-    # trigamma(x) lies between 1/x and 1/x + 1/x^2
-    lowest = 1 / value
-    highest = 1 / value + 1 / math.sqrt(value) + 1
+    # trigamma(x) lies between 1/x and 1/x + 1/x^2; the factors of 2 are more than any rounding
+    lowest = 1 / value / 2
+    highest = (1 / value + 1 / math.sqrt(value)) * 2
 
     def excess(x: float) -> float:
         """Trigamma at x, minus the value."""
