@@ -176,7 +176,8 @@ def test_the_best_two_continue_and_the_best_mean_over_all_seeds_is_reported(thre
         return WORKED[lr][seed]
 
     arm, records = complete(three, loss)
-    first_seeds = {*product(WORKED, (1, 2))}
+    rates = {*WORKED, 1e-2}  # the upper neighbor of the second best
+    first_seeds = {*product(rates, (1, 2))}
     other_seeds = {*product(RATES[1:3], (3, 4, 5))}
     assert tried(arm) == first_seeds | other_seeds
     assert arm.located.lr == 1e-3
@@ -184,7 +185,7 @@ def test_the_best_two_continue_and_the_best_mean_over_all_seeds_is_reported(thre
     assert {spec.lr for spec in arm.final} == {3.16228e-3}
     assert [spec.seed for spec in arm.final] == [1, 2, 3, 4, 5]
     assert {spec.stage for spec in (*arm.others, *arm.final)} == {"final"}
-    assert len(records) == 5 + 3 * 2 + 2 * 3
+    assert len(records) == 5 + 4 * 2 + 2 * 3
     del records[arm.others[0].id]  # nothing is selected while a trial is missing
     (partial,) = arms(three, lambda spec: records.get(spec.id))
     assert partial.selected is None
@@ -213,8 +214,8 @@ def test_a_setting_that_diverges_later_is_not_reported_if_another_does_not(three
 
 
 def test_seeds_below_the_halving_and_a_single_setting(three):
-    arm, _ = complete(with_final(three, seeds=[7]), distance(1e-3))
-    assert tried(arm) == {(lr, 7) for lr in RATES[:3]}
+    arm, _ = complete(with_final(three, seeds=[7]), distance(1.1e-3))
+    assert tried(arm) == {(lr, 7) for lr in RATES[:4]}
     alone = with_final(three, settings=1)
     arm, records = complete(alone, distance(1e-3))
     sweep = {spec.id: records[spec.id] for spec in arm.sweep}

@@ -1,7 +1,8 @@
 """The settings of a search, the same for every optimizer."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import pytest
 
@@ -62,14 +63,15 @@ class FinalCase:
 
 
 FINAL_CASES = [
-    FinalCase(best=1e-3, tried=[1e-4, 1e-3, 1e-2]),
+    FinalCase(best=1.1e-3, tried=[1e-4, 1e-3, 1e-2, 1e-1]),  # the second best is 1e-2
+    FinalCase(best=0.9e-3, tried=[1e-5, 1e-4, 1e-3, 1e-2]),
     FinalCase(best=0.3, tried=[1e-4, 1e-3, 1e-2, 1e-1, 1.0]),
     FinalCase(best=1e-9, tried=[1e-6, 1e-5, 1e-4, 1e-3, 1e-2]),
 ]
 
 
 @pytest.mark.parametrize("case", FINAL_CASES, ids=lambda case: f"{case.best:g}")
-def test_final_settings_are_added_until_the_best_lies_inside(case):
+def test_final_settings_are_added_until_the_best_two_lie_inside(case):
     """It never tries more settings than the short search, here five."""
     search = Search(sweep_of(budget=5))
     short = {}
@@ -117,7 +119,34 @@ def test_lower_neighbors_are_tried_before_higher_ones(case):
     higher += [best.with_value("weight_decay", decay) for decay in case.higher]
     higher.append(best.with_value("betas", betas[1]))
     assert grid.finals(THREE, {best: (0.0,)}, {}) == [best, *lower, *higher]
-    assert grid.final_trials(THREE, 2) == 2 * 7  # at most two neighbors of each of three hyperparameters
+
+
+@pytest.mark.parametrize("places", [1, 2])
+@pytest.mark.parametrize("extra", [{}, {"momentum": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]}], ids=["rate", "momentum"])
+def test_the_forecast_counts_the_neighbors_of_whichever_setting_is_second_best(places, extra):
+    grid = Search(sweep_of(budget=30, extra=extra))
+    final = replace(THREE, settings=1 + 2 * places)
+    located = Setting(grid.rate(15), grid.extras[len(grid.extras) // 2])
+    short = {}
+    for index, others in product(range(30), grid.extras):
+        short[Setting(grid.rate(index), others)] = (1.0,)
+    short[located] = (0.0,)
+    first = grid.finals(final, short, {})
+    most = 0
+    for second in first[1:]:
+        full = dict.fromkeys(first, (2.0,))
+        full |= {located: (0.0,), second: (1.0,)}
+        most = max(most, len(full) + len(grid.finals(final, short, full)))
+    assert grid.final_trials(final, 2) == 2 * most
+    assert grid.final_trials(final, 5) == 2 * most + 3 * 2  # of which two continue
+    assert grid.final_trials(final, 2, added=True) == 2 * grid.size
+
+
+def test_no_more_final_trials_are_forecast_than_the_budget_has():
+    only_points = Search(sweep_of())
+    assert only_points.final_trials(THREE, 2) == only_points.final_trials(THREE, 2, added=True) == 2 * 3
+    assert only_points.final_trials(replace(THREE, settings=5), 2) == 2 * 5  # the first ones are trained in any case
+    assert only_points.final_trials(replace(THREE, settings=1), 7, added=True) == 7
 
 
 def test_integers_among_floats_become_floats():
