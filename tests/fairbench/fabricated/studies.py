@@ -6,6 +6,7 @@ from fabricated.records import METRICS, sha
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.plan import ResolvedArena, ResolvedSuite
+from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.arenas import ArenaPlan, LadderPoint
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Compare, Suite
@@ -15,6 +16,25 @@ MINI = load_suite("mini").arenas
 PSILOGIC = Compare(["PsiLogic"], ["all"])
 """PsiLogic is compared with all others, as in the paper."""
 EVERY_PAIR = Compare(baselines=["all"])
+
+
+def training(**settings):
+    """The training of a trial on a CPU, with some settings of its own."""
+    usual = {
+        "steps": 40,
+        "warmup_steps": 0,
+        "clip_norm": 1.0,
+        "evaluations": 1,
+        "log_every": 5,
+        "evaluation_batch_size": 64,
+        "precision": "float32",
+        "deterministic": True,
+        "compile": False,
+        "selection": "val",
+        "shock": {},
+        "device": "cpu",
+    }
+    return TrainingSpec(**{**usual, **settings})
 
 
 def study(

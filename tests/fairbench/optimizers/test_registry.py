@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import fabricated
 import pytest
 import torch
 from tiny import install
@@ -16,25 +17,11 @@ from fairbench.optimizers.registry import OPTIMIZERS, known_optimizers
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.optimizers.treatments import decay_kind
-from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.optimizer_needs import OptimizerNeeds
 
 pytestmark = pytest.mark.xdist_group("registry")
-TRAINING = TrainingSpec(
-    steps=40,
-    warmup_steps=0,
-    clip_norm=1.0,
-    evaluations=1,
-    log_every=5,
-    evaluation_batch_size=64,
-    precision="float32",
-    deterministic=True,
-    compile=False,
-    selection="val",
-    shock={},
-    device="cpu",
-)
+TRAINING = fabricated.training()
 SLOW = ("Kron", "RAdam")
 """Optimizers that are slow in the first 30 steps at the middle of their grid."""
 

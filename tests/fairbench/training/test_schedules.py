@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import fabricated
 import pytest
 import torch
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR
 
 from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.study.plan import arms
-from fairbench.study.trial_spec import TrainingSpec, TrialSpec
+from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.schedules import lr_factor
 from fairbench.training.trainer import Trainer
@@ -45,22 +46,7 @@ def test_the_factors_are_those_of_torchs_schedulers(schedule, min_lr):
         optimizer.step()
         scheduler.step()
     rates.append(1.0 if schedule == "constant" else min_lr)
-    training = TrainingSpec(
-        steps=STEPS,
-        warmup_steps=WARMUP,
-        clip_norm=1.0,
-        evaluations=1,
-        log_every=5,
-        evaluation_batch_size=64,
-        precision="float32",
-        deterministic=True,
-        compile=False,
-        selection="val",
-        shock={},
-        device="cpu",
-        schedule=schedule,
-        min_lr=min_lr,
-    )
+    training = fabricated.training(steps=STEPS, warmup_steps=WARMUP, schedule=schedule, min_lr=min_lr)
     factors = [lr_factor(step, training) for step in range(STEPS + 1)]
     assert factors == pytest.approx(rates, abs=1e-12)
 
