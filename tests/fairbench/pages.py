@@ -183,6 +183,7 @@ INTERACTION = Interaction(
     verdict_a="better",
     verdict_b="inconclusive",
     survives="no",
+    method="paired",
     interaction=0.02,
     ci_low=-0.01,
     ci_high=0.05,

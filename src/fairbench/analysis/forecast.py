@@ -36,8 +36,10 @@ class Forecast:
         seconds: of training and evaluation, one trial at a time, without trials that may be added.
         most_seconds: the same with all that may be added.
         disk: bytes of records, tables, figures and page, with all that may be added.
-        effect: the smallest difference that is detected with 80% power at the strictest step of Holm's correction, in
-            standard deviations, see `minimum_detectable_effect`; None if alpha cannot be reached.
+        effect: the smallest difference that the test alone detects with 80% power at the strictest step of Holm's
+            correction, in standard deviations, see `minimum_detectable_effect`. A verdict can need more: it grants the
+            gain of a finer search, and must hold with other settings. A variance that comparisons share can need less.
+            None if alpha cannot be reached.
         spread: this standard deviation of the primary metric: that of a pair's difference between two arms, or with
             Welch's test that of an arm between seeds, pooled over what has records; None where nothing has.
         trend: of an arena on a ladder, the smallest trend of a speed-up over size that the ladder finds with 90% power,

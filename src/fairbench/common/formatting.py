@@ -119,6 +119,32 @@ def p_value(value: float | None) -> str:
     return f"{value:.3f}"
 
 
+def confidence_level(level: float | None) -> str:
+    """The level of an interval in percent, with at least one decimal, as 95%, 99.6% and 99.95%.
+
+    So many decimals are written that what lies outside has a digit other than 0.
+    """
+    if level is None:
+        return NONE
+    outside = 100 * (1 - level)
+    places = 1
+    if 0 < outside < 1:
+        places = first_decimal(outside)
+    text = f"{100 * level:.{places}f}"
+    return f"{text.removesuffix('.0')}%"
+
+
+def interval_name(levels: Iterable[float | None]) -> str:
+    """Intervals with their levels, as "99.6% interval" or "95% to 99.6% interval"."""
+    known = sorted({level for level in levels if level is not None})
+    texts = [confidence_level(level) for level in known]
+    if not texts:
+        return "interval"
+    if texts[0] == texts[-1]:
+        return f"{texts[0]} interval"
+    return f"{texts[0]} to {texts[-1]} interval"
+
+
 def exact(value: float | None) -> str:
     """A count, a rank, or a declared number such as a margin, as short as possible."""
     if value is None:

@@ -11,7 +11,17 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.publication import PublishedComparison
 from fairbench.common.console import text_table, whole
-from fairbench.common.formatting import NONE, column_of_intervals, duration, number, p_value, percent, plain, plural
+from fairbench.common.formatting import (
+    NONE,
+    column_of_intervals,
+    confidence_level,
+    duration,
+    number,
+    p_value,
+    percent,
+    plain,
+    plural,
+)
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
@@ -34,9 +44,10 @@ def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequen
         gain, _, interval = gain_and_interval.partition(" ")
         names = [getattr(comparison, side) for side in sides]
         holm_p = p_value(comparison.p_holm)
-        rows.append([*names, verdict_text(comparison), gain, holm_p, interval or NONE])
+        level = confidence_level(comparison.ci_level)
+        rows.append([*names, verdict_text(comparison), gain, holm_p, interval or NONE, level])
     titles = [(side, TEXT) for side in sides]
-    titles += [("verdict", TEXT), ("gain", NUMBER), ("Holm p", NUMBER), ("95% CI", NUMBER)]
+    titles += [("verdict", TEXT), ("gain", NUMBER), ("Holm p", NUMBER), ("interval", NUMBER), ("level", NUMBER)]
     notes_lines = [f"{note}." for note in notes]
     return Group(text_table(titles, rows), *notes_lines, _verdicts_summary(comparisons, alpha))
 
@@ -173,7 +184,7 @@ def _detects(forecast: Forecast, margin: float, test: str) -> str:
     """A text on the differences that an arena can detect, in units of the metric if there are records."""
     if forecast.effect is None:
         return "cannot reach alpha: with fewer than 2 seeds there is no test"
-    power = f"detects {forecast.effect:.1f} standard deviations {TESTS[test]} with 80% power"
+    power = f"the test alone detects {forecast.effect:.1f} standard deviations {TESTS[test]} with 80% power"
     if not forecast.spread:  # no seeds yet, or none that differ
         return f"{power}, so its margin only if one is {plain(margin / forecast.effect, '.2g')} or less"
     difference = forecast.effect * forecast.spread

@@ -27,7 +27,7 @@ from fairbench.report.view import (
 )
 from fairbench.study.history import Change
 
-OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "p_holm")
+OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "ci_level", "p_holm", "p_equivalence_holm")
 """The columns of compare_verdicts.csv for each of the two studies."""
 
 
@@ -185,8 +185,8 @@ VERDICTS_TABLE = Output[TwoStudies](
     rows=lambda studies: studies.verdicts,
     columns=(TextColumn("Comparison", _comparison_name), _verdict_column("A"), _verdict_column("B")),
     caption=(
-        "The verdicts of both studies, each by its own plan, with the gain and its 95% confidence "
-        "interval, positive where the optimizer is better than the baseline. A frame marks those that changed."
+        "The verdicts of both studies, each by its own plan, with the gain and the interval that decides, "
+        "positive where the optimizer is better than the baseline. A frame marks those that changed."
     ),
     data=_verdict_data,
     file="compare_verdicts",

@@ -226,7 +226,7 @@ def answers(title: str, attribute: str, yes: str = "yes", no: str = "no", unknow
 
 
 def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high") -> TextColumn:
-    """A column of an attribute that is a difference, with its interval from the attributes `low` and `high`."""
+    """A column of an attribute that is a difference, with its 95% interval from the attributes `low` and `high`."""
     interval = attrgetter(middle, low, high)
 
     def texts(rows: Sequence[Row]) -> list[str]:

@@ -161,10 +161,11 @@ def test_the_plan_in_words():
     text = shown(the_study)
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 3 final ones of 10;" in text
     # noncentral t with 2 degrees of freedom detects 5.6535 standard errors, with 4 degrees 3.7645
-    found = "detects 3.3 standard deviations of a pair's difference with 80% power, so its margin only if one is 0.0061"
+    margin = "with 80% power, so its margin only if one is"
+    found = f"the test alone detects 3.3 standard deviations of a pair's difference {margin} 0.0061"
     assert found in text
     of_welch = shown(study(("vit",), ("AdamW", "PsiLogic"), margin=0.02, test="welch"))
-    found = "detects 3.1 standard deviations between seeds with 80% power, so its margin only if one is 0.0065"
+    found = f"the test alone detects 3.1 standard deviations between seeds {margin} 0.0065"
     assert found in of_welch
     assert "PsiLogic against AdamW: 1 comparison at 0.05" in text
     assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text

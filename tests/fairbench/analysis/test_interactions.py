@@ -1,4 +1,4 @@
-"""The interaction of optimizer and schedule against statsmodels' linear model, and whether a win survives."""
+"""The interaction of optimizer and schedule against scipy and statsmodels, and whether a win survives."""
 
 import csv
 import random
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from fabricated import EVERY_PAIR, Records, analysed, finals, study, with_suite
+from scipy import stats
 
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.two_arms import summarized
@@ -39,9 +40,29 @@ def of_scores(the_study, scores):
     return analysed(the_study, Records(the_study, *cases))
 
 
+def test_gains_are_compared_seed_by_seed():
+    """The noise of a seed is the same in all four arms, as where they begin with the same weights and batches."""
+    of_seed = [0.30, -0.20, 0.05, 0.11, -0.31]
+    differing = [0.011, 0.008, 0.014, 0.009, 0.012]
+    scores = {
+        ("cosine", "PsiLogic"): [0.9 + noise for noise in of_seed],
+        ("cosine", "AdamW"): [0.5 + noise for noise in of_seed],
+        ("linear", "PsiLogic"): [0.9 + noise + more for noise, more in zip(of_seed, differing, strict=True)],
+        ("linear", "AdamW"): [0.5 + 1.02 * noise for noise in of_seed],
+    }
+    (row,) = of_scores(scheduled(), scores).of(interactions)
+    differences = [more - 0.02 * noise for noise, more in zip(of_seed, differing, strict=True)]
+    truth = stats.ttest_1samp(differences, 0.0)
+    interval = truth.confidence_interval(0.95)
+    assert row.method == "paired"
+    assert row.interaction == pytest.approx(sum(differences) / 5)
+    assert row.p == pytest.approx(truth.pvalue)
+    assert (row.ci_low, row.ci_high) == pytest.approx((interval.low, interval.high))
+
+
 @pytest.mark.parametrize("direction", ["min", "max"])
 def test_the_interaction_is_that_of_a_linear_model(direction):
-    """Arms with unequal spreads; with interim analyses the two comparisons may also have unequal numbers of seeds."""
+    """Arms with unequal spreads, of which seeds are not pairs, and with unequal numbers of seeds."""
     import pandas
     import statsmodels.formula.api as models  # a second to load
 
@@ -70,7 +91,8 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
             n_baseline=theirs.n,
         )
         comparisons.append(summarized(begun, ours, theirs))
-    (row,) = interactions(SimpleNamespace(suite=scheduled().suite, comparisons=comparisons))
+    (row,) = interactions(SimpleNamespace(suite=scheduled().suite, comparisons=comparisons, results=None))
+    assert row.method == "pooled"
 
     rows = []
     for (schedule, optimizer), of_arm in values.items():
@@ -156,7 +178,7 @@ def test_whether_a_win_survives(psilogic, survives, note):
         ("cosine", "PsiLogic"): HIGH,
         ("cosine", "AdamW"): LOW,
         ("linear", "PsiLogic"): psilogic,
-        ("linear", "AdamW"): LOW,
+        ("linear", "AdamW"): [0.51, 0.50, 0.53, 0.52, 0.50],
     }
     (row,) = of_scores(scheduled(), scores).of(interactions)
     assert (row.verdict_a, row.survives, row.note) == ("better", survives, note)
@@ -169,8 +191,8 @@ def test_whether_a_win_survives(psilogic, survives, note):
 
 def test_nothing_survives_that_was_not_decided():
     (row,) = of_scores(scheduled(), {}).of(interactions)
-    assert (row.survives, row.interaction, row.p) == ("not decided", 0.0, None)
-    assert row.note == "no variance in any arm, no test"
+    assert (row.survives, row.interaction, row.p) == ("not decided", 0.0, 1.0)
+    assert row.note == "no seed differs"
 
 
 def test_only_arenas_that_differ_in_the_schedule_alone_are_compared():

@@ -116,7 +116,7 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     drawing = drawn(draw_leaderboard, analyses)
     gpt, vit = drawing.parts
     assert [text.partition(":")[0] for text in texts_of(gpt)] == ["Lion", "Adam", "AdamW"]
-    assert heads_of(vit)[:2] == ["AdamW: +0.400", "Adam: +0.1950"]
+    assert heads_of(vit)[:2] == ["AdamW: +0.400", "Adam: +0.195"]
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
 
 

@@ -6,9 +6,11 @@ from fairbench.common.formatting import (
     column_of_intervals,
     column_of_means,
     column_of_percents,
+    confidence_level,
     duration,
     exact,
     interval,
+    interval_name,
     mean_and_deviation,
     percent,
     rate,
@@ -100,3 +102,15 @@ def test_gains_and_shares_of_a_column_have_one_number_of_decimals():
     assert column_of_percents(shares) == ["0.24%", "24%", "5%", "100%", "over 99%", "–"]
     tiny = [1e-30, 1e-30, 0.24]
     assert column_of_percents(tiny) == ["1.0e−28%", "1.0e−28%", "24%"]
+
+
+def test_levels_of_intervals():
+    """So many decimals that the level of no interval is written as 100%."""
+    outside = [0.1, 0.1 / 9, 0.05, 0.05 / 2, 0.05 / 12, 0.05 / 104, 3e-7]
+    levels = [1 - share for share in outside]
+    texts = ["90%", "98.9%", "95%", "97.5%", "99.6%", "99.95%", "99.99997%"]
+    assert [confidence_level(level) for level in levels] == texts
+    assert confidence_level(None) == "–"
+    assert interval_name([1 - 0.05 / 12, None, 0.95]) == "95% to 99.6% interval"
+    assert interval_name([0.95, 0.95]) == "95% interval"
+    assert interval_name([None]) == "interval"

@@ -143,7 +143,7 @@ def test_a_screen_reader_gets_names_descriptions_and_values(browser):
             if role in ("image", "table"):
                 assert node["description"], node
     titles = {node["name"] for node in with_role(nodes, "columnheader")}
-    assert {"Arena", "Severity", "Gain [95% CI]"} < titles  # the arrows of sorting are not read
+    assert {"Arena", "Severity", "Gain [interval] level"} < titles  # the arrows of sorting are not read
     browser.execute_script("document.querySelector('#figure-lr_sensitivity svg').focus()")
     keys(browser, "ArrowRight")
     nodes = accessible(browser)

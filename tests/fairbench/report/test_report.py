@@ -182,8 +182,9 @@ def test_missing_pieces(tmp_path, missing, figures):
 
 
 def test_terminal(tmp_path):
-    text = printed(write(tmp_path), width=80)
-    assert re.search(r"vit +AdamW +better +\+0\.400 \[\+0\.\d+, \+0\.\d+\] +< 0\.001", text)
+    the_study = study(("vit",), TWO, seeds=(1, 2, 3, 4))
+    text = printed(write(tmp_path, the_study, {"PsiLogic": [*HIGH, 0.91], "AdamW": [*LOW, 0.51]}), width=80)
+    assert re.search(r"vit +AdamW +better \(at +\+0\.400 \[\+0\.\d+, \+0\.\d+\] 95% +< 0\.001", text)
     assert "report.html" in text
     assert "fairbench audit" not in text
 

@@ -45,13 +45,13 @@ def clean_process(seed, weights):
 
 COMPLETE = Said(
     name="a complete study",
-    study=study(("vit",)),
-    scores={"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW},
+    study=study(("vit",), seeds=(1, 2, 3, 4)),
+    scores={"PsiLogic": [*HIGH, 0.93], "AdamW": [0.85, 0.88, 0.89, 0.95], "Lion": [*LOW, 0.53]},
 )
 BEFORE_CORRECTION = Said(
     name="significant before the correction alone",
-    study=study(("vit",)),
-    scores={"PsiLogic": [0.50, 0.52, 0.54], "AdamW": [0.46, 0.47, 0.47], "Lion": NOISY},
+    study=study(("vit",), seeds=(1, 2, 3, 4)),
+    scores={"PsiLogic": [0.50, 0.52, 0.54, 0.47], "AdamW": [0.46, 0.47, 0.47, 0.46], "Lion": [*NOISY, 0.51]},
 )
 INCOMPLETE = Said(
     name="an incomplete study",

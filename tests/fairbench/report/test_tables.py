@@ -54,11 +54,11 @@ def aggregate_of(row):
 
 
 def tables(*optimizers, **fields):
-    the_study = study(optimizers=("AdamW", "Lion", *optimizers, "PsiLogic"), **fields)
-    scores = {name: [0.7, 0.71, 0.73] for name in optimizers}
-    scores["PsiLogic"] = [0.9, 0.92, 0.91]
-    scores["AdamW"] = [0.5, 0.51, 0.52]
-    scores["Lion"] = [0.6, "diverged", "failed"]
+    the_study = study(optimizers=("AdamW", "Lion", *optimizers, "PsiLogic"), seeds=(1, 2, 3, 4), **fields)
+    scores = {name: [0.7, 0.71, 0.73, 0.72] for name in optimizers}
+    scores["PsiLogic"] = [0.9, 0.92, 0.91, 0.93]
+    scores["AdamW"] = [0.5, 0.51, 0.52, 0.53]
+    scores["Lion"] = [0.6, "diverged", "failed", 0.6]
     return study_report(given(analysed(the_study, **scores), FOUND)).tables
 
 
@@ -135,8 +135,8 @@ def test_only_wins_are_bold():
             bold[name] = texts
     assert bold == {
         "verdicts": ["better", "better"],
-        "comparisons": ["better", "better"],
-        "main": ["0.510", "0.713"],
+        "comparisons": ["better (at learning rates that only short trials selected)"] * 2,
+        "main": ["0.515", "0.715"],
     }
 
 
@@ -240,3 +240,34 @@ def test_nothing_else_in_the_report_makes_a_win_bold():
     assert marked == ["view.py"]
     for template in (folder / "page").glob("*.j2"):
         assert not re.search(r"""class="[^"]*\bwin\b|verdict ==""", template.read_text())
+
+
+def test_a_gain_stands_with_the_interval_that_decides_and_what_widens_it():
+    decided = Comparison(
+        "vit",
+        "accuracy",
+        "max",
+        "PsiLogic",
+        "AdamW",
+        gain=0.4,
+        error=0.05,
+        split_error=0.02,
+        finer_optimizer=0.003,
+        finer_baseline=None,
+        ci_low=0.1,
+        ci_high=0.7,
+        ci_level=1 - 0.05 / 12,
+        p_equivalence=0.02,
+        p_equivalence_holm=0.24,
+    )
+    the_study = analysed(study(("vit",), ("AdamW", "PsiLogic")))
+    the_study.comparisons = [decided]
+    table = study_report(the_study).tables["comparisons"]
+    titles = [column.title for column in table.columns]
+    (row,) = table.rows
+    shown = {title: str(cell.text) for title, cell in zip(titles, row, strict=True)}
+    assert shown["Gain [interval] level"].replace("\N{NO-BREAK SPACE}", " ") == "+0.40 [+0.10, +0.70] 99.6%"
+    assert shown["Finer search"] == "0.00300 / –"
+    assert shown["Share of the split"] == "16%"  # 0.02^2 / 0.05^2
+    assert shown["Holm TOST p"] == "0.240"
+    assert "The 99.6% interval decides" in table.caption

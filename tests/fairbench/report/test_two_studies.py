@@ -136,8 +136,10 @@ def test_an_option_that_differs_is_named_once():
 
 
 def test_a_pair_in_the_other_direction_is_the_same_pair():
-    a = analysed(study(compare=Compare(["PsiLogic"], ["AdamW"])), PsiLogic=HIGH, AdamW=LOW)
-    b = analysed(study(compare=Compare(["AdamW"], ["PsiLogic"])), PsiLogic=HIGH, AdamW=LOW)
+    seeds = (1, 2, 3, 4)
+    scores = {"PsiLogic": [*HIGH, 0.91], "AdamW": [*LOW, 0.52]}
+    a = analysed(study(seeds=seeds, compare=Compare(["PsiLogic"], ["AdamW"])), **scores)
+    b = analysed(study(seeds=seeds, compare=Compare(["AdamW"], ["PsiLogic"])), **scores)
     (found,) = [pair for pair in two_verdicts(a, b) if pair.a.arena == "vit"]
     assert found.a.optimizer == "PsiLogic"
     assert found.a.verdict == "better"
@@ -147,10 +149,12 @@ def test_a_pair_in_the_other_direction_is_the_same_pair():
 
 
 def test_the_command(tmp_path, command):
-    noisy = Records(study(), PsiLogic=HIGH, AdamW=LOW, Lion=NOISY)
-    incomplete = Records(study(), PsiLogic=HIGH, AdamW=LOW, Lion=[0.70, 0.71, "diverged"])
-    a = saved(tmp_path / "a", study(), noisy)
-    b = saved(tmp_path / "b", study(), incomplete)
+    plan = study(seeds=(1, 2, 3, 4))
+    scores = {"PsiLogic": [*HIGH, 0.91], "AdamW": [*LOW, 0.52]}
+    noisy = Records(plan, Lion=[*NOISY, 0.7], **scores)
+    incomplete = Records(plan, Lion=[0.70, 0.71, "diverged", 0.70], **scores)
+    a = saved(tmp_path / "a", plan, noisy)
+    b = saved(tmp_path / "b", plan, incomplete)
     shown = command("compare", a, b, "--output-dir", str(tmp_path / "out"))
     assert "The studies differ in: nothing." in shown
     assert "; in 4 no seed has another value." in " ".join(shown.split())
@@ -161,11 +165,12 @@ def test_the_command(tmp_path, command):
         assert link.startswith(("#", "data:"))
     pairs = [row[0] for row in page.tables["verdicts"]]
     assert pairs[3:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion (changed)"]
-    assert page.bold == ["better"] * 2  # AdamW in vit, as A and as B judged it
+    better = "better (at learning rates that only short trials selected)"
+    assert page.bold == [better] * 2  # AdamW in vit, as A and as B judged it
     assert text.count(' changed" data-value') == 2 * 2  # both cells of Lion, in two arenas
     (lion,) = [row for row in page.tables["values"] if row[:2] == ["vit", "Lion"]]
-    assert lion[4].split() == ["0.705", "±", "0.007"]
-    assert lion[5:] == ["–", "not compared", "B has a value in 2 of 3 seeds"]
+    assert lion[4].split() == ["0.7033", "±", "0.0058"]
+    assert lion[5:] == ["–", "not compared", "B has a value in 3 of 4 seeds"]
     assert page.tables["costs"][1] == ["gpt", "AdamW", "0.001", "0.001", "1.00", "1.00"]
     plans = rows_of((tmp_path / "out/compare_plans.csv").read_text())
     verdicts = rows_of((tmp_path / "out/compare_verdicts.csv").read_text())

@@ -96,8 +96,8 @@ def low_power(case: Analyses) -> str:
     if family > 1:
         corrected = f", or {strictest:.1f} at the strictest step of Holm's correction ({alpha:g}/{family})"
     return (
-        f"With {seeds} seeds in each arm, a difference is detected with 80% power only if it is at least {alone:.1f} "
-        f"standard deviations {TESTS[test]} (a single comparison at {alpha:g}){corrected}. "
+        f"With {seeds} seeds in each arm, the test alone detects a difference with 80% power only if it is at least "
+        f"{alone:.1f} standard deviations {TESTS[test]} (a single comparison at {alpha:g}){corrected}. "
         f"That exceeds the margin in {some(too_few)}."
     )
 

@@ -197,7 +197,7 @@ def _with_interval(c: Comparison, level: float, equivalence_level: float) -> Com
 
 
 def _seeds_needed(c: Comparison, level: float) -> int | None:
-    """The number of seeds of each arm with which the test detects the margin; None without a margin or a test."""
+    """The number of seeds of each arm with which the test alone detects the margin; None without a margin or a test."""
     if c.margin is None or c.t is None:
         return None
     if c.test == "paired":

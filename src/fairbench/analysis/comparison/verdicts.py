@@ -48,8 +48,8 @@ class Comparison:
         std_difference: standard deviation over the seeds of the difference of the pair.
         seed_correlation: correlation of the two arms over the seeds.
         p_other: `p` of the other test, which decides nothing.
-        seeds_needed: seeds of each arm with which the test detects a difference of the margin with 80% power at the
-            observed spread and the strictest step of Holm's correction, see `paired_seeds`.
+        seeds_needed: seeds of each arm with which the test alone detects a difference of the margin with 80% power, at
+            the observed spread and the strictest step of Holm's correction, see `paired_seeds`.
         n_optimizer, n_baseline: number of finished seeds of this one.
         diverged_optimizer, diverged_baseline: number of diverged seeds of this one.
         seeds: planned seeds of each; with interim analyses those of the last interim analysis of this comparison.

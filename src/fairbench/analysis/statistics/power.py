@@ -25,6 +25,7 @@ def minimum_detectable_effect(n: int, alpha: float, test: str, power: float = PO
         paired: n - 1 degrees of freedom, noncentrality d sqrt(n); d in standard deviations of the difference of a pair
         welch: 2n - 2 degrees of freedom, noncentrality d sqrt(n/2); d in standard deviations of one arm
 
+    This is the power of the test alone, as if a verdict had no other rule and comparisons shared no variance.
     A rejection in the wrong direction does not count as a detection. With the correlation r of two arms that spread
     alike, the difference of a pair has a standard deviation of sqrt(2 (1 - r)) standard deviations of an arm. For n < 2
     there is no test, and None.

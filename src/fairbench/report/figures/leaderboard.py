@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.common.formatting import interval_name
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.panel import LABEL_HEIGHT
@@ -93,11 +94,12 @@ class Gains:
         else:
             whose = f"each optimizer over {self.first_baseline}"
         unit = ", in multiples of the margin of each arena" if self.by_arm else ""
+        interval = interval_name(c.ci_level for c in self.comparisons)
         return (
             f"The gain of {whose} on the test split, to the right where the optimizer is better{unit}. Mean over the "
-            "seeds with its 95% confidence interval, not corrected. Filled: the verdict is better or worse. The band "
-            "is the margin, within which differences do not matter; beyond it the axis is logarithmic. Arms of which "
-            "a seed diverged are left out."
+            f"seeds with the {interval} that decides the verdict. Filled: the verdict is "
+            "better or worse. The band is the margin, within which differences do not matter; beyond it the axis is "
+            "logarithmic. Arms of which a seed diverged are left out."
         )
 
 

@@ -9,7 +9,19 @@ from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
-from fairbench.common.formatting import NONE, PLUS_MINUS, column_of_means, exact, number, p_value
+from fairbench.common.formatting import (
+    NONE,
+    PLUS_MINUS,
+    column_of_intervals,
+    column_of_means,
+    column_of_numbers,
+    confidence_level,
+    exact,
+    interval_name,
+    number,
+    p_value,
+    percent,
+)
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.report.sections.verdicts import TEST_NAMES
@@ -26,7 +38,6 @@ from fairbench.report.view import (
     values,
     words,
 )
-from fairbench.suites.stages import TESTS
 
 
 def _pair_columns(analyses: Analyses) -> list[TextColumn]:
@@ -39,8 +50,6 @@ def _pair_columns(analyses: Analyses) -> list[TextColumn]:
 
 def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
     """The columns of the table of comparisons, with the statistics of each."""
-    decides = analyses.suite.final.test
-    (other,) = TESTS.keys() - {decides}
     optimizers, baselines = analyses.suite.sides
     columns = _pair_columns(analyses)
     columns.append(TextColumn("Verdict", verdict_text))
@@ -49,16 +58,16 @@ def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
         _mean_column("optimizer", optimizers),
         _mean_column("baseline", baselines),
     )
-    columns.append(intervals("Gain", "gain"))
+    columns.append(_gain_column())
     columns += page_only(
         numbers("Margin", "margin", form=exact),
-        aligned("Hedges’ g", "hedges_g"),
-        numbers(f"{decides.capitalize()} p", "p", form=p_value),
+        TextColumn("Finer search", str, together=_finer_searches),
+        TextColumn("Share of the split", _split_text, value=_share_of_split),
+        aligned("g", "hedges_g"),
     )
     columns.append(numbers("Holm p", "p_holm", form=p_value))
-    columns.append(numbers("TOST p", "p_equivalence", form=p_value))
+    columns.append(numbers("Holm TOST p", "p_equivalence_holm", form=p_value))
     columns += page_only(
-        numbers(f"{other.capitalize()} p", "p_other", form=p_value),
         numbers("r", "seed_correlation", form=_correlation),
         numbers("Seeds needed", "seeds_needed", form=exact),
     )
@@ -69,6 +78,54 @@ def _metric_with_arrow(comparison: Comparison) -> str:
     """The metric with an arrow, which says whether lower or higher values are better."""
     arrow = "↓" if comparison.direction == "min" else "↑"
     return f"{comparison.metric}\N{NO-BREAK SPACE}{arrow}"
+
+
+def _gain_column() -> TextColumn:
+    """The column of the gains, each with the interval that decides it, and the level of this interval."""
+    interval = attrgetter("gain", "ci_low", "ci_high")
+
+    def texts(comparisons: Sequence[Comparison]) -> list[str]:
+        gains = column_of_intervals([interval(c) for c in comparisons])
+        cells = []
+        for gain, c in zip(gains, comparisons, strict=True):
+            if c.ci_level is None:
+                cells.append(gain)
+            else:
+                cells.append(f"{gain} {confidence_level(c.ci_level)}")
+        return cells
+
+    return TextColumn(
+        title="Gain [interval] level",
+        show=str,
+        value=attrgetter("gain"),
+        more={"low": attrgetter("ci_low"), "high": attrgetter("ci_high"), "level": attrgetter("ci_level")},
+        together=texts,
+    )
+
+
+def _finer_searches(comparisons: Sequence[Comparison]) -> list[str]:
+    """What a finer search could still gain for the optimizer and for the baseline of each comparison."""
+    ours = column_of_numbers([c.finer_optimizer for c in comparisons])
+    theirs = column_of_numbers([c.finer_baseline for c in comparisons])
+    texts = []
+    for c, gain, gain_of_baseline in zip(comparisons, ours, theirs, strict=True):
+        if c.error is None:
+            texts.append(NONE)
+        else:
+            texts.append(f"{gain} / {gain_of_baseline}")
+    return texts
+
+
+def _share_of_split(c: Comparison) -> float | None:
+    """The share of the variance of a gain that the choice of the test examples makes; None if it is not known."""
+    if c.split_error is None or not c.error:
+        return None
+    return (c.split_error / c.error) ** 2
+
+
+def _split_text(c: Comparison) -> str:
+    """The share of the choice of the test examples in percent."""
+    return percent(_share_of_split(c))
 
 
 def _mean_column(side: str, names: Sequence[str]) -> TextColumn:
@@ -98,12 +155,16 @@ def _correlation(r: float | None) -> str:
 def _comparison_caption(analyses: Analyses) -> str:
     """The caption of the table of comparisons."""
     suite = analyses.suite
+    interval = interval_name(c.ci_level for c in analyses.comparisons)
     caption = (
         f"Final value of each arena’s primary metric on the test split, {suite.question}. Gain, interval and g are "
         "positive where the optimizer is better than the baseline. Only “better” is a win. "
-        f"The test is {TEST_NAMES[suite.final.test]}, alpha {exact(suite.alpha)}; the interval is not corrected for "
-        "the number of comparisons, Holm p is. The p of the other test, the correlation r of the arms over seeds, and "
-        "the seeds that would find a difference of the margin decide nothing."
+        f"The test is {TEST_NAMES[suite.final.test]}, alpha {exact(suite.alpha)}. The {interval} decides: it is "
+        "corrected for the number of comparisons, as Holm p of a difference and Holm TOST p of equivalence are. It "
+        "contains what a finer search of the learning rate could still gain for the optimizer / the baseline (–: not "
+        "known, since the best rate lies at the edge). It also contains the choice of the test examples, whose share "
+        "of the variance is given. Hedges’ g, the correlation r of the arms over seeds, and the seeds that would find "
+        "a difference of the margin decide nothing."
     )
     if suite.final.interim_analyses:
         caption += " Intervals and p are corrected for the interim analyses."
@@ -196,7 +257,7 @@ def _schedule_columns(analyses: Analyses) -> list[TextColumn]:
         *page_only(differences("Gain, A", "gain_a"), differences("Gain, B", "gain_b")),
         intervals("Interaction", "interaction"),
         numbers("Holm p", "p_holm", form=p_value),
-        *page_only(words("Note", "note")),
+        *page_only(words("Compared", "method"), words("Note", "note")),
     ]
 
 
@@ -207,8 +268,9 @@ SCHEDULES_TABLE = Output[Analyses](
     columns=_schedule_columns,
     caption=(
         "Whether a win survives another learning-rate schedule: the verdicts of a pair under schedules A and B. "
-        "Interaction: the gain under B minus that under A, with a 95% confidence interval by the pooled "
-        "variance of the four arms. Holm p is corrected for all rows, the interval is not."
+        "Interaction: the gain under B minus that under A, with a 95% confidence interval, seed by seed where all four "
+        "arms have the same seeds, otherwise by their pooled variance. Holm p is corrected for all rows, the interval "
+        "is not."
     ),
     kind=Interaction,
 )

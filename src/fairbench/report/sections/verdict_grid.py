@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.common.formatting import column_of_intervals
+from fairbench.common.formatting import column_of_intervals, interval_name
 from fairbench.report.view import Emphasized, Row, TableView, TextColumn, table_view
 
 ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
@@ -55,9 +55,10 @@ def verdict_grid(analyses: Analyses) -> TableView:
     arenas = list(dict.fromkeys(comparison.arena for comparison in comparisons))
     pairs = list(dict.fromkeys(_pair(comparison, sides) for comparison in comparisons))
     cells = _ranked_cells(comparisons, sides)
+    interval = interval_name(c.ci_level for c in comparisons)
     caption = (
-        f"The verdicts in each arena, {analyses.suite.question}: gain with its 95% confidence interval, positive where "
-        "the optimizer is better than the baseline. Only “better” is a win."
+        f"The verdicts in each arena, {analyses.suite.question}: gain with the {interval} that decides, "
+        "positive where the optimizer is better than the baseline. Only “better” is a win."
     )
 
     def pair_column(pair: str) -> TextColumn:

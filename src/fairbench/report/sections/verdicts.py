@@ -114,40 +114,41 @@ def _meaning(analyses: Analyses) -> str:
     suite = analyses.suite
     correction = ""
     if suite.final.interim_analyses:
-        correction = (
-            f"An arm has {suite.final.in_words}: p, intervals and the equivalence test are corrected for "
-            "these interim analyses. "
-        )
+        correction = f"An arm has {suite.final.in_words}: p and intervals are corrected for these interim analyses. "
     return (
         f"Only better is a win. {correction}The test is {TEST_NAMES[suite.final.test]}. "
-        f"Equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected, and comes first; "
-        f"better and worse need a Holm-corrected p below {suite.alpha:g} and a difference not shown to be negligible; "
-        "inconclusive means that these seeds cannot decide, not that there is no difference."
+        "Equivalent: the whole interval lies within the margin; this comes first. Better and worse: the interval "
+        "excludes 0, and the gain holds with each setting that validation cannot tell from the selected one. The "
+        f"interval is corrected for {plural(len(analyses.comparisons), 'comparison')} (Holm, {suite.alpha:g}). It "
+        "contains what a finer search could gain for either side, and the choice of the test examples. Inconclusive "
+        "means that these trainings cannot decide, not that there is no difference."
     )
 
 
 def _lost_to_correction(analyses: Analyses) -> str:
-    """A sentence on the comparisons whose p is below alpha only before the correction; empty without any."""
+    """A sentence on the comparisons that would be decided only before the correction; empty without any."""
     alpha = analyses.suite.alpha
     comparisons = analyses.comparisons
     lost = []
-    for comparison in comparisons:
-        if _is_lost_to_correction(comparison, alpha):
-            p = f"(p {p_value(comparison.p)}, Holm p {p_value(comparison.p_holm)})"
-            lost.append(f"{analyses.title(comparison)} {p}")
+    for c in comparisons:
+        if _is_lost(c, c.p, c.p_holm, alpha):
+            lost.append(f"{analyses.title(c)} (p {p_value(c.p)}, Holm p {p_value(c.p_holm)})")
+        if _is_lost(c, c.p_equivalence, c.p_equivalence_holm, alpha):
+            p = f"(p of equivalence {p_value(c.p_equivalence)}, Holm p {p_value(c.p_equivalence_holm)})"
+            lost.append(f"{analyses.title(c)} {p}")
     if not lost:
         return ""
     return (
-        f"{plural(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: "
+        f"{plural(len(lost), 'test')} with p below {alpha:g} before Holm's correction and not after it: "
         f"{some(lost)}. A family of {len(comparisons)} can give such values by chance; they do not count."
     )
 
 
-def _is_lost_to_correction(comparison: Comparison, alpha: float) -> bool:
-    """Whether the p of a comparison is below alpha before Holm's correction, but not after it."""
-    if comparison.verdict != "inconclusive" or comparison.p is None or comparison.p_holm is None:
+def _is_lost(comparison: Comparison, p: float | None, p_holm: float | None, alpha: float) -> bool:
+    """Whether a p of an inconclusive comparison is below alpha before Holm's correction, but not after it."""
+    if comparison.verdict != "inconclusive" or p is None or p_holm is None:
         return False
-    return comparison.p < alpha <= comparison.p_holm
+    return p < alpha <= p_holm
 
 
 VERDICT_SECTION = Section[Analyses](
