@@ -94,12 +94,12 @@ def _gain_beside_divergence(lower: float | None, higher: float | None) -> float 
 
 
 def _parabola_gain(lower: float, higher: float) -> float:
-    """How far the vertex of the parabola lies above the best rate, at most one step of the grid away from it."""
+    """How far the vertex of the parabola lies above the best rate. No neighbor is better than that rate."""
     a = (lower + higher) / 2
     b = (higher - lower) / 2
-    if a > 0 and abs(b) <= 2 * a:
-        return b / a * b / 4
-    return max(-lower, -higher, 0.0)
+    if a <= 0:
+        return 0.0  # all three are equal
+    return b / a * b / 4
 
 
 def _third_difference(lower: float, higher: float, shortfalls: Mapping[int, float | None]) -> float:
