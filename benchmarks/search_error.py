@@ -47,7 +47,7 @@ INTERIM_ANALYSES = {4: [4, 8], 5: [], 8: []}
 RHOS = (0.0, 0.5, 0.9)
 CURVATURES = (0.05, 0.2, 1.0)
 VALIDATION_NOISES = (0.1, 0.5)
-NOISY = (1.0, 3.0)
+NOISY = 3.0
 SPLITS = (0.25, 0.5, 1.0)
 EFFECT = 2.0
 """The true difference for the power, in standard deviations of a seed."""
@@ -79,8 +79,10 @@ class Cell:
 def cells() -> list[Cell]:
     """The cells of the table."""
     found = []
-    for rho, curvature, noise, noisy, seeds in product(RHOS, CURVATURES, VALIDATION_NOISES, NOISY, INTERIM_ANALYSES):
-        found.append(Cell(rho, curvature, noise, noisy, seeds))
+    for rho, curvature, noise, seeds in product(RHOS, CURVATURES, VALIDATION_NOISES, (4, 8)):
+        found.append(Cell(rho, curvature, noise, 1.0, seeds))
+    for rho, noise in product(RHOS, VALIDATION_NOISES):
+        found.append(Cell(rho, 0.2, noise, NOISY, 8))
     for rho, curvature in product(RHOS, CURVATURES):
         found.append(Cell(rho, curvature, 0.1, 1.0, 8, optimum="own"))
     for rho, split in product(RHOS, SPLITS):

@@ -7,6 +7,7 @@ the grid and the other between two of its rates.
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean
+from typing import NamedTuple
 
 from fairbench.analysis.results import ArmResults, Run
 from fairbench.common.grouping import grouped
@@ -16,16 +17,32 @@ CUBIC = 1 / (9 * sqrt(3))
 """The largest error of a parabola through three neighboring rates, as a share of the third difference."""
 
 
-def finer_gain(arm: ArmResults, search: Search, metric: str, sign: float, seeds: int) -> float | None:
+class FinerSearch(NamedTuple):
+    """What a finer search of the learning rate could gain for an arm.
+
+    Attributes:
+        lr: the best of the tried rates.
+        vertex: by how much the vertex of the parabola through it is better.
+        third_differences: the third difference of the metric over four neighboring rates, by the place of the fourth:
+            -2 is two steps of the grid below the best rate. A parabola has none.
+        error: how far the true curve may lie from the parabola.
+    """
+
+    lr: float
+    vertex: float = 0.0
+    third_differences: Mapping[int, float] = {}
+    error: float = 0.0
+
+
+def finer_search(arm: ArmResults, search: Search, metric: str, sign: float, seeds: int) -> FinerSearch | None:
     """What a finer search could gain for an arm, by the parabola through its best rate and the rates next to it.
 
         a = (lower + higher) / 2,    b = (higher - lower) / 2
-        gain = b^2 / (4 a) + |third difference| / (9 sqrt(3))
+        vertex = b^2 / (4 a),    error = |third difference| / (9 sqrt(3))
 
     `lower` and `higher` say how much worse the validation metric is at the next lower and the next higher rate. The
-    vertex of the parabola lies b^2 / (4 a) above the best rate. The second term is how far a cubic curve through a
-    fourth rate may lie from the parabola. It is large where the parabola does not fit, as in front of a rate at which
-    trainings diverge.
+    error is the largest difference of a cubic curve through a fourth rate from the parabola. It is large where the
+    parabola does not fit, as in front of a rate at which trainings diverge.
 
     Args:
         arm: an arm with its trials of stage 2.
@@ -35,14 +52,17 @@ def finer_gain(arm: ArmResults, search: Search, metric: str, sign: float, seeds:
         seeds: the first seeds that count.
 
     Returns:
-        The gain, at least 0. None if it is unknown: no rate was tried on one side of the best one, or trainings diverge
-        on both. 0 for an arm of which only one rate has final trials: nothing was searched there.
+        What was found. None if it is unknown: no rate was tried on one side of the best one, or trainings diverge on
+        both. Nothing can be gained by an arm of which only one rate has final trials.
     """
-    if arm.selected is None or not arm.others or not arm.sweep:
-        return 0.0
+    if arm.selected is None:
+        return None
+    lr = arm.selected.lr
+    if not arm.others or not arm.sweep:
+        return FinerSearch(lr)
     runs = _runs_of_rates(arm, arm.selected)
     best = _values(arm.final[:seeds], metric, sign)
-    index = search.index(arm.selected.lr)
+    index = search.index(lr)
     shortfalls = {}
     for place in (-2, -1, 1, 2):
         neighbor = runs.get(search.rate(index + place))
@@ -53,8 +73,38 @@ def finer_gain(arm: ArmResults, search: Search, metric: str, sign: float, seeds:
     lower = shortfalls[-1]
     higher = shortfalls[1]
     if lower is None or higher is None:
-        return _gain_beside_divergence(lower, higher)
-    return _parabola_gain(lower, higher) + CUBIC * _third_difference(lower, higher, shortfalls)
+        return _beside_divergence(lr, lower, higher)
+    differences = _third_differences(lower, higher, shortfalls)
+    largest = max(map(abs, differences.values()), default=0.0)
+    return FinerSearch(lr, _vertex(lower, higher), differences, CUBIC * largest)
+
+
+def changes_of_gain(ours: FinerSearch | None, theirs: FinerSearch | None) -> tuple[float | None, float | None]:
+    """How much finer searches of two arms could change the gain of one over the other, in favor of each of them.
+
+    Both arms move to their vertices, so what both would gain cancels. Where both have the same best rate, the error is
+    that of the difference of their curves: what both curves have in common, such as a rate at which all diverge, moves
+    neither. None where it is unknown.
+    """
+    if ours is None and theirs is None:
+        return None, None
+    if ours is None or theirs is None:
+        known = ours or theirs
+        assert known is not None
+        change = known.vertex + known.error
+        if ours is None:
+            return None, change
+        return change, None
+    our_error = ours.error
+    their_error = theirs.error
+    places = ours.third_differences.keys() & theirs.third_differences.keys()
+    if ours.lr == theirs.lr and places:
+        between = [abs(ours.third_differences[place] - theirs.third_differences[place]) for place in places]
+        our_error = CUBIC * max(between)
+        their_error = our_error
+    in_our_favor = max(ours.vertex - theirs.vertex, 0.0) + our_error
+    in_their_favor = max(theirs.vertex - ours.vertex, 0.0) + their_error
+    return in_our_favor, in_their_favor
 
 
 def _runs_of_rates(arm: ArmResults, selected: Setting) -> dict[float, list[Run]]:
@@ -82,18 +132,18 @@ def _shortfall(runs: Sequence[Run], best: Mapping[int, float], metric: str, sign
     return fmean(best[seed] - values[seed] for seed in shared)
 
 
-def _gain_beside_divergence(lower: float | None, higher: float | None) -> float | None:
-    """The gain where trainings diverge at one neighbor, or at both: None for a neighbor means that they do.
+def _beside_divergence(lr: float, lower: float | None, higher: float | None) -> FinerSearch | None:
+    """What a finer search could gain where trainings diverge at one neighbor, or at both: None stands for that.
 
     Between the best rate and that neighbor the metric may get better as fast as on the other side.
     """
     slope = higher if lower is None else lower
     if slope is None:
         return None
-    return max(slope, 0.0)
+    return FinerSearch(lr, error=max(slope, 0.0))
 
 
-def _parabola_gain(lower: float, higher: float) -> float:
+def _vertex(lower: float, higher: float) -> float:
     """How far the vertex of the parabola lies above the best rate. No neighbor is better than that rate."""
     a = (lower + higher) / 2
     b = (higher - lower) / 2
@@ -102,13 +152,13 @@ def _parabola_gain(lower: float, higher: float) -> float:
     return b / a * b / 4
 
 
-def _third_difference(lower: float, higher: float, shortfalls: Mapping[int, float | None]) -> float:
-    """The absolute third difference of four neighboring rates, the larger one of two; 0 without a fourth rate."""
-    differences = [0.0]
+def _third_differences(lower: float, higher: float, shortfalls: Mapping[int, float | None]) -> dict[int, float]:
+    """The third difference of the four rates below and of those above, by the place of the fourth rate, if tried."""
+    differences = {}
     below = shortfalls.get(-2)
     if below is not None:
-        differences.append(abs(higher + 3 * lower - below))
+        differences[-2] = higher + 3 * lower - below
     above = shortfalls.get(2)
     if above is not None:
-        differences.append(abs(above - 3 * higher - lower))
-    return max(differences)
+        differences[2] = above - 3 * higher - lower
+    return differences

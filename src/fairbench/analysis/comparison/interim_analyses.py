@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairbench.analysis.comparison.alternatives import with_any_setting
-from fairbench.analysis.comparison.finer_search import finer_gain
+from fairbench.analysis.comparison.finer_search import changes_of_gain, finer_search
 from fairbench.analysis.comparison.judge import judge
 from fairbench.analysis.comparison.shared_variance import common_variances, with_shared_variance
 from fairbench.analysis.comparison.split_effect import split_effect, with_split_error
@@ -115,11 +115,11 @@ def _judge_undecided(
 def _with_finer_search(c: Comparison, results: Results) -> Comparison:
     """The comparison with what a finer search could still gain for each of its optimizers."""
     study = results.study
-    gains = []
+    searches = []
     for optimizer in (c.optimizer, c.baseline):
         arm = results.arm(c.arena, optimizer)
-        gains.append(finer_gain(arm, study.search(optimizer), c.metric, c.sign, c.seeds))
-    ours, theirs = gains
+        searches.append(finer_search(arm, study.search(optimizer), c.metric, c.sign, c.seeds))
+    ours, theirs = changes_of_gain(*searches)
     note = c.note or _selected_elsewhere(c, study)
     return replace(c, finer_optimizer=ours, finer_baseline=theirs, note=note)
 

@@ -31,8 +31,8 @@ class Comparison:
         ci_level: the share of such intervals that cover the true gain.
         error: standard error of the gain, over the seeds and over the choice of the test examples together.
         split_error: the part of `error` that comes from the choice of the test examples, see `SplitEffect`.
-        finer_optimizer, finer_baseline: what a finer search of its learning rate could still gain for this one, see
-            `finer_gain`; None if its best rate is the lowest or the highest that was tried.
+        finer_optimizer, finer_baseline: how much finer searches of both learning rates could still change the gain in
+            favor of this one, see `changes_of_gain`; None if its best rate is the lowest or the highest that was tried.
         hedges_g: the difference in pooled standard deviations, without the bias of small samples, see `hedges_g`.
         t: `gain` divided by `error`.
         df: degrees of freedom of `error`.
