@@ -86,9 +86,9 @@ def two_horizons(short, long, **changed):
     return flags_of(the_study, records)
 
 
-HIGH = [0.90, 0.92, 0.91]
-LOW = [0.10, 0.11, 0.12]
-NOISY = [0.40, 0.5, 0.60]
+HIGH = [0.90, 0.92, 0.91, 0.90]
+LOW = [0.10, 0.11, 0.12, 0.11]
+NOISY = [0.40, 0.5, 0.60, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -105,11 +105,13 @@ def test_the_ratio_is_f_of_a_two_way_analysis_of_variance(effect):
     assert (found.ratio, found.df) == (pytest.approx(f_test(rows)), 5)
 
 
-def test_the_split_is_part_of_the_error_with_the_degrees_of_freedom_of_satterthwaite():
-    splits = scattered(2.0)
+@pytest.mark.parametrize("effect", [0.0, 2.0])
+def test_the_split_is_part_of_the_error_with_the_degrees_of_freedom_of_satterthwaite(effect):
+    splits = scattered(effect)
     judged = studied(splits)
     rows = complete_settings(judged.results, splits)
     ratio = f_test(rows)
+    assert (ratio > 1) == (effect > 0)
     for c in judged.comparisons:
         ours = judged.results.arm("vit", c.optimizer).final
         theirs = judged.results.arm("vit", c.baseline).final
@@ -118,7 +120,7 @@ def test_the_split_is_part_of_the_error_with_the_degrees_of_freedom_of_satterthw
         )
         x = np.subtract([splits(run.spec) for run in ours], [splits(run.spec) for run in theirs])
         of_seeds = stats.sem(gains) ** 2
-        of_split = (ratio - 1) * x.var(ddof=1) / 6 / 2
+        of_split = max(ratio - 1, 0) * x.var(ddof=1) / 6 / 2
         df = (of_seeds + of_split) ** 2 / (of_seeds**2 / 5 + of_split**2 / 5)
         assert c.split_error == pytest.approx(math.sqrt(of_split))
         assert c.error == pytest.approx(math.sqrt(of_seeds + of_split))

@@ -68,16 +68,21 @@ def holm(ps):
 
 
 def assert_judged_by(judged, tests):
-    """The comparisons are those of scipy's tests, with the correction of statsmodels, and the first one is a win."""
+    """The comparisons are those of scipy's tests, with the correction of statsmodels, and the first one is a win.
+
+    The first interval has the level of the first step of Holm's correction, all others that of the second one.
+    """
     ps = [test.pvalue for test in tests]
     assert [c.p for c in judged] == pytest.approx(ps)
     rejected, corrected = holm(ps)
     assert [c.p_holm for c in judged] == pytest.approx(corrected)
     assert rejected == [True, False, False, False]
-    for c, test, is_significant in zip(judged, tests, rejected, strict=True):
+    levels = [0.05 / 4, 0.05 / 3, 0.05 / 3, 0.05 / 3]
+    for c, test, is_significant, level in zip(judged, tests, rejected, levels, strict=True):
         assert (c.verdict == "better") == is_significant
         sign = -1 if BETTER[c.arena] == "lower" else 1
-        ends = sorted(sign * end for end in test.confidence_interval())
+        ends = sorted(sign * end for end in test.confidence_interval(1 - level))
+        assert c.ci_level == pytest.approx(1 - level)
         assert [c.ci_low, c.ci_high] == pytest.approx(ends)
 
 
