@@ -19,8 +19,10 @@ from fairbench.report.study import study_report
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.trial_queue import TrialQueue
 
-INTERIM_ANALYSES = [3, 6, 12]
+INTERIM_ANALYSES = [4, 8, 12]
 SEEDS = tuple(range(1, INTERIM_ANALYSES[-1] + 1))
+UNSEARCHED = "at learning rates that only short trials selected"
+"""The note of a study whose final trials have one setting."""
 
 
 def with_interim_analyses(arenas=("vit",), **fields):
@@ -76,6 +78,21 @@ def run(the_study, scores, order=first, stop=10**6):
 COMPARED = {"paired": stats.ttest_rel, "welch": partial(stats.ttest_ind, equal_var=False)}
 
 
+def rejected_by_holm(p_values, shares, alpha):
+    """The names that Holm's steps reject, each at its share of the level of the step."""
+    rejected = []
+    for step in range(len(p_values)):
+        level = alpha / (len(p_values) - step)
+        passing = []
+        for name, p in p_values.items():
+            if name not in rejected and p <= shares[name] * level:
+                passing.append(name)
+        if not passing:
+            break
+        rejected.append(min(passing, key=p_values.get))
+    return rejected
+
+
 def reference_verdicts(compared, scores, margin):
     """Holm's steps at each interim analysis with their nominal levels, written independently of the package."""
     alpha = 0.05
@@ -91,35 +108,29 @@ def reference_verdicts(compared, scores, margin):
                 last_look[name] = number
                 seeds[name] = n
         tests = {}
-        within = {}
+        p_of_difference = {}
+        p_of_equivalence = {}
+        shares = {}
         for name in names:
             lookup = last_look[name]
+            shares[name] = design.shares[lookup]
             ours = np.array(scores["PsiLogic"][: INTERIM_ANALYSES[lookup]])
             theirs = np.array(scores[name][: INTERIM_ANALYSES[lookup]])
             tests[name] = compared(ours, theirs)
+            p_of_difference[name] = tests[name].pvalue
             lower = compared(ours + margin, theirs, alternative="greater").pvalue
             upper = compared(ours - margin, theirs, alternative="less").pvalue
-            within[name] = max(lower, upper) <= design.shares[lookup] * alpha
-
-        rejected = []
-        for step in range(len(names)):
-            level = alpha / (len(names) - step)
-            passing = []
-            for name in names:
-                if name not in rejected and tests[name].pvalue <= design.shares[last_look[name]] * level:
-                    passing.append(name)
-            if not passing:
-                break
-            rejected.append(min(passing, key=lambda name: tests[name].pvalue))
-
+            p_of_equivalence[name] = max(lower, upper)
+        different = rejected_by_holm(p_of_difference, shares, alpha)
+        equivalent = rejected_by_holm(p_of_equivalence, shares, alpha)
         for name in names:
             if name in found:
                 continue
-            if within[name]:
+            if name in equivalent:
                 found[name] = "equivalent"
-            elif name in rejected and tests[name].statistic > 0:
+            elif name in different and tests[name].statistic > 0:
                 found[name] = "better"
-            elif name in rejected:
+            elif name in different:
                 found[name] = "worse"
         if len(found) == len(names):
             break
@@ -151,15 +162,36 @@ def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest
     the_study = with_interim_analyses()
     lookup, finished = run(the_study, EASY)
     count = Counter(spec.optimizer.name for spec in finished if spec.stage == "final")
-    assert count["AdamW"] == 3
-    assert count["Lion"] == count["PsiLogic"] > 3
+    assert count["AdamW"] == 4
+    assert count["Lion"] == count["PsiLogic"] > 4
     adamw, lion = analysed(the_study, lookup).comparisons
-    assert (adamw.verdict, adamw.note) == ("better", "after 3 of 12 seeds")
-    assert (adamw.seeds, adamw.n_optimizer) == (3, 3)
+    assert (adamw.verdict, adamw.note) == ("better", f"{UNSEARCHED}, after 4 of 12 seeds")
+    assert (adamw.seeds, adamw.n_optimizer) == (4, 4)
     assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
-    raw = stats.ttest_rel(EASY["PsiLogic"][:3], EASY["AdamW"][:3]).pvalue
+    raw = stats.ttest_rel(EASY["PsiLogic"][:4], EASY["AdamW"][:4]).pvalue
     assert raw < adamw.p < adamw.p_holm
     assert Design(tuple(INTERIM_ANALYSES), "obrien-fleming", 0.05).shares[0] * adamw.p == pytest.approx(raw)
+
+
+def test_a_decided_comparison_keeps_the_correction_that_decided_it():
+    """AdamW is decided at first, as the smaller of two p-values. Later that of Lion is smaller still."""
+    to_adamw = [0.1075, 0.0925] * 6
+    to_lion = [0.01, 0.03, 0.01, 0.03, *[0.0199, 0.0201] * 4]
+    scores = {"PsiLogic": OURS}
+    for name, losses in (("AdamW", to_adamw), ("Lion", to_lion)):
+        scores[name] = [ours - loss for ours, loss in zip(OURS, losses, strict=True)]
+    the_study = with_interim_analyses()
+    lookup, _ = run(the_study, scores)
+    adamw, lion = judge_interim_analyses(the_study, lookup).comparisons
+    assert (adamw.verdict, lion.verdict) == ("better", "better")
+    assert (adamw.seeds, lion.seeds) == (4, 8)
+    assert lion.p < adamw.p
+    assert adamw.p_holm == 2 * adamw.p < 0.05
+    first_t = stats.ttest_1samp(to_adamw[:4], 0)
+    outside = (1 - adamw.ci_level) * 2  # of the first of two steps, at the share of this analysis
+    share = Design(tuple(INTERIM_ANALYSES), "obrien-fleming", 0.05).shares[0]
+    assert outside == pytest.approx(0.05 * share)
+    assert adamw.ci_low == pytest.approx(first_t.confidence_interval(1 - outside / 2).low)
 
 
 def last(trials):
@@ -189,8 +221,9 @@ def test_a_study_that_was_stopped_between_interim_analyses_says_what_it_may():
     first_analysis = later[0]
     lookup, _ = run(the_study, EASY, stop=first_analysis + 1)
     adamw, lion = judge_interim_analyses(the_study, lookup).comparisons
-    assert (adamw.verdict, adamw.seeds) == ("better", 3)
-    assert (lion.verdict, lion.seeds, lion.note) == ("inconclusive", 3, "after 3 of 12 seeds, to be continued")
+    assert (adamw.verdict, adamw.seeds) == ("better", 4)
+    assert (lion.verdict, lion.seeds) == ("inconclusive", 4)
+    assert lion.note == f"{UNSEARCHED}, after 4 of 12 seeds, to be continued"
     before, _ = run(the_study, EASY, stop=first_analysis - 1)
     assert {c.verdict for c in judge_interim_analyses(the_study, before).comparisons} == {"incomplete"}
 
@@ -204,7 +237,7 @@ def test_a_failed_trial_keeps_nobody_waiting():
 
 
 class Moving(Records):
-    """The best rate is 1e-3 by the first three seeds, 1e-2 by all."""
+    """The best rate is 1e-3 by the first four seeds, 1e-2 by all."""
 
     def outcome(self, spec):
         score = super().outcome(spec)
@@ -226,7 +259,7 @@ def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_lo
     near = finals(arena="twin", optimizer="Lion", scores=normal(3, 0.9))
     records = Moving(the_study, near, **scores)
     judged = judge_interim_analyses(the_study, records)
-    assert [(c.arena, c.seeds) for c in judged.comparisons] == [("vit", 6), ("twin", 12)]
+    assert [(c.arena, c.seeds) for c in judged.comparisons] == [("vit", 4), ("twin", 12)]
     assert set(judged.seeds.values()) == {12}  # vit continues, since the twin is tuned on it
     twin = judged.results.arm("twin", "PsiLogic")
     assert [(run.lr, run.seed) for run in twin.final] == [(1e-2, seed) for seed in SEEDS]
@@ -252,7 +285,7 @@ def test_the_report_and_the_plan_name_the_interim_analyses():
     the_study = with_interim_analyses()
     lookup, _ = run(the_study, EASY)
     findings = study_report(analysed(the_study, lookup)).findings
-    assert "An arm has 3, 6 or 12 seeds" in findings["Meaning of the verdicts"]
+    assert "An arm has 4, 8 or 12 seeds" in findings["Meaning of the verdicts"]
 
 
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
