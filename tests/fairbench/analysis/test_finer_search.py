@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fabricated import Records, study, with_suite
 
-from fairbench.analysis.comparison.finer_search import finer_gain
+from fairbench.analysis.comparison.finer_search import finer_search
 from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
 from fairbench.analysis.comparison.judge import FINER, WIDER
 
@@ -88,6 +88,20 @@ def test_in_front_of_a_divergence_the_gain_is_that_of_the_slope_on_the_other_sid
     assert judged(AdamW=parabola(1.0), PsiLogic=ridge).finer_optimizer is None
 
 
+def test_what_the_curves_of_both_have_in_common_cancels():
+    def steep(place):
+        return 0.03 * place if place < 1.2 else -0.3 - 0.15 * place
+
+    alone = judged(AdamW=parabola(1.0), PsiLogic=steep)
+    assert alone.finer_optimizer > 0.05
+    both = judged(AdamW=steep, PsiLogic=lambda place: steep(place) + 0.001, margin=0.01)
+    assert both.finer_optimizer == pytest.approx(0.0, abs=1e-6)
+    assert both.finer_baseline == pytest.approx(0.0, abs=1e-6)
+    assert both.verdict == "equivalent"
+    sooner = judged(AdamW=steep, PsiLogic=parabola(1.3))
+    assert sooner.finer_baseline > 0.05
+
+
 def test_at_the_edge_of_the_rates_the_gain_is_unknown_and_withholds_only_what_it_may_change():
     def rising(place):
         return 0.05 * place
@@ -144,4 +158,4 @@ def test_an_arm_without_a_selected_setting_has_nothing_to_gain_yet():
     the_study = study(("vit",), ("AdamW", "PsiLogic"), range(5), settings=3)
     results = judge_interim_analyses(the_study, lambda spec: None).results
     for arm in results.arms:
-        assert finer_gain(arm, the_study.search(arm.optimizer), "accuracy", 1.0, 5) == 0
+        assert finer_search(arm, the_study.search(arm.optimizer), "accuracy", 1.0, 5) is None
