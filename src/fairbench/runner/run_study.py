@@ -1,9 +1,11 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fairbench.runner.admission import admit
@@ -17,7 +19,9 @@ from fairbench.runner.executors.registry import executor_for
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.preload import preload
+from fairbench.runner.revisions import checked_out
 from fairbench.runner.trial_loop import TrialLoop
+from fairbench.study.folder import REVISIONS
 from fairbench.study.history import History, declare, write_history
 from fairbench.study.preflight_result import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Store
@@ -48,6 +52,11 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         for each in all_observers:
             running.enter_context(each)
         claims = running.enter_context(open_claims(store, heartbeat, observer.say))
+        revisions = checked_out(suite, directory, directory / REVISIONS, target.history, observer.say)
+        checkouts = running.enter_context(revisions)
+        suite = checkouts.suite
+        slots = [replace(slot, revisions=checkouts.folder) for slot in slots]
+        options = replace(options, slots=slots)
         executor = running.enter_context(executor_for(suite, options, store.checkpoints, observer))
 
         def call(*function_and_arguments: Any) -> Any:
@@ -78,10 +87,12 @@ def plan_study(
 
     The caller has checked that the data of the suite are prepared, see `check_prepared`.
     """
-    suite = target.suite
     directory = target.directory
-    with ProcessExecutor([slot], preload=preload(suite)) as executor:
-        preflight = run_preflight(suite, slot, executor.call, say)
+    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
+        revisions = checked_out(target.suite, directory, Path(temporary) / REVISIONS, target.history, say)
+        with revisions as checkouts, ProcessExecutor([slot], preload=preload(target.suite)) as executor:
+            slot = replace(slot, revisions=checkouts.folder)
+            preflight = run_preflight(checkouts.suite, slot, executor.call, say)
     store = Store(directory)
     if not freeze:
         return preflight, declare(preflight.study, directory, store.final_trials())

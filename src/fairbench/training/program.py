@@ -84,11 +84,13 @@ class Start:
         words: its command.
         folder: the folder in which it runs.
         environment: its environment variables.
+        is_revision: whether the folder is in the checkout of a git revision.
     """
 
     words: Sequence[str]
     folder: Path
     environment: Mapping[str, str]
+    is_revision: bool = False
 
 
 def _start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOptions) -> Start:
@@ -99,16 +101,30 @@ def _start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramO
     own = variant.get("env", {})
     own_values = command(own.values(), trial_values)
     environment.update(zip(own, own_values, strict=True))
-    return Start(
-        words=command(words_of(options.program, variant.get("args", "")), trial_values),
-        folder=Path(variant.get("folder", "")),
-        environment=environment,
-    )
+    first, *others = command(words_of(options.program, variant.get("args", "")), trial_values)
+    own_folder = _folder_of(variant, slot)
+    is_path = "/" in first
+    if is_path and not (own_folder / first).exists() and Path(first).exists():
+        first = str(Path(first).absolute())  # such as the Python of an environment, which no revision has
+    return Start([first, *others], own_folder, environment, is_revision="commit" in variant)
+
+
+def _folder_of(variant: Mapping[str, Any], slot: DeviceSlot) -> Path:
+    """The folder in which a variant runs: in the checkout of its revision, or a folder of the user."""
+    folder = Path(variant.get("folder", ""))
+    if "commit" not in variant:
+        return folder
+    checkout = Path(slot.revisions, variant["commit"])
+    if not checkout.is_dir():
+        raise UsageError(f"{checkout}, the checkout of a revision, is not there; let all nodes share its folder")
+    return checkout / folder
 
 
 def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
     """Raise UsageError if a file of the program was changed since the study was planned."""
     variant = spec.optimizer.variant
+    if variant is not None and "commit" in variant:
+        return  # a commit does not change
     if variant is None:
         planned = spec.arena.code
         now = code_of(options)
@@ -118,7 +134,10 @@ def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
         now = {file: sha for file, sha in found.items() if file in planned}  # others may be those of another variant
     changed = [file for file in {**planned, **now} if planned.get(file) != now.get(file)]
     if changed:
-        raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
+        advice = "run the same command again"
+        if variant is not None:
+            advice += "; a variant with the revision @ has the files as they are when the study begins"
+        raise UsageError(f"{some(changed)} was changed after this run had started: {advice}")
 
 
 def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
@@ -194,7 +213,7 @@ def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
-        raise _failure(process.returncode, folder, slot)
+        raise _failure(process.returncode, folder, slot, start)
 
 
 def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
@@ -215,12 +234,14 @@ def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
             raise UsageError(f"the program {start.words[0]!r} cannot be started: {error.strerror}; {where}") from error
 
 
-def _failure(code: int, folder: Path, slot: DeviceSlot) -> ProgramFailed:
+def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> ProgramFailed:
     """The error of a program that ended with a code. It has the end of the output, and the file of the output."""
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     output = "the end of its output"
     if slot.checkpoints:
         output += f", which is {Path(slot.checkpoints) / folder.name / OUTPUT}"
+    if start.is_revision:
+        how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
     return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(folder / OUTPUT)}")
 
 

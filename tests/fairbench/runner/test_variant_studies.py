@@ -2,10 +2,16 @@
 
 import csv
 import json
+import os
+import random
+import subprocess
 import sys
+import time
 from pathlib import Path
 
+import disturbed
 import pytest
+from disturbed import Disturbed, results, tables
 
 import fairbench as fb
 from fairbench.cli.main import main
@@ -71,6 +77,45 @@ def test_a_changed_file_is_code_of_its_own_variant_only(tmp_path, monkeypatch):
     write_program(Path("other"), 1)
     assert code("base") == before["base"]
     assert code("folder") != before["folder"]
+
+
+@pytest.mark.soak
+def test_two_revisions_are_not_mixed_by_commits_edits_and_kills(tmp_path, monkeypatch):
+    seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
+    chance = random.Random(seed)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(disturbed, "OUTSIDE_OF_GIT", dict(os.environ))
+    subprocess.run(["git", "init", "-q", "-b", "main"], check=True)
+
+    def commit(shift):
+        write_program(Path(), shift)
+        slow = Path("train.py").read_text() + "\nimport time; time.sleep(0.5)\n"
+        Path("train.py").write_text(slow)
+        Path(".gitignore").write_text("calm\nout\n")
+        identity = ["-c", "user.name=me", "-c", "user.email=me@localhost"]
+        subprocess.run(["git", "add", "-A"], check=True)
+        subprocess.run(["git", *identity, "commit", "-qm", f"shift {shift}"], check=True)
+
+    commit(0)
+    commit(0.5)
+    options = OPTIONS[: OPTIONS.index("--seeds")]
+    words = ("run", "--program", PROGRAM, "--variant", "old: @main~1", "--variant", "new: @main", *options)
+    words = (*words, "--seeds", "12")
+    Disturbed(tmp_path, chance, words=words, output="calm").end()
+    study = Disturbed(tmp_path, chance, words=words, output="out")
+    kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "Ctrl-C")
+    for kill in range(20):
+        if not study.keep_running(chance.choice((1, 2)), chance.uniform(1, 4)):
+            break
+        study.disturb(chance.choice(kinds))
+        if chance.random() < 0.5:
+            commit(kill + 1)
+        else:
+            write_program(Path(), 1000 + kill)
+    study.end()
+    assert results(tmp_path / "out") == results(tmp_path / "calm"), f"SOAK_SEED={seed}: {study.done}"
+    assert tables(tmp_path / "out") == tables(tmp_path / "calm"), f"SOAK_SEED={seed}: {study.done}"
+    assert not Path("out/revisions").exists()
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,18 @@ def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
 
 def variant_code(suite: Suite, variant: VariantPlan) -> dict[str, str]:
     """The code of a variant in all arenas of a suite, without files in the folders of other variants."""
+    if variant.commit:
+        return {}  # the commit is its identity
     folder = Path(variant.folder)
     code = {}
     for plan in suite.arenas.values():
         options = ProgramOptions(**plan.model)
         code.update(code_of(options, variant.args, folder))
-    others = [plan.variant.folder for plan in suite.optimizers.values() if plan.variant and plan.variant.folder]
+    others = [
+        plan.variant.folder
+        for plan in suite.optimizers.values()
+        if plan.variant and plan.variant.folder and not plan.variant.commit
+    ]
     inner = [Path(other).resolve() for other in others]
     inner = [other for other in inner if other != folder.resolve() and other.is_relative_to(folder.resolve())]
     own = {}
