@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, words_of
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, own_folder, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
@@ -27,11 +27,10 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program_record import FINGERPRINTS, Fingerprints, program_record
 from fairbench.training.program_results import read_reported
-from fairbench.training.result_files import WrongResults
+from fairbench.training.result_files import OUTPUT, States, end_last_line, result_files, states
+from fairbench.training.result_names import WrongResults
 from fairbench.training.trainer import Progress
 
-OUTPUT = "output.txt"
-"""The file in a trial's folder with the output of the program."""
 SHOWN_LINES = 80
 """The number of lines of output in the message on a failed program. torchrun adds 40 after the lines of an error."""
 GRACE = 30.0
@@ -70,10 +69,10 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
             began = time.monotonic()
             _run(started, folder, slot, show_progress)
             seconds = time.monotonic() - began
-        reported = read_reported(folder, options, attempts)
+        reported = read_reported(folder, own_folder(folder), options, attempts)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
-        return program_record(spec, slot, options, reported, Fingerprints.read(folder), seconds)
+        return program_record(spec, slot, options, reported, Fingerprints.read(own_folder(folder)), seconds)
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,11 @@ def _start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramO
     own_values = command(own.values(), trial_values)
     environment.update(zip(own, own_values, strict=True))
     first, *others = command(words_of(options.program, variant.get("args", "")), trial_values)
-    own_folder = _folder_of(variant, slot)
+    runs_in = _folder_of(variant, slot)
     is_path = "/" in first
-    if is_path and not (own_folder / first).exists() and Path(first).exists():
+    if is_path and not (runs_in / first).exists() and Path(first).exists():
         first = str(Path(first).absolute())  # such as the Python of an environment, which no revision has
-    return Start([first, *others], own_folder, environment, is_revision="commit" in variant)
+    return Start([first, *others], runs_in, environment, is_revision="commit" in variant)
 
 
 def _folder_of(variant: Mapping[str, Any], slot: DeviceSlot) -> Path:
@@ -132,7 +131,8 @@ def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
         planned = spec.optimizer.code
         found = code_of(options, variant.get("args", ""), Path(variant.get("folder", "")))
         now = {file: sha for file, sha in found.items() if file in planned}  # others may be those of another variant
-    changed = [file for file in {**planned, **now} if planned.get(file) != now.get(file)]
+    # A new file is none of the planned ones: the program itself may have written it.
+    changed = [file for file in planned if planned[file] != now.get(file)]
     if changed:
         advice = "run the same command again"
         if variant is not None:
@@ -158,23 +158,24 @@ def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
     }
 
 
-def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[dict[str, int]]:
+def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[States]:
     """Write the description of the trial for the program.
 
     Returns:
-        The sizes of the files of results at the beginning of each attempt, by their names. An interrupted trial has
-        several attempts.
+        The states of the files of results at the beginning of each attempt. An interrupted trial has several attempts.
     """
-    for earlier in folder.glob(FINGERPRINTS):
+    own = own_folder(folder)
+    own.mkdir(exist_ok=True)
+    for earlier in own.glob(FINGERPRINTS):
         earlier.unlink()
-    file = folder / ABOUT
-    attempts: list[dict[str, int]] = []
+    file = own / ABOUT
+    attempts: list[States] = []
     if file.exists():
         attempts = json.loads(file.read_text())["attempts"]
-    sizes = {}
-    for results in folder.glob(options.results):
-        sizes[str(results.relative_to(folder))] = results.stat().st_size
-    attempts.append(sizes)
+    files = result_files(folder, own, options)
+    for results in files.values():
+        end_last_line(results)
+    attempts.append(states(files))
     about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": slot.kind}
     write_atomically(file, json.dumps(about))
     return attempts
@@ -217,8 +218,8 @@ def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[
 
 
 def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a program. Its output is added to a file in the folder of the trial."""
-    with (folder / OUTPUT).open("ab") as output:
+    """Start a program. Its output is added to a file of the trial."""
+    with (own_folder(folder) / OUTPUT).open("ab") as output:
         try:
             return subprocess.Popen(
                 start.words,
@@ -239,10 +240,10 @@ def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> Program
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     output = "the end of its output"
     if slot.checkpoints:
-        output += f", which is {Path(slot.checkpoints) / folder.name / OUTPUT}"
+        output += f", which is {own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT}"
     if start.is_revision:
         how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
-    return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(folder / OUTPUT)}")
+    return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(own_folder(folder) / OUTPUT)}")
 
 
 def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dict[str, str]:
@@ -259,8 +260,8 @@ def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dic
         # The number of threads is that of this process; launchers and libraries choose one for several cores.
         variables.pop("OMP_NUM_THREADS", None)
     if "VIRTUAL_ENV" not in variables and "CONDA_PREFIX" not in variables:
-        own_folder = str(Path(sys.executable).parent)
-        variables["PATH"] = own_folder + os.pathsep + variables.get("PATH", os.defpath)
+        own_python = str(Path(sys.executable).parent)
+        variables["PATH"] = own_python + os.pathsep + variables.get("PATH", os.defpath)
     return variables
 
 
@@ -286,10 +287,10 @@ def _end_of(file: Path) -> str:
     return "\n".join(lines[-SHOWN_LINES:])
 
 
-def _show_progress(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]], progress: Progress) -> None:
+def _show_progress(folder: Path, options: ProgramOptions, attempts: list[States], progress: Progress) -> None:
     """Show the last training loss that a running program has reported."""
     with suppress(WrongResults, OSError):
-        reported = read_reported(folder, options, attempts, ended=False)
+        reported = read_reported(folder, own_folder(folder), options, attempts, ended=False)
         losses = reported.values.get("train/loss")
         if losses:
             step, loss = list(losses.items())[-1]

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions
+from fairbench.arenas.program import ABOUT, FOLDER, RESULT, ProgramOptions, own_folder
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["Trial", "current"]
 
 
-def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
+def current(steps: int = 0, seed: int = 0, folder: str | Path = ".", lr: float | None = None, **options: Any) -> Trial:
     """The trial that this process is part of.
 
     Args:
-        steps, seed, folder: the values outside of a study, where nothing else is known.
+        steps, seed, folder, lr: the values outside of a study, where nothing else is known.
+        options: the values of `Trial.options` outside of a study; in a study they hold for what it does not set.
 
     >>> trial = fairbench.trial.current(steps=100)
     >>> trial.active, trial.steps
@@ -40,9 +41,20 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     """
     trial_folder = os.environ.get(FOLDER)
     if trial_folder:
-        about = json.loads((Path(trial_folder) / ABOUT).read_text())
-        return Trial(Path(trial_folder), about["training"]["steps"], about["seed"], about)
-    return Trial(Path(folder), steps, seed)
+        about = json.loads((own_folder(Path(trial_folder)) / ABOUT).read_text())
+        return _of_study(Path(trial_folder), about, steps, options)
+    return Trial(Path(folder), steps, seed, lr, options)
+
+
+def _of_study(folder: Path, about: Mapping[str, Any], own_steps: int, own_options: Mapping[str, Any]) -> Trial:
+    """The trial of a study. A program that trains as long as it always does keeps its own number of steps."""
+    steps = about["training"]["steps"]
+    if about["arena"]["model"]["own_length"]:
+        steps = own_steps
+    given = about["optimizer"]["options"]
+    options = {**own_options, **given}
+    lr = options.pop("lr", None)
+    return Trial(folder, steps, about["seed"], lr, options, about)
 
 
 class Trial:
@@ -52,13 +64,25 @@ class Trial:
         folder: the folder for the program's files, including checkpoints. It is kept until the trial has its record.
         steps: the number of training steps to take.
         seed: the seed of the initial weights and of the order of the data.
+        lr: the learning rate; None where neither the study nor the program has one.
+        options: the other options by their names: those of the optimizer or the variant, for a program without torch.
         about: the whole specification of the trial; empty outside of a study.
     """
 
-    def __init__(self, folder: Path, steps: int, seed: int, about: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        steps: int,
+        seed: int,
+        lr: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
         self.folder = folder
         self.steps = steps
         self.seed = seed
+        self.lr = lr
+        self.options = options or {}
         self.about = about or {}
         self._rank = int(os.environ.get("RANK", "0"))
         self._fingerprints: FingerprintCollector | None = None
@@ -138,10 +162,10 @@ class Trial:
         values = {f"val/{name}": value for name, value in val.items()}
         for name, value in (test or {}).items():
             values[f"test/{name}"] = value
-        self._write(self.steps, values)
+        self._write(self.steps, values, result=True)
         if self.active:
             shown = self._fingerprints.encoded() if self._fingerprints else b"{}"
-            write_atomically(self.folder / f"fingerprints-{self._rank}.json", shown)
+            write_atomically(own_folder(self.folder) / f"fingerprints-{self._rank}.json", shown)
 
     def state_dict(self) -> dict[str, Any]:
         """The state for a checkpoint of the program, so that a trial that resumes shows as much as any other."""
@@ -160,8 +184,11 @@ class Trial:
             self._fingerprints = FingerprintCollector(self.about)
         return self._fingerprints
 
-    def _write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line to the results in one write, so that a killed process leaves at most one incomplete line."""
+    def _write(self, step: int, values: Mapping[str, Any], *, result: bool = False) -> None:
+        """Append a line to the results in one write, so that a killed process leaves at most one incomplete line.
+
+        The values of a result decide, whatever was logged at the same step.
+        """
         if not self.active:
             return
         numbers = {name: _number(value) for name, value in values.items()}
@@ -174,7 +201,11 @@ class Trial:
             raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
         if self._rank == 0:
             keys = options["keys"]
-            row = {keys.get(key, key): value for key, value in {"step": int(step), **numbers}.items()}
+            row: dict[str, Any] = {}
+            for key, value in {"step": int(step), **numbers}.items():
+                row[keys.get(key, key)] = value
+            if result:
+                row[RESULT] = True
             with (self.folder / ProgramOptions.results).open("a") as file:
                 file.write(json.dumps(row) + "\n")
 

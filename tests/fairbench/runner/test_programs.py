@@ -19,7 +19,7 @@ from tiny import run_here
 
 import fairbench as fb
 import fairbench.trial
-from fairbench.arenas.program import ProgramOptions, code_of
+from fairbench.arenas.program import ProgramOptions, code_of, own_folder
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
@@ -134,7 +134,7 @@ trial.log(trial.steps, train_loss=1.0); trial.result(val={"loss": 2.0}); trial.l
 """
     assert loaded_by(tmp_path, code, FAIRBENCH_TRIAL="own") == "[]\n"
     assert len(Path("own/metrics.jsonl").read_text().splitlines()) == 2
-    assert Fingerprints.read(Path("own")) == Fingerprints()
+    assert Fingerprints.read(Path("own.trial")) == Fingerprints()
 
 
 def train(trial, stop_after=0, state=None):
@@ -167,7 +167,8 @@ def train(trial, stop_after=0, state=None):
 
 def begun(folder, spec, attempt=1):
     folder.mkdir(exist_ok=True)
-    (folder / "trial.json").write_text(json.dumps({**spec.to_json(), "attempt": attempt}))
+    own_folder(folder).mkdir(exist_ok=True)
+    (own_folder(folder) / "trial.json").write_text(json.dumps({**spec.to_json(), "attempt": attempt}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAIRBENCH_TRIAL", str(folder))
         return fairbench.trial.current()
@@ -187,7 +188,9 @@ def test_a_program_that_resumes_shows_the_same_evidence(tmp_path, monkeypatch):
     state = train(begun(tmp_path / "resumed", spec), stop_after=7)
     train(begun(tmp_path / "resumed", spec, attempt=2), state=deepcopy(state))
     train(begun(tmp_path / "without", spec, attempt=2), state={**state, "trial": {}})
-    whole, resumed, without = (Fingerprints.read(tmp_path / name) for name in ("whole", "resumed", "without"))
+    whole, resumed, without = (
+        Fingerprints.read(tmp_path / f"{name}.trial") for name in ("whole", "resumed", "without")
+    )
     assert whole.final_weights == final
     assert whole.mechanism.totals["acted"] > 0
     assert whole.path_length > 0

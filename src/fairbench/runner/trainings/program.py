@@ -13,7 +13,7 @@ from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import ProgramFailed, program_trial
-from fairbench.training.result_files import WrongResults
+from fairbench.training.result_names import WrongResults
 
 STEPS = 2
 """Steps of every optimizer before a study begins."""
