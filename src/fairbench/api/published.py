@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairbench.analysis.comparison.requirement import unmet
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import PublishedComparison, load_publication, published_comparisons
 from fairbench.analysis.tables.judging import table_comparisons
 from fairbench.analysis.tables.question import Question
+from fairbench.api.study import open as open_study
 from fairbench.common.errors import UsageError
 from fairbench.report.fields import names_of
 from fairbench.report.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+ALPHA = 0.05
+"""The family-wise error rate of a table, unless another is given."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,8 +38,18 @@ class Verdicts(Table[Comparison]):
 
     def to_json(self) -> dict[str, Any]:
         """The comparisons, their error rate, and what was skipped, merged or assumed."""
-        comparisons = [asdict(row) for row in self.rows]
-        return {"alpha": self.alpha, "notes": list(self.notes), "comparisons": comparisons}
+        return {"alpha": self.alpha, "notes": list(self.notes), "comparisons": self.to_dicts()}
+
+    def unmet(self, requirement: str) -> str:
+        """A sentence on the comparisons for which a requirement does not hold; empty if it holds for each of them.
+
+        Args:
+            requirement: "better", "no-worse" (than by the margin), or "equivalent".
+
+        >>> fb.verdicts("results/mine").unmet("equivalent")
+        ''
+        """
+        return unmet(self.rows, requirement, self.alpha)
 
     def __rich__(self) -> Group:
         from fairbench.report.console import publication_view, verdicts_view
@@ -49,7 +64,7 @@ def verdicts(
     optimizer: str = "",
     better: Literal["", "lower", "higher"] = "",
     baselines: Sequence[str] = (),
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     *,
     columns: Mapping[str, str] | None = None,
     metric: str = "",
@@ -57,12 +72,12 @@ def verdicts(
     margin: float | None = None,
     reference_value: float | None = None,
 ) -> Verdicts:
-    r"""Judge the results of a table, or of a publication, by the rules of a study.
+    r"""Judge the results of a table, or of a publication, by the rules of a study; or show the verdicts of a study.
 
     Args:
         source: a file of CSV or JSON, "-" for standard input, an open file, a data frame, or rows; with a row for each
             run or for each mean, or a column for each optimizer. Or the name of a publication, which is "paper"; it has
-            its own optimizer and metrics.
+            its own optimizer and metrics. Or the directory of a study, which has its verdicts.
         optimizer: the one that is compared with the others; empty for the first one, and with
             `reference_value` for each.
         better: whether lower or higher values are better; empty where a column `better` or the metric's name says it.
@@ -100,6 +115,12 @@ def verdicts(
         reference_value=reference_value,
     )
     names = names_of(Comparison)
+    if _is_study(source):
+        if question != Question(baselines=baselines, alpha=alpha) or baselines or alpha != ALPHA:
+            raise UsageError(
+                f"{source} is a study, whose suite has baselines, margins and alpha; leave the options out"
+            )
+        return _of_study(source)
     if not _is_name(source):
         comparisons, notes = table_comparisons(source, question)
         return Verdicts(comparisons, names, alpha=alpha, notes=notes)
@@ -108,6 +129,19 @@ def verdicts(
     published = published_comparisons(load_publication(source), alpha, baselines)
     comparisons = [pair.comparison for pair in published]
     return Verdicts(comparisons, names, alpha=alpha, published=published)
+
+
+def _is_study(source: Any) -> bool:
+    """Whether a source of verdicts is the directory of a study."""
+    return isinstance(source, str | Path) and source != "-" and Path(source).is_dir()
+
+
+def _of_study(directory: str | Path) -> Verdicts:
+    """The verdicts of a study, at the error rate and in the words of its suite."""
+    analyses = open_study(directory).analyses
+    suite = analyses.suite
+    names = names_of(Comparison)
+    return Verdicts(analyses.comparisons, names, wording=suite.wording, alpha=suite.alpha)
 
 
 def _is_name(source: Any) -> bool:

@@ -85,12 +85,19 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     add("--offline", action="store_true", help="never use the network")
     mixed = "run even if machine or versions differ from those of earlier records"
     add("--allow-mixed", action="store_true", help=mixed)
+    add_require(command)
     add("-q", "--quiet", action="store_true", help="print only errors, and where the verdicts are")
     add("-v", "--verbose", action="store_true", help="print a line for each trial that ends")
 
     add = command.add_argument_group("cluster").add_argument
     ray = "run trials on the Ray cluster at this address (without an address: one started on this machine)"
     add("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
+
+
+def add_require(command: argparse._ActionsContainer) -> None:
+    """Add the option with a requirement of every comparison."""
+    require = "exit with 1 unless each comparison is better, no worse than by the margin, or equivalent, and say why"
+    command.add_argument("--require", choices=("better", "no-worse", "equivalent"), help=require)
 
 
 def add_sbatch_options(command: argparse.ArgumentParser) -> None:

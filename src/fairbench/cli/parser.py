@@ -13,6 +13,7 @@ from fairbench.cli.arguments import Parser, Version, columns, learning_rates, na
 from fairbench.cli.options import (
     DEFAULT_SUITE,
     OPTIMIZER,
+    add_require,
     add_run_options,
     add_sbatch_options,
     add_setting,
@@ -20,7 +21,8 @@ from fairbench.cli.options import (
 )
 
 Commands = argparse._SubParsersAction
-RUNS = "0 done; 1 a trial failed; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
+UNMET = "1 a trial failed, or what --require names does not hold"
+RUNS = f"0 done; {UNMET}; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
 DONE = "0 done; 2 the user must change something"
 
 
@@ -200,8 +202,10 @@ def _add_explain(commands: Commands[Parser]) -> None:
 def _add_verdicts(commands: Commands[Parser]) -> None:
     text = "judge published results, or those of a table, by the same rules as a study's"
     example = "my_table.csv --optimizer MyRule"
-    add = _add(commands, "verdicts", text, "reading:verdicts", example=example, json=True).add_argument
-    table = "file of CSV or JSON, - for standard input, or a publication (default: paper)"
+    codes = f"{DONE}; 1 what --require names does not hold"
+    command = _add(commands, "verdicts", text, "reading:verdicts", example=example, codes=codes, json=True)
+    add = command.add_argument
+    table = "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
     add("results", nargs="?", default="paper", metavar="TABLE", help=table)
     add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare with all others")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
@@ -215,6 +219,7 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
     add("--reference-value", type=number, metavar="X", help="compare each mean of a table with this number")
     add("--alpha", type=number, default=0.05, metavar="X", help="family-wise error rate (default: 0.05)")
+    add_require(command)
 
 
 def _add_list(commands: Commands[Parser]) -> None:

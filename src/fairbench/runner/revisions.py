@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from fairbench.arenas.program import words_of
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import CallFailed, UsageError
 from fairbench.common.files import remove, write_atomically
 from fairbench.common.formatting import some
 from fairbench.optimizers.variant import VariantPlan
@@ -221,7 +221,7 @@ def checked_out(
         try:
             yield CheckedOut(_with_commits(suite, commits, repository.prefix), str(folder))
         except BaseException as error:
-            has_begun = not isinstance(error, UsageError) or read_history(study).plans
+            has_begun = _was_interrupted(error) or read_history(study).plans
             stays = folder.is_relative_to(study) and bool(has_begun)
             raise
         finally:
@@ -229,6 +229,13 @@ def checked_out(
                 for commit in commits.values():
                     repository.remove(folder / commit)
                 remove(folder)
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether an error is an interruption from outside: a signal to this process, to a worker or to the program."""
+    if isinstance(error, CallFailed) or not isinstance(error, UsageError):
+        return True
+    return "ended with signal" in str(error)
 
 
 def _revisions(suite: Suite) -> dict[str, VariantPlan]:

@@ -119,15 +119,18 @@ def test_an_interrupted_study_continues_with_its_commits_though_the_branch_has_m
         assert files_of(checkouts, "mine")["train.py"] == "edited"
 
 
-def test_after_an_error_before_the_first_plan_the_study_begins_again(checkout):
+@pytest.mark.parametrize(
+    ("message", "continues"), [("the program ended with exit code 1", False), ("the program ended with signal 9", True)]
+)
+def test_after_an_error_before_the_first_plan_the_study_begins_again(checkout, message, continues):
     def fail():
         revisions, _ = entered(suite_of("base", "mine: @main"))
         with revisions:
-            raise UsageError("the program fails")
+            raise UsageError(message)
 
     with pytest.raises(UsageError):
         fail()
-    assert not Path("out/revisions").exists()
+    assert Path("out/revisions").exists() == continues
 
 
 def test_what_a_checkout_lacks_is_named(checkout, tmp_path):

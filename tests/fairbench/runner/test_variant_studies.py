@@ -58,6 +58,8 @@ def test_variants_by_words_variables_and_folder_end_to_end(tmp_path, monkeypatch
     output = capsys.readouterr()
     assert "ptimizer" not in output.out + output.err
     assert [row["variant"] for row in fb.open("out").verdicts().to_dicts()] == ["env", "folder"]
+    assert main(["verdicts", "out", "--require", "no-worse"]) == 1
+    assert "no-worse is required, and does not hold" in capsys.readouterr().err
     assert main(["status", "out", "--json"]) == 0
     assert {arm["variant"] for arm in json.loads(capsys.readouterr().out)["arms"]} == {"base", "env", "folder"}
 

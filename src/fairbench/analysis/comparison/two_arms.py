@@ -14,6 +14,7 @@ from fairbench.analysis.statistics.significance import (
     difference_test,
     equivalence,
     hedges_g,
+    non_inferiority,
     seed_correlation,
     summarize,
     welch,
@@ -112,8 +113,10 @@ def _filled(
     if effect is not None:
         effect = comparison.sign * effect
     p_equivalence = None
+    p_no_worse = None
     if comparison.margin is not None:
         p_equivalence = interim_analysis.repeated(equivalence(test, comparison.margin))
+        p_no_worse = interim_analysis.repeated(non_inferiority(test, comparison.margin))
     return replace(
         comparison,
         note="; ".join(notes),
@@ -127,6 +130,7 @@ def _filled(
         df=test.df,
         p=interim_analysis.repeated(test.p),
         p_equivalence=p_equivalence,
+        p_no_worse=p_no_worse,
         std_optimizer=_spread(ours),
         std_baseline=_spread(theirs),
     )

@@ -42,6 +42,8 @@ class Comparison:
         p_holm: `p` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
             comparisons; with interim analyses a repeated one.
+        p_no_worse: p-value of the one-sided test that the optimizer is not worse by the margin or more, not corrected
+            for the number of comparisons; with interim analyses a repeated one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
         std_optimizer, std_baseline: standard deviation over the seeds of this one, ddof = 1.
         std_difference: standard deviation over the seeds of the difference of the pair.
@@ -77,6 +79,7 @@ class Comparison:
     p: float | None = None
     p_holm: float | None = None
     p_equivalence: float | None = None
+    p_no_worse: float | None = None
     margin: float | None = None
     std_optimizer: float | None = None
     std_baseline: float | None = None
@@ -122,6 +125,7 @@ class Comparison:
             ci_high=_negative(self.ci_low),
             hedges_g=_negative(self.hedges_g),
             t=_negative(self.t),
+            p_no_worse=None,  # the margin lies on the other side
             std_optimizer=self.std_baseline,
             std_baseline=self.std_optimizer,
             n_optimizer=self.n_baseline,

@@ -162,6 +162,21 @@ def equivalence(test: TTest, margin: float) -> float | None:
     return upper_tail((margin - abs(test.difference)) / test.error, test.df)
 
 
+def non_inferiority(test: TTest, margin: float) -> float | None:
+    """One-sided test that the first mean is not below the second by `margin` or more.
+
+        p = P(T > (difference + margin) / error)
+
+    None without a standard error of the difference.
+
+    Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987, of
+    which this is the lower one.
+    """
+    if test.error is None or test.df is None:
+        return None
+    return upper_tail((test.difference + margin) / test.error, test.df)
+
+
 def hedges_g(a: Summary, b: Summary) -> float | None:
     """The difference of two means in pooled standard deviations, without the bias of small samples.
 
