@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fairbench.cli.arguments import Parser, Version, columns, learning_rates, names, number
+from fairbench.cli.arguments import Parser, Version, columns, learning_rates, names, number, whole
 from fairbench.cli.options import (
     DEFAULT_SUITE,
     OPTIMIZER,
@@ -207,7 +207,7 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     add = command.add_argument
     table = "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
     add("results", nargs="?", default="paper", metavar="TABLE", help=table)
-    add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare with all others")
+    add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare (default: every pair)")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
     several = partial(names, "--baselines")
     smaller = "only against these: a smaller family of tests"
@@ -217,6 +217,10 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
     add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")
     add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
+    which = "the test of two optimizers (default: paired where most seeds are shared)"
+    add("--test", default="", choices=("paired", "welch"), help=which)
+    fewest = "with fewer seeds the verdict is inconclusive (default: 3)"
+    add("--min-seeds", type=whole, default=3, metavar="N", help=fewest)
     add("--reference-value", type=number, metavar="X", help="compare each mean of a table with this number")
     add("--alpha", type=number, default=0.05, metavar="X", help="family-wise error rate (default: 0.05)")
     add_require(command)

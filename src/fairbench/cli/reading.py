@@ -44,6 +44,8 @@ def verdicts(options: argparse.Namespace) -> Verdicts:
         at=options.at,
         margin=options.margin,
         reference_value=options.reference_value,
+        test=options.test,
+        min_seeds=options.min_seeds,
     )
 
 

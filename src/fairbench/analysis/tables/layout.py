@@ -1,6 +1,6 @@
 """Conversion of a table of any layout into one with a value, or a summary, in each row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairbench.analysis.tables.column_names import has_no_name
@@ -21,11 +21,15 @@ class LongTable:
     Attributes:
         roles: the columns of each role.
         metric: the name of the judged metric. With a column of metrics, the metric that the user asks for, or empty.
+        meanings: the columns of each role of the table as it came, in words.
+        left_out: the columns and the rows of summaries that count for nothing.
     """
 
     sheet: Sheet
     roles: Roles
     metric: str
+    meanings: Mapping[str, str]
+    left_out: Sequence[str]
 
 
 def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
@@ -45,14 +49,17 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         if "optimizer" not in roles and not one_optimizer_is_enough:
             raise which_column(columns.sheet, "optimizer", "or a table with a column for each optimizer; ")
     roles |= _arena_without_name(columns, roles, table)
-    sheet = _without_summaries(columns, roles)
+    sheet, left_out = _without_summaries(columns, roles)
+    meanings = {role: "+".join(names) for role, names in roles.items()}
     metric = columns.metric
     if table is None:
         column_of_role, metric = columns_of_value(sheet, roles, columns.numeric, metric)
         for role, column in column_of_role.items():
             roles[role] = [column]
+            meanings[role] = column
     else:
         sheet, roles, metric = with_row_for_each(sheet, table, roles, metric)
+        meanings[table.role] = f"the columns {some(table.labels)}"
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in its rows")
     if columns.row_role == "step":
@@ -61,7 +68,10 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
     values = list(table.columns) if table is not None else []
     unexplained = [column for column in columns.without_role if column not in judged and column not in values]
     check_runs(sheet, roles, unexplained, columns.row_role)
-    return LongTable(sheet, roles, metric)
+    if columns.row_role:
+        meanings[columns.row_role] = "the rows"
+    left_out = [*roles.get("ignore", ()), *unexplained, *left_out]
+    return LongTable(sheet, roles=roles, metric=metric, meanings=meanings, left_out=left_out)
 
 
 def _arena_without_name(columns: Columns, roles: Roles, table: Wide | None) -> Roles:
@@ -94,8 +104,8 @@ def _arena_without_name(columns: Columns, roles: Roles, table: Wide | None) -> R
     return {}
 
 
-def _without_summaries(columns: Columns, roles: Roles) -> Sheet:
-    """The table without the rows of means and other summaries.
+def _without_summaries(columns: Columns, roles: Roles) -> tuple[Sheet, list[str]]:
+    """The table without the rows of means and other summaries, and these rows in words.
 
     Raises:
         UsageError: a text among seeds that are numbers is no word for a summary.
@@ -115,12 +125,11 @@ def _without_summaries(columns: Columns, roles: Roles) -> Sheet:
     for column in roles.get("seed", ()):
         _check_seeds(kept, column)
     if not words:
-        return sheet
+        return sheet, []
     distinct = some(list(dict.fromkeys(words)))
     if not kept:
         raise UsageError(f"{sheet.name} has only rows of summaries ({distinct}); add the runs")
-    note = f"{plural(len(words), 'row')} of means or other summaries skipped: {distinct}"
-    return replace(sheet, rows=kept).with_note(note)
+    return replace(sheet, rows=kept), [f"{plural(len(words), 'row')} of summaries ({distinct})"]
 
 
 def _check_seeds(rows: Sequence[Row], column: str) -> None:

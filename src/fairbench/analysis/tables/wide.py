@@ -21,8 +21,6 @@ from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
 
-KINDS = {"optimizer": "optimizers or their runs", "seed": "seeds", "arena": "arenas"}
-"""What the columns are, in words, for each role of their names."""
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -191,7 +189,6 @@ def with_row_for_each(sheet: Sheet, table: Wide, roles: Roles, metric: str) -> t
         judged = {column: value for column, value in judged.items() if (value.metric or "value") == metric}
     statistics = list(dict.fromkeys(value.statistic for value in judged.values()))
     has_arrows = any(value.better for value in judged.values())
-    sheet = sheet.with_note(f"{plural(len(judged), 'column')} taken as {KINDS[table.role]}: {some([*judged])}")
     rows = []
     empty_cells = 0
     for row in sheet.rows:
