@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
-from psilogic.tensors.scalars import CLOCKS, detector_dtype, join
+from psilogic.tensors.scalars import CLOCKS, detector_dtype
 from psilogic.tensors.sharding import is_dtensor
 
 log = logging.getLogger("psilogic")
@@ -226,7 +226,7 @@ def restore_scalars(
     saved: Mapping[Any, StateDict],
     state: Mapping[Tensor, StateDict],
 ) -> None:
-    """Restore the saved values of the detector's scalars, which torch has cast to the parameter's dtype; join all.
+    """Restore the saved values of the detector's scalars, which torch has cast to the parameter's dtype.
 
     `saved_ids` are the parameters' keys in `saved`, the `state` of a state dict; `state` is changed in place.
     """
@@ -243,4 +243,3 @@ def restore_scalars(
                 dtype = detector_dtype(param)
                 device = param.device
             state[param][name] = value.detach().to(device=device, dtype=dtype, copy=True)
-    join([state[param] for param in params if param in state], ("step", *DETECTOR))

@@ -22,6 +22,7 @@ from psilogic.step import BucketStep, Observable, StepInputs
 from psilogic.tensors.buckets import BucketCache
 from psilogic.tensors.collect import collect
 from psilogic.tensors.norms import simulation
+from psilogic.tensors.scalars import write_
 from psilogic.tensors.sharding import Sharding, refuse_hidden
 
 
@@ -312,11 +313,10 @@ class PsiLogic(Observable):
             found_inf = None  # where it is not read here, the updates check it on the device
         inputs = StepInputs(buckets[0].group["max_grad_norm"], grad_scale, found_inf, is_observed)
         works[0].backend.decide(works, inputs)  # all of a step decide in the same way
-        for speculated in (True, False):
-            for work in works:
-                if work.states and work.backend.speculates == speculated:
-                    work.backend.finish(work, found_inf)
-                    work.owned.cache.scalars.write(work.states, work.scalars)
+        for work in works:
+            if work.states:
+                work.backend.finish(work, found_inf)
+                write_(work.states, work.scalars)
         self._tell(works)
 
     def _tell(self, works: list[BucketStep]) -> None:
