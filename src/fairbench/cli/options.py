@@ -34,7 +34,7 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--program", metavar="COMMAND", help=program)
     variant = (
         "a variant of the program, may be repeated, the first is the baseline: its words stand at {variant} in the "
-        "command, or at its end (docs/suite-files.md)"
+        "command, or at its end (docs/is-my-change-better.md)"
     )
     add("--variant", action="append", default=[], metavar="'NAME: WORDS'", help=variant)
     metric = "the program's primary metric and its better direction, as val/loss:min"

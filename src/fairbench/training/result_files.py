@@ -112,7 +112,7 @@ def _text_rows(name: str, file: Path, text: str, first_line: int, names: str, op
 def _begins(content: bytes, before: Sequence[Sequence[Any] | None]) -> list[int | None]:
     """The position at which the part of each attempt begins; None for an attempt whose rows were replaced.
 
-    An attempt appends to the file, which then still begins with what was there before, or writes it anew.
+    An attempt appends to the file, which then still begins with what was there before, or writes it from its beginning.
 
     Args:
         content: the content of the file.
