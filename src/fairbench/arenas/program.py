@@ -20,6 +20,8 @@ FOLDER = "FAIRBENCH_TRIAL"
 """The environment variable that names the trial's folder, for the program and all processes that it starts."""
 ABOUT = "trial.json"
 """The file that describes the trial for its program, in the folder of fairbench's own files."""
+ASKED = "asked-"
+"""The beginning of the name of an empty file that says what the program has asked `fairbench.trial` for."""
 RESULT = "result"
 """The name that marks the report of `fairbench.trial.Trial.result`."""
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
@@ -51,7 +53,9 @@ class ProgramOptions:
         patterns: regular expressions with one group, by key as "val/loss", which read what the program prints.
         keys: the names of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.
         at: "last" for the metrics of the last report, "best" for the report with the best validation value.
-        own_length: whether the program trains as long as it always does, and gets no number of steps.
+        own_length: whether the program trains as long as it always does, and is told no number of steps.
+        seed_env: an environment variable that gets the seed.
+        seeded: whether the seed of a trial determines its numbers, so that equal seeds make pairs.
         parameters: of a ladder, the parameters of the model at each size.
         size: of the model on a ladder; 0 without one.
     """
@@ -66,6 +70,8 @@ class ProgramOptions:
     keys: dict[str, str] = field(default_factory=dict)
     at: Literal["last", "best"] = "last"
     own_length: bool = False
+    seed_env: str = ""
+    seeded: bool = True
     parameters: dict[str, int] = field(default_factory=dict)
     size: int = 0
 

@@ -40,6 +40,20 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     metric = "the program's primary metric and its better direction, as val/loss:min"
     add("--metric", metavar="NAME:min|max", help=metric)
     add("--margin", type=number, metavar="X", help="largest difference of that metric that does not matter")
+    results = (
+        "files with the program's results below {out}, as '**/metrics.csv' (default: metrics.jsonl, or its output)"
+    )
+    add("--results", metavar="GLOB", help=results)
+    pattern = "regular expression with one group that reads the metric from each line of the program's output"
+    add("--metric-pattern", metavar="REGEX", help=pattern)
+    at = "take the metric of the program's last report, or of the one with the best validation value (default: last)"
+    add("--at", choices=("last", "best"), help=at)
+    seed_env = "environment variable that tells the program its seed, where {seed} cannot stand in the command"
+    add("--seed-env", metavar="NAME", help=seed_env)
+    unseeded = "the program cannot be seeded: its runs are independent, and Welch's test decides"
+    add("--unseeded", action="store_true", help=unseeded)
+    first = "steps of the program's first check, before any trial; 0 for no check (default: 2)"
+    add("--first-steps", type=whole, metavar="N", help=first)
     add("--smoke-test", action="store_true", help="the same as --suite smoke")
     add("--arenas", metavar="A,B,...", help="only these of the suite; your own as path/to/file.py:Class")
     add("--optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
@@ -129,6 +143,8 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     if options.compile:
         changed["training.compile"] = True
     changed.update(_program_settings(options))
+    if options.first_steps is not None:
+        changed["first_steps"] = options.first_steps
     changed.update(settings(options))
     folders = _folders(options)
     overrides = Overrides(
@@ -177,6 +193,13 @@ def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options of a training program make in the suite `program`; empty without a program."""
     values = {"--metric": options.metric, "--margin": options.margin}
     if not options.program:
+        values |= {
+            "--results": options.results,
+            "--metric-pattern": options.metric_pattern,
+            "--at": options.at,
+            "--seed-env": options.seed_env,
+            "--unseeded": options.unseeded or None,
+        }
         for option, value in values.items():
             if value is not None:
                 raise UsageError(f"{option} is that of a --program; in a suite file it is a key of the arena")
@@ -188,12 +211,26 @@ def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
     if not name or direction not in ("min", "max"):
         raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")
     arena = f"arenas.{PROGRAM_SUITE}"
-    return {
+    changed = {
         f"{arena}.model.program": options.program,
         f"{arena}.model.metrics": {name: direction},
         f"{arena}.metric": name,
         f"{arena}.margin": options.margin,
     }
+    if options.results is not None:
+        changed[f"{arena}.model.results"] = options.results
+    if options.metric_pattern is not None:
+        changed[f"{arena}.model.patterns"] = {f"val/{name}": options.metric_pattern}
+    if options.at is not None:
+        changed[f"{arena}.model.at"] = options.at
+    if options.seed_env is not None:
+        changed[f"{arena}.model.seed_env"] = options.seed_env
+    if options.unseeded:
+        changed[f"{arena}.model.seeded"] = False
+        changed["final.test"] = "welch"
+    if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
+        changed[f"{arena}.model.own_length"] = True
+    return changed
 
 
 def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:

@@ -141,9 +141,13 @@ def _arena_line(study: ResolvedSuite, forecast: Forecast) -> str:
     if forecast.more_final_trials >= arms:
         at_most = f" (at most {forecast.more_final_trials // arms} more)"
     sweep_trials = forecast.sweep_trials // max(searched_arms, 1)
+    sweep = f"{sweep_trials} sweep trials of {arena.sweep_steps} steps"
+    final = f"{forecast.final_trials // arms} final ones of {arena.steps}"
+    if arena.model.get("own_length"):
+        sweep = f"{sweep_trials} sweep trials"
+        final = f"{forecast.final_trials // arms} final ones, as long as the program trains"
     return (
-        f"{forecast.arena}: {plural(arms, suite.noun)}, each {sweep_trials} sweep trials "
-        f"of {arena.sweep_steps} steps and {forecast.final_trials // arms} final ones of {arena.steps}{at_most}; "
+        f"{forecast.arena}: {plural(arms, suite.noun)}, each {sweep} and {final}{at_most}; "
         f"{arena.metric}, margin {arena.margin:g}\n"
         f"  {_detects(forecast, arena.margin, suite.final.test)}"
     )

@@ -39,11 +39,15 @@ CHECK_SECONDS = 1.0
 """The least number of seconds between two checks of the reports of a running program."""
 
 
+class StillRunning(Exception):
+    """A program was stopped after the longest time that it may run. Its reports so far are right."""
+
+
 class ProgramFailed(Exception):
     """A program ended with an error; the message has the end of its output."""
 
 
-def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRecord:
+def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest: float = math.inf) -> WholeRecord:
     """Run the training program of a trial, and make its record. The trial has finished or diverged.
 
     The folder of the program is kept until the trial has a record. At a slot without checkpoints it is temporary.
@@ -52,8 +56,10 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         spec: the trial.
         slot: where it runs.
         progress: called with a step and its training loss while the program runs.
+        longest: the seconds after which the program is stopped.
 
     Raises:
+        StillRunning: the program ran for the longest time.
         Paused: this process received SIGTERM, and so did the program.
         ProgramFailed, WrongResults: the program ended with an error, or its results contradict themselves.
     """
@@ -65,9 +71,13 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         with ending(FOLDER, str(folder)):
             attempts = _begin_attempt(spec, folder, options, slot)
             show_progress = partial(_show_progress, folder, options, attempts, progress)
-            started = _start_of(spec, folder, slot, options)
+            started = start_of(spec, folder, slot, options)
             began = time.monotonic()
-            _run(started, folder, slot, show_progress)
+            try:
+                _run(started, folder, slot, show_progress, longest)
+            except StillRunning:
+                read_reported(folder, own_folder(folder), options, attempts, ended=False)
+                raise
             seconds = time.monotonic() - began
         reported = read_reported(folder, own_folder(folder), options, attempts)
         if reported.restarted:
@@ -92,13 +102,15 @@ class Start:
     is_revision: bool = False
 
 
-def _start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOptions) -> Start:
+def start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOptions) -> Start:
     """The start of the program of a trial. `folder` is that of the trial."""
     variant = spec.optimizer.variant or {}
     trial_values = values(spec, folder)
     environment = _environment(folder, slot, options)
     own = variant.get("env", {})
     own_values = command(own.values(), trial_values)
+    if options.seed_env:
+        environment[options.seed_env] = str(spec.seed)
     environment.update(zip(own, own_values, strict=True))
     first, *others = command(words_of(options.program, variant.get("args", "")), trial_values)
     runs_in = _folder_of(variant, slot)
@@ -181,10 +193,11 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot:
     return attempts
 
 
-def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None]) -> None:
+def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None], longest: float) -> None:
     """Run a program until it ends, and show its progress.
 
     Raises:
+        StillRunning: it has not ended after `longest` seconds.
         Paused: this process received SIGTERM, which is passed on to the program.
         ProgramFailed: the program ended with an error.
     """
@@ -197,9 +210,12 @@ def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[
 
     # `Popen.wait` with a timeout would poll; after a signal's exception, `Thread.join` takes the thread for ended.
     threading.Thread(target=wait, daemon=True).start()
+    last_moment = time.monotonic() + longest
     try:
         pause = CHECK_SECONDS
         while not ended.is_set():
+            if time.monotonic() > last_moment:
+                raise StillRunning
             ended.wait(pause)
             began = time.monotonic()
             show_progress()

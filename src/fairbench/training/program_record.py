@@ -78,7 +78,7 @@ def program_record(
         raise WrongResults(_beyond(reported, steps))
     status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
     final: dict[str, dict[str, float]] | None = None
-    shift = _shift(reported, steps)
+    shift = 0 if options.own_length else _shift(reported, steps)
     if status == "finished":
         one_split = spec.training.selection == "test" or spec.training.decides == "val"
         tested = "val" if one_split else "test"
@@ -87,7 +87,7 @@ def program_record(
         if spec.stage == "final":
             final["test"] = _at(step, tested, reported, options)
     done = max(reported.last + shift, 1)
-    if reported.counted and status == "finished":
+    if reported.counted and status == "finished" and not options.own_length:
         done = steps  # the reports have no steps, and the program has ended
     result = Result(
         steps=done,

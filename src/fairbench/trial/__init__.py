@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, RESULT, ProgramOptions, own_folder
+from fairbench.arenas.program import ABOUT, ASKED, FOLDER, RESULT, ProgramOptions, own_folder
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 
@@ -62,11 +62,6 @@ class Trial:
 
     Attributes:
         folder: the folder for the program's files, including checkpoints. It is kept until the trial has its record.
-        steps: the number of training steps to take.
-        seed: the seed of the initial weights and of the order of the data.
-        lr: the learning rate; None where neither the study nor the program has one.
-        options: the other options by their names: those of the optimizer or the variant, for a program without torch.
-        about: the whole specification of the trial; empty outside of a study.
     """
 
     def __init__(
@@ -79,26 +74,60 @@ class Trial:
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder = folder
-        self.steps = steps
-        self.seed = seed
-        self.lr = lr
-        self.options = options or {}
-        self.about = about or {}
+        self._steps = steps
+        self._seed = seed
+        self._lr = lr
+        self._options = options or {}
+        self._about = about or {}
         self._rank = int(os.environ.get("RANK", "0"))
         self._fingerprints: FingerprintCollector | None = None
 
     @property
     def active(self) -> bool:
         """Whether this process is part of a study."""
-        return bool(self.about)
+        return bool(self._about)
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps to take."""
+        return self._steps
+
+    @property
+    def seed(self) -> int:
+        """The seed of the initial weights and of the order of the data."""
+        self._note("seed")
+        return self._seed
+
+    @property
+    def lr(self) -> float | None:
+        """The learning rate; None where neither the study nor the program has one."""
+        self._note("lr")
+        return self._lr
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The other options by their names: those of the optimizer or the variant, for a program without torch."""
+        self._note("options")
+        return self._options
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """The whole specification of the trial; empty outside of a study."""
+        self._note("about")
+        return self._about
+
+    def _note(self, name: str) -> None:
+        """Note what the program has asked for, so that a study can say what does not reach it."""
+        if self.active:
+            (own_folder(self.folder) / f"{ASKED}{name}").touch()
 
     @property
     def resumed(self) -> bool:
         """Whether an earlier attempt of this trial was interrupted; its files are still in the folder."""
-        return bool(self.about.get("attempt", 1) > 1)
+        return bool(self._about.get("attempt", 1) > 1)
 
     def optimizer(
-        self, model: torch.nn.Module, lr: float, provides: Sequence[str] = (), **options: Any
+        self, model: torch.nn.Module, lr: float, provides: Sequence[str] = (), steps: int | None = None, **options: Any
     ) -> torch.optim.Optimizer:
         """The optimizer of the trial for a model. Outside of a study it is torch's AdamW.
 
@@ -108,6 +137,8 @@ class Trial:
             model: the model, whose trainable parameters are optimized.
             lr: the learning rate outside of a study.
             provides: what the training loop does for an optimizer that needs it: "closure", "create_graph" or "modes".
+            steps: the steps of the optimizer in the whole training, where the trial's steps count something else, as
+                epochs.
             options: the options of AdamW outside of a study.
 
         Raises:
@@ -115,7 +146,8 @@ class Trial:
                 the study was planned.
         """
         if self.active:
-            return self._collector().optimizer(model, provides)
+            self._note("optimizer")
+            return self._collector().optimizer(model, provides, steps or self._steps)
         import torch
 
         params = [p for p in model.parameters() if p.requires_grad]
@@ -162,7 +194,7 @@ class Trial:
         values = {f"val/{name}": value for name, value in val.items()}
         for name, value in (test or {}).items():
             values[f"test/{name}"] = value
-        self._write(self.steps, values, result=True)
+        self._write(self._steps, values, result=True)
         if self.active:
             shown = self._fingerprints.encoded() if self._fingerprints else b"{}"
             write_atomically(own_folder(self.folder) / f"fingerprints-{self._rank}.json", shown)
@@ -181,7 +213,7 @@ class Trial:
         if self._fingerprints is None:
             from fairbench.trial.fingerprints import FingerprintCollector
 
-            self._fingerprints = FingerprintCollector(self.about)
+            self._fingerprints = FingerprintCollector(self._about)
         return self._fingerprints
 
     def _write(self, step: int, values: Mapping[str, Any], *, result: bool = False) -> None:
@@ -195,7 +227,7 @@ class Trial:
         for name in numbers:
             if name.partition("/")[0] not in ("train", "val", "test"):
                 raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
-        options = self.about["arena"]["model"]
+        options = self._about["arena"]["model"]
         if options["results"] != ProgramOptions.results:
             remedy = f"leave results out of the suite, which has {options['results']!r}"
             raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
