@@ -12,6 +12,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import PublishedComparison, load_publication, published_comparisons
 from fairbench.analysis.tables.judging import table_verdicts
 from fairbench.analysis.tables.question import Question
+from fairbench.analysis.tables.readers.files import files_of
 from fairbench.api.study import open as open_study
 from fairbench.common.errors import UsageError
 from fairbench.report.fields import names_of
@@ -83,13 +84,15 @@ def verdicts(
     reference_value: float | None = None,
     test: Literal["", "paired", "welch"] = "",
     min_seeds: int = 3,
+    name: str = "",
 ) -> Verdicts:
     r"""Judge the results of a table, or of a publication, by the rules of a study; or show the verdicts of a study.
 
     Args:
         source: a file of CSV or JSON, "-" for standard input, an open file, a data frame, or rows; with a row for each
             run or for each mean, or a column for each optimizer. Or the name of a publication, which is "paper"; it has
-            its own optimizer and metrics. Or the directory of a study, which has its verdicts.
+            its own optimizer and metrics. Or the directory of a study, which has its verdicts. Or several
+            files, as a list of paths or a folder, whose paths say the optimizer and the seed.
         optimizer: the one that is compared with the others; empty for a name as "ours", for all others against a name
             as "baseline", or else for every pair; with `reference_value` for each.
         better: whether lower or higher values are better; empty where a column `better` or the metric's name says it.
@@ -103,6 +106,8 @@ def verdicts(
         test: the test of two optimizers; empty for the paired test where they have the same seeds or share most of
             them, and Welch's test otherwise.
         min_seeds: the fewest seeds of an optimizer for a verdict other than inconclusive, at least 2.
+        name: for several files, a regular expression of their paths whose named groups are columns, as optimizer and
+            seed; empty for the part of the paths that differs.
 
     Returns:
         The comparisons; in `read_as` how the table was read, and in `notes` what was skipped, merged or assumed.
@@ -130,6 +135,7 @@ def verdicts(
         reference_value=reference_value,
         test=test,
         min_seeds=min_seeds,
+        name=name,
     )
     names = names_of(Comparison)
     if _is_study(source):
@@ -156,8 +162,10 @@ def verdicts(
 
 
 def _is_study(source: Any) -> bool:
-    """Whether a source of verdicts is the directory of a study."""
-    return isinstance(source, str | Path) and source != "-" and Path(source).is_dir()
+    """Whether a source of verdicts is the directory of a study, rather than a folder with tables of runs."""
+    if not isinstance(source, str | Path) or source == "-" or not Path(source).is_dir():
+        return False
+    return (Path(source) / "config.json").exists() or not files_of(source)
 
 
 def _of_study(directory: str | Path) -> Verdicts:

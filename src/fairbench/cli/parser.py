@@ -206,7 +206,9 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     command = _add(commands, "verdicts", text, "reading:verdicts", example=example, codes=codes, json=True)
     add = command.add_argument
     table = "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
-    add("results", nargs="?", default="paper", metavar="TABLE", help=table)
+    add("results", nargs="*", metavar="TABLE", help=f"{table}; or several files, or a folder of runs")
+    groups = "what the paths of several files say, as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
+    add("--name", default="", metavar="REGEX", help=groups)
     add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare (default: every pair)")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
     several = partial(names, "--baselines")

@@ -22,3 +22,4 @@ class Question:
     reference_value: float | None = None
     test: str = ""
     min_seeds: int = 3
+    name: str = ""
