@@ -153,8 +153,7 @@ class PsiLogic(Observable):
             self._start_fresh()
         self.defaults = {**DEFAULTS, **self.defaults}
         for group in self.param_groups:
-            for name, value in self.defaults.items():
-                group.setdefault(name, value)
+            group.update({**self.defaults, **group})
 
     def __repr__(self) -> str:
         """The hyperparameters that differ from the defaults, and what the groups contain."""
@@ -220,11 +219,12 @@ class PsiLogic(Observable):
             for group in groups:
                 check_group(group, groups[:1])
             migrated["param_groups"] = groups
-            return migrated
+            return checkpoint.for_torch(migrated)
 
         def restore(_: Optimizer) -> None:
             params = [p for group in self.param_groups for p in group["params"]]
             saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
+            checkpoint.restore_options(self.param_groups, migrated["param_groups"])
             checkpoint.restore_scalars(params, saved_ids, migrated["state"], self.state)
 
         # After the caller's pre-hooks, which may return another dict, and before the caller's post-hooks.
