@@ -7,9 +7,9 @@ from fairbench.analysis.tables.metric_names import is_metric, statistic_of
 
 OPTIMIZERS = re.compile(
     r"(?:ada|n?adam|radam|sgd|lion|muon|rmsprop|lamb|lars|shampoo|soap|sophia|nesterov|l?bfgs|signsgd|signum|kfac|ranger"
-    r"|prodigy|dadapt|tiger|apollo|galore|lookahead|heavyball|yogi|came|mars|scion|psgd|kron|psilogic).*"
+    r"|prodigy|dadapt|tiger|apollo|galore|lookahead|heavyball|yogi|came|mars|scion|psgd|kron|psilogic|mine|ours?|my|proposed|baseline).*"
 )
-"""Words with which the names of well-known optimizers begin."""
+"""Words with which the names of well-known optimizers begin, and those of an author for the own one."""
 DATA_SETS = re.compile(
     r"(?:mnist|fmnist|kmnist|emnist|fashion|cifar|svhn|stl10|imagenet|tinyimagenet|coco|voc|cityscapes|celeba|lsun|wiki"
     r"|ptb|penn|enwik|text8|c4|openwebtext|fineweb|pile|imdb|yelp|agnews|amazon|squad|glue|mnli|qnli|cola|sst|mrpc|qqp"

@@ -103,7 +103,7 @@ def _labels_by_pattern(paths: Sequence[str], name: str) -> list[Mapping[str, str
         raise UsageError(f"--name is no regular expression: {error}; got {name!r}") from None
     if not pattern.groupindex:
         raise UsageError(f"--name needs named groups, as (?P<optimizer>\\w+)-(?P<seed>\\d+); got {name!r}")
-    labels = []
+    labels: list[Mapping[str, str]] = []
     for path in paths:
         match = pattern.search(path)
         if match is None:
@@ -120,11 +120,11 @@ def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[
     """
     known = {plain_name(column) for column in columns}
     names = _differing_parts(files)
-    labels = []
+    labels: list[Mapping[str, str]] = []
     says_optimizer = bool(known & set(OPTIMIZER)) or not all(SAYS_NOTHING.fullmatch(name) for name in names)
     for file, name in zip(files, names, strict=True):
         settings = _settings(file.parent)
-        label = {RUN: name}
+        label: dict[str, str] = {RUN: name}
         for role, words in (("optimizer", OPTIMIZER), ("seed", SEED)):
             found = [settings[word] for word in words if word in settings]
             if found and not known & set(words):
@@ -137,7 +137,7 @@ def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[
             "'(?P<optimizer>...)...(?P<seed>...)', a regular expression of the paths"
         )
     if not all("optimizer" in label for label in labels):
-        return [{RUN: label[RUN]} for label in labels]
+        return [{RUN: name} for name in names]
     return labels
 
 
