@@ -53,7 +53,7 @@ class ProgramOptions:
         patterns: regular expressions with one group, by key as "val/loss", which read what the program prints.
         keys: the names of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.
         at: "last" for the metrics of the last report, "best" for the report with the best validation value.
-        own_length: whether the program trains as long as it always does, and is told no number of steps.
+        own_length: whether the program trains as long as it always does, and gets no number of steps.
         seed_env: an environment variable that gets the seed.
         seeded: whether the seed of a trial determines its numbers, so that equal seeds make pairs.
         parameters: of a ladder, the parameters of the model at each size.

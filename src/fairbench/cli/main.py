@@ -91,7 +91,7 @@ def _run(words: Sequence[str]) -> int:
     options = top.parse_args(words)
     if options.command in READERS:
         gc.disable()  # everything that is read is needed until the end
-    stopping = preemptible() if options.command == "run" else nullcontext()
+    stopping = preemptible() if options.command in ("run", "noise") else nullcontext()
     with stopping:
         shown = options.do(options)
         if isinstance(shown, int):

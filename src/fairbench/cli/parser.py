@@ -37,6 +37,7 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     _add_run(commands)
     _add_plan(commands)
+    _add_noise(commands)
     _add_slurm(commands)
     _add_status(commands)
     _add_watch(commands)
@@ -136,6 +137,15 @@ def _add_plan(commands: Commands[Parser]) -> None:
     add_suite_options(command)
     frozen = "also lock the plan: its directory accepts no other"
     command.add_argument_group("how").add_argument("--freeze", action="store_true", help=frozen)
+
+
+def _add_noise(commands: Commands[Parser]) -> None:
+    text = "run a training program a few times, and show what a comparison of its variants could show"
+    example = '--program "python train.py --seed {seed}" --metric val/loss:min'
+    command = _add(commands, "noise", text, "running:noise", example=example, json=True)
+    runs = "number of runs; two of them repeat a seed (default: 6)"
+    command.add_argument("--runs", type=whole, default=6, metavar="N", help=runs)
+    add_suite_options(command)
 
 
 def _add_slurm(commands: Commands[Parser]) -> None:

@@ -85,6 +85,7 @@ FOLLOWED[r"(run|plan) .*(paper|--data-root)"] = run_options, "want the paper's d
 FOLLOWED[r"run .*--ray"] = run_options, "start a cluster, or need one; test_ray.py does"
 FOLLOWED[r"run smoke"] = run_options, "is nearly the smaller suite"
 FOLLOWED[r"run --program"] = run_options, "starts torch for each trial; test_programs.py runs such a study"
+FOLLOWED[r"noise"] = only_parsed, "starts the program; test_variant_studies.py does it"
 FOLLOWED[r"verdicts results/flag"] = only_parsed, "needs that study; test_variant_studies.py does it"
 FOLLOWED[r"plan --freeze"] = run_options, "comes before the first trial; test_main.py does it"
 FOLLOWED[r"slurm"] = run_options, "wants the paper's data; test_slurm.py runs it"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import stdev
 
 import disturbed
 import pytest
@@ -15,7 +16,12 @@ from disturbed import Disturbed, results, tables
 
 import fairbench as fb
 from fairbench.cli.main import main
+from fairbench.runner.run_study import adopt_noise
 from fairbench.runner.trainings.program import variant_code
+from fairbench.study.plan import arms
+from fairbench.study.record import Record
+from fairbench.study.records import Store
+from fairbench.study.snapshot import open_study
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.variants import parsed_variants
@@ -62,6 +68,25 @@ def test_variants_by_words_variables_and_folder_end_to_end(tmp_path, monkeypatch
     assert "no-worse is required, and does not hold" in capsys.readouterr().err
     assert main(["status", "out", "--json"]) == 0
     assert {arm["variant"] for arm in json.loads(capsys.readouterr().out)["arms"]} == {"base", "env", "folder"}
+
+
+@pytest.mark.slow
+def test_noise_says_what_a_study_can_show_and_its_runs_are_the_first_of_a_study(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_program(Path(), 0)
+    options = ["--metric", "val/loss:min", "--steps", "3", "-j", "1", "-o", "out", "--runs", "5", "--json"]
+    assert main(["noise", "--program", PROGRAM, *options]) == 0
+    output = capsys.readouterr().out
+    found = json.loads(output[output.index("{") :])
+    by_hand = [random.Random(seed).random() for seed in (1, 2, 3)]
+    assert found["std_seeds"] == pytest.approx(stdev(by_hand))
+    assert (found["runs"], found["std_repeated"]) == (5, 0)
+    study = open_study(Path("out/noise"))[0].study
+    store = Store(Path("out"))
+    store.prepare()
+    assert adopt_noise(study, store) == 5
+    assert {store.read(spec, Record).plan for arm in arms(study, lambda spec: None) for spec in arm.final[:2]} == {""}
+    assert adopt_noise(study, store) == 0
 
 
 def test_a_changed_file_is_code_of_its_own_variant_only(tmp_path, monkeypatch):
