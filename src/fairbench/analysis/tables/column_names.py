@@ -71,8 +71,8 @@ PREFIX = re.compile(r"(?:(?:config|params?|hparams|metrics?|summary|tags|args|cf
 """The prefix that trackers put before the name of a column."""
 RUN_WITH_SEED = re.compile(r"(.+?)[\s_./(-]*seed[\s_=:-]*(\d+)\)?", re.IGNORECASE)
 """The name of a run with its seed."""
-RUN_WITH_NUMBER = re.compile(r"(.+?)[\s_./-]+(?:s|run|rep|trial)?[\s_=-]*(\d+)", re.IGNORECASE)
-"""The name of a run with a number, which may be its seed."""
+RUN_WITH_NUMBER = re.compile(r"(?!.*\d\.\d+$)(.+?)[\s_./-]+(?:s|run|rep|trial)?[\s_=-]*(\d+)", re.IGNORECASE)
+"""The name of a run with a whole number, which may be its seed."""
 
 
 def plain_name(column: str) -> str:

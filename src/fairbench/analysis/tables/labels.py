@@ -18,7 +18,7 @@ DATA_SETS = re.compile(
     r"|cartpole|hopper|halfcheetah|walker|ant|humanoid|pendulum|acrobot|lunarlander|breakout|pong|atari|mujoco"
     r"|rosenbrock|rastrigin|ackley|sphere|resnet|vgg|vit|densenet|mobilenet|efficientnet|bert|roberta|gpt|llama|t5|lstm"
     r"|transformer|mlp|cnn|gnn|unet|ddpm).*"
-    r"|(?:task|dataset|data|problem|env|fold|workload|domain|subject|arena).*"
+    r"|(?:task|dataset|data|problem|env|workload|domain|subject|arena).*"
 )
 """Words with which the names of well-known data sets, models and tasks begin."""
 SUMMARY_WORD = (
@@ -36,7 +36,7 @@ FILLER = re.compile(
     r"|test|val|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
 )
 """A word that may stand with a word of a summary, as in "average over 5 seeds"."""
-SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial)[\s_#=:-]*(\d+)", re.IGNORECASE)
+SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold)[\s_#=:-]*(\d+)", re.IGNORECASE)
 """The name of a seed, as "seed 3"."""
 
 
