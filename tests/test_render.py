@@ -30,9 +30,10 @@ NO_CLAIM = (
     re.compile(r"alt=\"[^\"]*\""),
     re.compile(r"^\| (?:versions|Python|torch) \|.*$", re.MULTILINE),
     re.compile(r"95% interval"),
+    re.compile(r"Is my change better\?"),
     re.compile(r"(?:Python|python3|torch) \(?[\d.]+(?:\+cpu)?(?: to [\d.]+)?"),
 )
-"""Code, names of verdicts in italics, links, alternative texts, versions, and the level of intervals."""
+"""Code, names of verdicts in italics, links, alternative texts, versions, levels, and the question of a page."""
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: str(template.relative_to(ROOT)))

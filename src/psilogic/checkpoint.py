@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
-from psilogic.tensors.scalars import CLOCKS, detector_dtype, join
+from psilogic.options import OPTIONS
+from psilogic.tensors.scalars import CLOCKS, detector_dtype
 from psilogic.tensors.sharding import is_dtensor
 
 log = logging.getLogger("psilogic")
@@ -24,6 +25,9 @@ OWN_STATE = (*DETECTOR, "compensation")
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
 OTHERS_ONLY = ("amsgrad", "decoupled_weight_decay", "fused", "use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
+
+IMMUTABLE = frozenset(OPTIONS) - {"lr", "weight_decay", "betas", "fused", "capturable"}
+"""Options that are numbers or words. Torch reads the last two, to put the step counts where they belong."""
 
 FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
 
@@ -78,7 +82,7 @@ def _saw_nothing(entry: StateDict) -> bool:
         return False
     for name in ("chaos_fast", "chaos_slow"):
         average = entry.get(name)
-        if average is None or average != 0:
+        if average is None or average.item() != 0:
             return False
     norm = entry["exp_avg_sq"].norm()
     if is_dtensor(norm):
@@ -127,8 +131,9 @@ def _entry(saved: Mapping[str, Any]) -> StateDict:
     if "t" in entry:
         entry["step"] = entry.pop("t")
         entry["chaos_start"] = 0.0
-    for name, value in entry.items():
-        if name in CLOCKS or name in DETECTOR:
+    for name in ("step", *DETECTOR):
+        value = entry.get(name)
+        if value is not None and not (isinstance(value, Tensor) and value.ndim == 0):
             entry[name] = _scalar(name, value)
     return entry
 
@@ -220,27 +225,47 @@ def _published_notices(
         yield f"Adam's moments were {wide} and become {narrow}, the dtype of their parameters: they are rounded"
 
 
+def for_torch(state_dict: StateDict) -> StateDict:
+    """What torch must load of a state dict: it casts all of a state to the dtype of its parameter, and copies groups.
+
+    The detector's scalars have dtypes of their own, and numbers and words of the groups need no copies.
+    """
+    state: dict[Any, StateDict] = {}
+    for key, entry in state_dict["state"].items():
+        state[key] = {name: value for name, value in entry.items() if name not in DETECTOR}
+    groups = []
+    for group in state_dict["param_groups"]:
+        groups.append({name: group[name] for name in group.keys() - IMMUTABLE})
+    return {**state_dict, "state": state, "param_groups": groups}
+
+
+def restore_options(groups: Sequence[StateDict], saved_groups: Sequence[StateDict]) -> None:
+    """Set what `for_torch` has left out of the groups; the saved ones have every option."""
+    for group, saved in zip(groups, saved_groups, strict=True):
+        group.update({name: saved[name] for name in IMMUTABLE})
+
+
 def restore_scalars(
     params: Sequence[Tensor],
     saved_ids: Iterable[Any],
     saved: Mapping[Any, StateDict],
     state: Mapping[Tensor, StateDict],
 ) -> None:
-    """Restore the saved values of the detector's scalars, which torch has cast to the parameter's dtype; join all.
+    """Restore the detector's scalars, which torch was not given, in their own dtypes.
 
     `saved_ids` are the parameters' keys in `saved`, the `state` of a state dict; `state` is changed in place.
     """
     for param, key in zip(params, saved_ids, strict=True):
         entry = saved.get(key, {})
+        mine = state[param] if entry else {}
+        dtype_of_memory = detector_dtype(param)
         for name in DETECTOR:
             value = entry.get(name)
             if value is None:
                 continue
-            if name == "chaos_start":  # a clock, like "step"
-                dtype = value.dtype
-                device = state[param]["step"].device
-            else:
-                dtype = detector_dtype(param)
-                device = param.device
-            state[param][name] = value.detach().to(device=device, dtype=dtype, copy=True)
-    join([state[param] for param in params if param in state], ("step", *DETECTOR))
+            is_clock = name == "chaos_start"
+            dtype = value.dtype if is_clock else dtype_of_memory
+            device = mine["step"].device if is_clock else param.device
+            if value.dtype != dtype or value.device != device:
+                value = value.detach().to(device=device, dtype=dtype)
+            mine[name] = value

@@ -15,7 +15,7 @@ from psilogic.gradients import common_factor, pooled_norms, process, take_owned
 from psilogic.step import BucketStep, Decision, DetectorState, Scalar, Step, StepInputs
 from psilogic.tensors.device_tables import upload
 from psilogic.tensors.norms import copied
-from psilogic.tensors.scalars import CLOCKS, memory_names
+from psilogic.tensors.scalars import memory_names, read, scalar_names
 
 
 def prepare(work: BucketStep) -> None:
@@ -23,7 +23,7 @@ def prepare(work: BucketStep) -> None:
     bucket = work.owned
     group = bucket.hyperparameters()
     names = memory_names(group)
-    scalars = bucket.cache.scalars.read(work.states, (*CLOCKS, *names))
+    scalars = read(work.states, scalar_names(group))
     step_count = scalars["step"] + 1
     t = step_count.to(bucket.vector_dtype)
     work.group = group
@@ -39,8 +39,7 @@ def prepare(work: BucketStep) -> None:
         t = upload("step", t, bucket.device)
     delta = lr * weight_decay
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
-    work.non_firing_step = step_of(group, t, decay)
-    work.step = work.non_firing_step
+    work.step = step_of(group, t, decay)
 
 
 def detector_state(vectors: list[Tensor]) -> DetectorState:

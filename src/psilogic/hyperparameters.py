@@ -1,11 +1,12 @@
 """Validation of hyperparameters, before any state is changed."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from operator import itemgetter
 from typing import Any
 
-from psilogic.options import OPTIONS, Choice
+from psilogic.options import OPTIONS, Choice, has_plain, values_of
 from psilogic.published_calls import refuse_gone
 
 CHOICES = {name: option.values.words for name, option in OPTIONS.items() if isinstance(option.values, Choice)}
@@ -14,13 +15,28 @@ SAME_IN_ALL_GROUPS = [name for name, option in OPTIONS.items() if option.same_in
 
 def check_hyperparameters(options: Mapping[str, Any]) -> None:
     """Check every hyperparameter of a complete group, or the constructor's; ValueError names it and its value."""
-    for name, option in OPTIONS.items():
-        option.values.check(name, options[name])
+    values = values_of(options)
+    if has_plain(values):
+        _check_plain(*values)
+    else:  # a tensor may have changed since it was last checked
+        _check_each(options)
     if options.get("amsgrad", False) is not False:
         raise ValueError(
             f"amsgrad must be False, got {options['amsgrad']!r}: PsiLogic is defined with Adam's second moment, "
             "not with its running maximum"
         )
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _check_plain(*values: Any) -> None:
+    """Check the values of all options, once for each combination of them: groups have the same ones."""
+    _check_each(dict(zip(OPTIONS, values, strict=True)))
+
+
+def _check_each(options: Mapping[str, Any]) -> None:
+    """Check each option, and options that exclude each other."""
+    for name, option in OPTIONS.items():
+        option.values.check(name, options[name])
     if 0 < options["chaos_warmup"] < 1 and not (options["total_steps"] or options["gamma_T_max"]):
         raise ValueError(
             f"chaos_warmup={options['chaos_warmup']!r} is a share of the training, whose length is not known: "

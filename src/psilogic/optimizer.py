@@ -22,6 +22,7 @@ from psilogic.step import BucketStep, Observable, StepInputs
 from psilogic.tensors.buckets import BucketCache
 from psilogic.tensors.collect import collect
 from psilogic.tensors.norms import simulation
+from psilogic.tensors.scalars import write_
 from psilogic.tensors.sharding import Sharding, refuse_hidden
 
 
@@ -153,8 +154,7 @@ class PsiLogic(Observable):
             self._start_fresh()
         self.defaults = {**DEFAULTS, **self.defaults}
         for group in self.param_groups:
-            for name, value in self.defaults.items():
-                group.setdefault(name, value)
+            group.update({**self.defaults, **group})
 
     def __repr__(self) -> str:
         """The hyperparameters that differ from the defaults, and what the groups contain."""
@@ -220,11 +220,12 @@ class PsiLogic(Observable):
             for group in groups:
                 check_group(group, groups[:1])
             migrated["param_groups"] = groups
-            return migrated
+            return checkpoint.for_torch(migrated)
 
         def restore(_: Optimizer) -> None:
             params = [p for group in self.param_groups for p in group["params"]]
             saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
+            checkpoint.restore_options(self.param_groups, migrated["param_groups"])
             checkpoint.restore_scalars(params, saved_ids, migrated["state"], self.state)
 
         # After the caller's pre-hooks, which may return another dict, and before the caller's post-hooks.
@@ -313,11 +314,10 @@ class PsiLogic(Observable):
             found_inf = None  # where it is not read here, the updates check it on the device
         inputs = StepInputs(buckets[0].group["max_grad_norm"], grad_scale, found_inf, is_observed)
         works[0].backend.decide(works, inputs)  # all of a step decide in the same way
-        for speculated in (True, False):
-            for work in works:
-                if work.states and work.backend.speculates == speculated:
-                    work.backend.finish(work, found_inf)
-                    work.owned.cache.scalars.write(work.states, work.scalars)
+        for work in works:
+            if work.states:
+                work.backend.finish(work, found_inf)
+                write_(work.states, work.scalars)
         self._tell(works)
 
     def _tell(self, works: list[BucketStep]) -> None:

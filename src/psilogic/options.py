@@ -220,13 +220,21 @@ NUMBERS_ON_HOST = tuple(name for name, option in OPTIONS.items() if option.shari
 """Those that may be vectors over tensors in host memory."""
 
 
-_values = itemgetter(*OPTIONS)
-_PLAIN = frozenset({float, int, bool, str, tuple, NoneType, Tensor})
+values_of = itemgetter(*OPTIONS)
+"""The values of all options in a complete group, in the order of `OPTIONS`."""
+_PLAIN = frozenset({float, int, bool, str, tuple, NoneType})
+_BETAS = list(OPTIONS).index("betas")
+
+
+def has_plain(values: tuple[Any, ...]) -> bool:
+    """Whether the values of all options are Python's: no tensor, no list, no number of NumPy."""
+    betas = values[_BETAS]
+    return type(betas) is tuple and _PLAIN.issuperset(map(type, (*values, *betas)))
 
 
 def as_plain(group: dict[str, Any]) -> dict[str, Any]:
     """The options of a complete group with NumPy's numbers as Python's: the group itself, where it has none."""
-    if _PLAIN.issuperset(map(type, (*_values(group), *group["betas"]))):
+    if has_plain(values_of(group)):
         return group
     plain = dict(group)
     for name in OPTIONS:

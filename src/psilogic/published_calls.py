@@ -27,9 +27,8 @@ SURELY_DECAY = 1e-3
 
 def refuse_gone(names: Iterable[str]) -> None:
     """Raise TypeError for an argument that only the published package has."""
-    for name in names:
-        if name in GONE:
-            raise TypeError(f"psilogic has no argument {name}, unlike psilogic 0.3 to 0.6: {GONE[name]}")
+    for name in GONE.keys() & names:
+        raise TypeError(f"psilogic has no argument {name}, unlike psilogic 0.3 to 0.6: {GONE[name]}")
 
 
 def refusing(check: Callable[[Sequence[Any], Iterable[str]], None]) -> Callable[[Callable[P, None]], Callable[P, None]]:

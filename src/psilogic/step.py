@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.norms import TensorList
-from psilogic.tensors.scalars import State
+from psilogic.tensors.scalars import ScalarKind, State
 
 Scalar = float | Tensor
 """A hyperparameter or a product of some: a number; a tensor if it is on the device or differs between tensors."""
@@ -107,19 +107,20 @@ class BucketStep:
     states: list[State]  # of the owned tensors
     tensors: Tensors  # this rank's parts of the owned tensors and of their moments, as real tensors
     backend: Backend  # updates them
-    # Before `begin`: whether it may decide for all tensors of the bucket. After it: whether it did.
-    decides_itself: bool = False
+    addresses: Any = None  # of the tensors, column after column, for a backend that runs through their memory
+    scalar_addresses: Any = None  # of the states' scalars, name after name, likewise
+    scalar_kinds: list[ScalarKind | None] = field(default_factory=list)  # of the states, in the order of their names
+    observed: bool = False  # whether something observes the decisions
+    decides_itself: bool = False  # whether the backend decides while it updates
 
     # What is known before the gradients are read, where torch's operations decide.
     group: dict[str, Any] = field(init=False)  # the hyperparameters as the tensors' device takes them
     scalars_before: dict[str, Tensor] = field(init=False)  # of the states, by name, each of shape (N,)
     t_detector: Tensor = field(init=False)  # number of the detector's update, from 1, where the states' counts are
     detector: DetectorState = field(init=False)
-    non_firing_step: Step = field(init=False)  # the step of tensors that do not fire
 
     # What the gradients tell.
     sums: Any = None  # over the gradients; None if they are processed already
-    outcomes: Any = None  # what a speculative pass did with each tensor, an array
     mean: Tensor | None = None  # subtracted from the gradients, unit by unit, shape (U,); None for 0
     scale: Tensor | None = None  # multiplies the gradients after that, shape (U,); None for 1
     norms: Tensor = field(init=False)  # ||g||_2 of each whole tensor after that, shape (N,)
@@ -138,8 +139,10 @@ class Backend(ABC):
     """Its name in `PsiLogic.executed`."""
     on_device: bool = False
     """Whether clocks and GradScaler's overflow stay on the device, so that nothing waits for the host to read them."""
-    speculates: bool = False
-    """Whether `begin` already updates tensors, before the decision: its buckets begin last, and are finished first."""
+    in_memory: bool = False
+    """Whether it runs through memory by addresses: each tensor must have some, and parameters may not share it."""
+    roundings: frozenset[str] = frozenset({"nearest"})
+    """How it can round bfloat16 parameters."""
 
     @abstractmethod
     def supports(self, tensors: Tensors, by_rows: bool) -> bool:
@@ -148,13 +151,9 @@ class Backend(ABC):
         With `by_rows` gradients are processed row by row.
         """
 
-    def supports_addresses(self, params: TensorList) -> bool:
-        """Whether it can update tensors that lie where these do: some may share memory."""
-        return True
-
     @abstractmethod
     def begin(self, work: BucketStep) -> None:
-        """Sum over the gradients of a bucket. A backend that speculates also updates tensors."""
+        """Sum over the gradients of a bucket."""
 
     @abstractmethod
     def decide(self, works: list[BucketStep], inputs: StepInputs) -> None:

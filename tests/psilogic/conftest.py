@@ -49,3 +49,10 @@ def execution(request):
     installation = "torch_kernels" if request.param == "fused" else "compiled_kernels"
     request.getfixturevalue(installation)
     return request.param
+
+
+@pytest.fixture
+def threads():
+    """Sets the number of torch's threads, for this test."""
+    yield torch.set_num_threads
+    torch.set_num_threads(1)

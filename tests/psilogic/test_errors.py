@@ -14,6 +14,7 @@ from torch import nn
 from trajectories import gradients, ones_for, parameters, params_of, train, watch
 
 from psilogic import PsiLogic
+from psilogic.backends.cpu import kernels
 from psilogic.optimizer import DEFAULTS
 from psilogic.options import as_plain
 
@@ -218,11 +219,12 @@ def test_execution_flags_may_differ_between_groups():
 
 @pytest.mark.parametrize("wrong", ["device", "rounding"])
 @pytest.mark.parametrize("where", ["constructor", "group"])
-def test_a_fused_that_cannot_be_honored_is_refused(wrong, where):
+def test_a_fused_that_cannot_be_honored_is_refused(wrong, where, monkeypatch):
     options = {}
     if wrong == "device":
         p = nn.Parameter(torch.ones(3, device="meta"))
-    else:
+    else:  # only the compiled kernels have it
+        monkeypatch.setattr(kernels, "kernels", None)
         p = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
         options["bf16_update"] = "kahan"
     group = {"params": [p]}

@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairbench.analysis.comparison.requirement import unmet
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import PublishedComparison, load_publication, published_comparisons
-from fairbench.analysis.tables.judging import table_comparisons
+from fairbench.analysis.tables.judging import table_verdicts
 from fairbench.analysis.tables.question import Question
+from fairbench.analysis.tables.readers.files import files_of
+from fairbench.api.study import open as open_study
 from fairbench.common.errors import UsageError
 from fairbench.report.fields import names_of
 from fairbench.report.table import Table
@@ -18,30 +21,53 @@ from fairbench.report.table import Table
 if TYPE_CHECKING:
     from rich.console import Group
 
+ALPHA = 0.05
+"""The family-wise error rate of a table, unless another is given."""
+
 
 @dataclass(frozen=True, repr=False)
 class Verdicts(Table[Comparison]):
     """Comparisons at a family-wise error rate; those of a publication also as it prints them.
 
     Attributes:
+        read_as: how a table was read: what its columns are, the runs of each optimizer, and the better values.
+        across: the comparisons over all arenas of a table with one value of each optimizer in each arena.
         notes: what was skipped, merged or assumed when a table was read.
     """
 
     alpha: float = 0.05
     published: Sequence[PublishedComparison] = ()
+    read_as: str = ""
+    across: Sequence[Comparison] = ()
     notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The comparisons, their error rate, and what was skipped, merged or assumed."""
-        comparisons = [asdict(row) for row in self.rows]
-        return {"alpha": self.alpha, "notes": list(self.notes), "comparisons": comparisons}
+        """The comparisons, those over all arenas, their error rate, and how the table was read."""
+        return {
+            "alpha": self.alpha,
+            "read_as": self.read_as,
+            "notes": list(self.notes),
+            "comparisons": self.to_dicts(),
+            "across": [asdict(row) for row in self.across],
+        }
+
+    def unmet(self, requirement: str) -> str:
+        """A sentence on the comparisons for which a requirement does not hold; empty if it holds for each of them.
+
+        Args:
+            requirement: "better", "no-worse" (than by the margin), or "equivalent".
+
+        >>> fb.verdicts("results/mine").unmet("equivalent")
+        ''
+        """
+        return unmet(self.rows, requirement, self.alpha)
 
     def __rich__(self) -> Group:
         from fairbench.report.console import publication_view, verdicts_view
 
         if self.published:
             return publication_view(self.published, self.alpha)
-        return verdicts_view(self.rows, self.alpha, self.notes)
+        return verdicts_view(self.rows, self.alpha, self.notes, read_as=self.read_as, across=self.across)
 
 
 def verdicts(
@@ -49,22 +75,26 @@ def verdicts(
     optimizer: str = "",
     better: Literal["", "lower", "higher"] = "",
     baselines: Sequence[str] = (),
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     *,
     columns: Mapping[str, str] | None = None,
     metric: str = "",
     at: str | float = "",
     margin: float | None = None,
     reference_value: float | None = None,
+    test: Literal["", "paired", "welch"] = "",
+    min_seeds: int = 3,
+    name: str = "",
 ) -> Verdicts:
-    r"""Judge the results of a table, or of a publication, by the rules of a study.
+    r"""Judge the results of a table, or of a publication, by the rules of a study; or show the verdicts of a study.
 
     Args:
         source: a file of CSV or JSON, "-" for standard input, an open file, a data frame, or rows; with a row for each
             run or for each mean, or a column for each optimizer. Or the name of a publication, which is "paper"; it has
-            its own optimizer and metrics.
-        optimizer: the one that is compared with the others; empty for the first one, and with
-            `reference_value` for each.
+            its own optimizer and metrics. Or the directory of a study, which has its verdicts. Or several
+            files, as a list of paths or a folder, whose paths say the optimizer and the seed.
+        optimizer: the one that is compared with the others; empty for a name as "ours", for all others against a name
+            as "baseline", or else for every pair; with `reference_value` for each.
         better: whether lower or higher values are better; empty where a column `better` or the metric's name says it.
         baselines: the optimizers to compare it with; empty for all.
         alpha: family-wise error rate, between 0 and 1.
@@ -73,9 +103,14 @@ def verdicts(
         at: the point of curves that is judged: "last", "best", or a step.
         margin: the largest difference that does not matter; None for no test of equivalence, or for a column margin.
         reference_value: a number to compare each mean with, in place of other optimizers.
+        test: the test of two optimizers; empty for the paired test where they have the same seeds or share most of
+            them, and Welch's test otherwise.
+        min_seeds: the fewest seeds of an optimizer for a verdict other than inconclusive, at least 2.
+        name: for several files, a regular expression of their paths whose named groups are columns, as optimizer and
+            seed; empty for the part of the paths that differs.
 
     Returns:
-        The comparisons, and in `notes` what was skipped, merged or assumed.
+        The comparisons; in `read_as` how the table was read, and in `notes` what was skipped, merged or assumed.
 
     Raises:
         UsageError: the table cannot be read, may mean two things, or has a wrong or repeated value; or there is no such
@@ -98,16 +133,47 @@ def verdicts(
         at=str(at),
         margin=margin,
         reference_value=reference_value,
+        test=test,
+        min_seeds=min_seeds,
+        name=name,
     )
     names = names_of(Comparison)
+    if _is_study(source):
+        if question != Question(baselines=baselines, alpha=alpha) or baselines or alpha != ALPHA:
+            raise UsageError(
+                f"{source} is a study, whose suite has baselines, margins and alpha; leave the options out"
+            )
+        return _of_study(source)
     if not _is_name(source):
-        comparisons, notes = table_comparisons(source, question)
-        return Verdicts(comparisons, names, alpha=alpha, notes=notes)
+        judged = table_verdicts(source, question)
+        return Verdicts(
+            judged.comparisons,
+            names,
+            alpha=alpha,
+            read_as=judged.read_as,
+            across=judged.across,
+            notes=judged.notes,
+        )
     if question != Question(baselines=baselines, alpha=alpha):
         raise UsageError(f"{source} is a publication, which takes only --baselines and --alpha; leave the others out")
     published = published_comparisons(load_publication(source), alpha, baselines)
     comparisons = [pair.comparison for pair in published]
     return Verdicts(comparisons, names, alpha=alpha, published=published)
+
+
+def _is_study(source: Any) -> bool:
+    """Whether a source of verdicts is the directory of a study, rather than a folder with tables of runs."""
+    if not isinstance(source, str | Path) or source == "-" or not Path(source).is_dir():
+        return False
+    return (Path(source) / "config.json").exists() or not files_of(source)
+
+
+def _of_study(directory: str | Path) -> Verdicts:
+    """The verdicts of a study, at the error rate and in the words of its suite."""
+    analyses = open_study(directory).analyses
+    suite = analyses.suite
+    names = names_of(Comparison)
+    return Verdicts(analyses.comparisons, names, wording=suite.wording, alpha=suite.alpha)
 
 
 def _is_name(source: Any) -> bool:

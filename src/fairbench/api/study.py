@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
+from fairbench.analysis.comparison.requirement import unmet
 from fairbench.analysis.comparison.size_trends import ladders
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.scaling_law import Prediction
@@ -87,6 +88,18 @@ class Page:
     def ok(self) -> bool:
         """Whether no trial failed."""
         return not self.document.failed
+
+    def unmet(self, requirement: str) -> str:
+        """A sentence on the comparisons for which a requirement does not hold; empty if it holds for each of them.
+
+        Args:
+            requirement: "better", "no-worse" (than by the margin), or "equivalent".
+
+        >>> "is required" in fb.open("results/mine").report().unmet("better")
+        True
+        """
+        analyses: Analyses = self.document.source
+        return unmet(analyses.comparisons, requirement, analyses.suite.alpha)
 
     def __rich__(self) -> Document[Any]:
         return self.document

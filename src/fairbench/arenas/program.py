@@ -19,7 +19,17 @@ TASK = "fairbench.arenas.program:Program"
 FOLDER = "FAIRBENCH_TRIAL"
 """The environment variable that names the trial's folder, for the program and all processes that it starts."""
 ABOUT = "trial.json"
-"""The file in the trial's folder that describes the trial."""
+"""The file that describes the trial for its program, in the folder of fairbench's own files."""
+ASKED = "asked-"
+"""The beginning of the name of an empty file that says what the program has asked `fairbench.trial` for."""
+RESULT = "result"
+"""The name that marks the report of `fairbench.trial.Trial.result`."""
+VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+"""The beginning of a word that sets an environment variable."""
+OF_A_SHELL = ("&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1", "cd", "source", "export")
+"""Words that only a shell understands."""
+OF_A_STUDY = ("trials", "claims", "drivers")
+"""Folders that every study has."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A placeholder in a word of the command, as `{lr}`, which a value of the trial replaces."""
 VARIANT = "{variant}"
@@ -37,9 +47,15 @@ class ProgramOptions:
             folder that git knows, without git its Python files, and always the files that the command names.
         gpus: GPUs of each trial.
         cores: CPU cores of each trial.
-        results: a pattern of the files below `{out}` with the results: JSON lines, `*.csv`, TensorBoard's
-            `*tfevents*`, or W&B's `*.wandb`.
-        keys: the names in these files of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.
+        results: a pattern of the files below `{out}` with the results: JSON lines, `*.json`, `*.csv`, `*.tsv`,
+            TensorBoard's `*tfevents*`, W&B's `*.wandb`, or text as it is printed. Without the default file, what the
+            program prints is read.
+        patterns: regular expressions with one group, by key as "val/loss", which read what the program prints.
+        keys: the names of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.
+        at: "last" for the metrics of the last report, "best" for the report with the best validation value.
+        own_length: whether the program trains as long as it always does, and gets no number of steps.
+        seed_env: an environment variable that gets the seed.
+        seeded: whether the seed of a trial determines its numbers, so that equal seeds make pairs.
         parameters: of a ladder, the parameters of the model at each size.
         size: of the model on a ladder; 0 without one.
     """
@@ -50,7 +66,12 @@ class ProgramOptions:
     gpus: int = 0
     cores: int = 1
     results: str = "metrics.jsonl"
+    patterns: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
+    at: Literal["last", "best"] = "last"
+    own_length: bool = False
+    seed_env: str = ""
+    seeded: bool = True
     parameters: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
@@ -114,23 +135,48 @@ def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
 def _check_options(path: KeyPath, options: ProgramOptions) -> None:
     """Raise Wrong with the path of the key if a value is not allowed."""
     try:
-        words = shlex.split(options.program)
+        words = words_of(options.program)
     except ValueError as error:
         raise Wrong((*path, "program"), f"must be a command: {error}; got {options.program!r}") from error
     if not words:
         raise Wrong((*path, "program"), "must be a command, as 'python train.py --lr {lr}', got an empty one")
+    for word in words:
+        if word in OF_A_SHELL:
+            remedy = "write bash -c '...' around it, or env -C FOLDER COMMAND for another folder"
+            raise Wrong((*path, "program"), f"has {word!r}, and there is no shell: {remedy}; got {options.program!r}")
     if not options.metrics:
         raise Wrong((*path, "metrics"), 'must name at least one metric, as { loss = "min" }')
     if options.gpus < 0:
         raise Wrong((*path, "gpus"), f"must be at least 0, got {options.gpus}")
     if options.cores < 1:
         raise Wrong((*path, "cores"), f"must be at least 1, got {options.cores}")
+    for key, pattern in options.patterns.items():
+        _check_pattern((*path, "patterns", key), pattern)
+    for key in options.patterns.keys() - options.names.keys():
+        raise Wrong((*path, "patterns", key), f"must be one of {', '.join(options.names)}{nearest(key, options.names)}")
     for key in options.keys.keys() - options.names.keys():
         raise Wrong((*path, "keys", key), f"must be one of {', '.join(options.names)}{nearest(key, options.names)}")
 
 
+def _check_pattern(path: KeyPath, pattern: str) -> None:
+    """Raise Wrong unless a text is a regular expression with one group."""
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise Wrong(path, f"must be a regular expression: {error}; got {pattern!r}") from error
+    if groups != 1:
+        raise Wrong(path, f"must have one group, as 'val loss ([0-9.]+)', got {pattern!r}")
+
+
+def own_folder(folder: Path) -> Path:
+    """The folder of fairbench's own files of a trial, next to the folder of its program, which begins empty."""
+    return folder.with_name(f"{folder.name}.trial")
+
+
 def words_of(program: str, args: str = "") -> list[str]:
     """The words of a command with those of a variant, before any placeholder is replaced.
+
+    Variables before the command, as in `LEVEL=1 python train.py`, are set as a shell sets them.
 
     Args:
         program: the command.
@@ -138,6 +184,8 @@ def words_of(program: str, args: str = "") -> list[str]:
     """
     given = shlex.split(program)
     own = shlex.split(args)
+    if given and VARIABLE.match(given[0]):
+        given.insert(0, "env")
     if VARIANT not in program:
         return [*given, *own]
     words = []
@@ -216,7 +264,22 @@ def _known_files(sources: list[str], folder: Path) -> list[str]:
     if present:
         return present
     found = [file.relative_to(folder) for file in (folder / of_program).rglob("*.py")]
-    return [str(file) for file in found if "/." not in f"/{file.as_posix()}"]
+    return _without_copies(folder, [file for file in found if "/." not in f"/{file.as_posix()}"])
+
+
+def _without_copies(folder: Path, files: Iterable[Path]) -> list[str]:
+    """The files that no trial has written: outside of folders of studies, and no copy of a file nearer to the top."""
+    by_content: dict[bytes, Path] = {}
+    for file in sorted(files, key=lambda file: (len(file.parts), file)):
+        is_of_study = any(_is_study(folder / parent) for parent in file.parents)
+        if not is_of_study:
+            by_content.setdefault((folder / file).read_bytes(), file)
+    return [str(file) for file in by_content.values()]
+
+
+def _is_study(folder: Path) -> bool:
+    """Whether a folder is that of a study."""
+    return all((folder / name).is_dir() for name in OF_A_STUDY)
 
 
 def matched(patterns: Iterable[str], key: str, folder: Path = Path()) -> list[str]:

@@ -91,7 +91,7 @@ def _run(words: Sequence[str]) -> int:
     options = top.parse_args(words)
     if options.command in READERS:
         gc.disable()  # everything that is read is needed until the end
-    stopping = preemptible() if options.command == "run" else nullcontext()
+    stopping = preemptible() if options.command in ("run", "noise") else nullcontext()
     with stopping:
         shown = options.do(options)
         if isinstance(shown, int):
@@ -145,10 +145,16 @@ def _as_json(shown: Any, options: argparse.Namespace) -> str:
 def _exit_code(shown: Any, options: argparse.Namespace) -> int:
     """The exit code of a command by what it shows: 1 if something failed, otherwise 0.
 
-    With `status --exit-code`, it is also 1 if the study is not complete.
+    With `status --exit-code`, it is also 1 if the study is not complete, and with `--require`, if the requirement does
+    not hold for each comparison.
     """
     if options.command == "status" and options.exit_code and not shown.complete:
         return 1
     if not getattr(shown, "ok", True):
+        return 1
+    required = vars(options).get("require")
+    reason = shown.unmet(required) if required else ""
+    if reason:
+        say(f"fairbench: {reason}", is_error=True)
         return 1
     return 0

@@ -34,12 +34,26 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--program", metavar="COMMAND", help=program)
     variant = (
         "a variant of the program, may be repeated, the first is the baseline: its words stand at {variant} in the "
-        "command, or at its end (docs/suite-files.md)"
+        "command, or at its end (docs/is-my-change-better.md)"
     )
     add("--variant", action="append", default=[], metavar="'NAME: WORDS'", help=variant)
     metric = "the program's primary metric and its better direction, as val/loss:min"
     add("--metric", metavar="NAME:min|max", help=metric)
     add("--margin", type=number, metavar="X", help="largest difference of that metric that does not matter")
+    results = (
+        "files with the program's results below {out}, as '**/metrics.csv' (default: metrics.jsonl, or its output)"
+    )
+    add("--results", metavar="GLOB", help=results)
+    pattern = "regular expression with one group that reads the metric from each line of the program's output"
+    add("--metric-pattern", metavar="REGEX", help=pattern)
+    at = "take the metric of the program's last report, or of the one with the best validation value (default: last)"
+    add("--at", choices=("last", "best"), help=at)
+    seed_env = "environment variable that tells the program its seed, where {seed} cannot stand in the command"
+    add("--seed-env", metavar="NAME", help=seed_env)
+    unseeded = "the program cannot be seeded: its runs are independent, and Welch's test decides"
+    add("--unseeded", action="store_true", help=unseeded)
+    first = "steps of the program's first check, before any trial; 0 for no check (default: 2)"
+    add("--first-steps", type=whole, metavar="N", help=first)
     add("--smoke-test", action="store_true", help="the same as --suite smoke")
     add("--arenas", metavar="A,B,...", help="only these of the suite; your own as path/to/file.py:Class")
     add("--optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
@@ -85,12 +99,19 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     add("--offline", action="store_true", help="never use the network")
     mixed = "run even if machine or versions differ from those of earlier records"
     add("--allow-mixed", action="store_true", help=mixed)
+    add_require(command)
     add("-q", "--quiet", action="store_true", help="print only errors, and where the verdicts are")
     add("-v", "--verbose", action="store_true", help="print a line for each trial that ends")
 
     add = command.add_argument_group("cluster").add_argument
     ray = "run trials on the Ray cluster at this address (without an address: one started on this machine)"
     add("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
+
+
+def add_require(command: argparse._ActionsContainer) -> None:
+    """Add the option with a requirement of every comparison."""
+    require = "exit with 1 unless each comparison is better, no worse than by the margin, or equivalent, and say why"
+    command.add_argument("--require", choices=("better", "no-worse", "equivalent"), help=require)
 
 
 def add_sbatch_options(command: argparse.ArgumentParser) -> None:
@@ -122,6 +143,8 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     if options.compile:
         changed["training.compile"] = True
     changed.update(_program_settings(options))
+    if options.first_steps is not None:
+        changed["first_steps"] = options.first_steps
     changed.update(settings(options))
     folders = _folders(options)
     overrides = Overrides(
@@ -170,6 +193,13 @@ def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options of a training program make in the suite `program`; empty without a program."""
     values = {"--metric": options.metric, "--margin": options.margin}
     if not options.program:
+        values |= {
+            "--results": options.results,
+            "--metric-pattern": options.metric_pattern,
+            "--at": options.at,
+            "--seed-env": options.seed_env,
+            "--unseeded": options.unseeded or None,
+        }
         for option, value in values.items():
             if value is not None:
                 raise UsageError(f"{option} is that of a --program; in a suite file it is a key of the arena")
@@ -181,12 +211,26 @@ def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
     if not name or direction not in ("min", "max"):
         raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")
     arena = f"arenas.{PROGRAM_SUITE}"
-    return {
+    changed = {
         f"{arena}.model.program": options.program,
         f"{arena}.model.metrics": {name: direction},
         f"{arena}.metric": name,
         f"{arena}.margin": options.margin,
     }
+    if options.results is not None:
+        changed[f"{arena}.model.results"] = options.results
+    if options.metric_pattern is not None:
+        changed[f"{arena}.model.patterns"] = {f"val/{name}": options.metric_pattern}
+    if options.at is not None:
+        changed[f"{arena}.model.at"] = options.at
+    if options.seed_env is not None:
+        changed[f"{arena}.model.seed_env"] = options.seed_env
+    if options.unseeded:
+        changed[f"{arena}.model.seeded"] = False
+        changed["final.test"] = "welch"
+    if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
+        changed[f"{arena}.model.own_length"] = True
+    return changed
 
 
 def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:

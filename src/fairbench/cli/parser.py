@@ -9,10 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fairbench.cli.arguments import Parser, Version, columns, learning_rates, names, number
+from fairbench.cli.arguments import Parser, Version, columns, learning_rates, names, number, whole
 from fairbench.cli.options import (
     DEFAULT_SUITE,
     OPTIMIZER,
+    add_require,
     add_run_options,
     add_sbatch_options,
     add_setting,
@@ -20,7 +21,8 @@ from fairbench.cli.options import (
 )
 
 Commands = argparse._SubParsersAction
-RUNS = "0 done; 1 a trial failed; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
+UNMET = "1 a trial failed, or what --require names does not hold"
+RUNS = f"0 done; {UNMET}; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
 DONE = "0 done; 2 the user must change something"
 
 
@@ -35,6 +37,7 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     _add_run(commands)
     _add_plan(commands)
+    _add_noise(commands)
     _add_slurm(commands)
     _add_status(commands)
     _add_watch(commands)
@@ -136,6 +139,15 @@ def _add_plan(commands: Commands[Parser]) -> None:
     command.add_argument_group("how").add_argument("--freeze", action="store_true", help=frozen)
 
 
+def _add_noise(commands: Commands[Parser]) -> None:
+    text = "run a training program a few times, and show what a comparison of its variants could show"
+    example = '--program "python train.py --seed {seed}" --metric val/loss:min'
+    command = _add(commands, "noise", text, "running:noise", example=example, json=True)
+    runs = "number of runs; two of them repeat a seed (default: 6)"
+    command.add_argument("--runs", type=whole, default=6, metavar="N", help=runs)
+    add_suite_options(command)
+
+
 def _add_slurm(commands: Commands[Parser]) -> None:
     text = "write a job for sbatch: drivers that share a study, with the options of `run`"
     example = "paper --array 4 --gres gpu:1 --time 4:00:00 > job.sh"
@@ -200,10 +212,14 @@ def _add_explain(commands: Commands[Parser]) -> None:
 def _add_verdicts(commands: Commands[Parser]) -> None:
     text = "judge published results, or those of a table, by the same rules as a study's"
     example = "my_table.csv --optimizer MyRule"
-    add = _add(commands, "verdicts", text, "reading:verdicts", example=example, json=True).add_argument
-    table = "file of CSV or JSON, - for standard input, or a publication (default: paper)"
-    add("results", nargs="?", default="paper", metavar="TABLE", help=table)
-    add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare with all others")
+    codes = f"{DONE}; 1 what --require names does not hold"
+    command = _add(commands, "verdicts", text, "reading:verdicts", example=example, codes=codes, json=True)
+    add = command.add_argument
+    table = "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
+    add("results", nargs="*", metavar="TABLE", help=f"{table}; or several files, or a folder of runs")
+    groups = "what the paths of several files say, as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
+    add("--name", default="", metavar="REGEX", help=groups)
+    add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare (default: every pair)")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
     several = partial(names, "--baselines")
     smaller = "only against these: a smaller family of tests"
@@ -213,8 +229,13 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
     add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")
     add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
+    which = "the test of two optimizers (default: paired where most seeds are shared)"
+    add("--test", default="", choices=("paired", "welch"), help=which)
+    fewest = "with fewer seeds the verdict is inconclusive (default: 3)"
+    add("--min-seeds", type=whole, default=3, metavar="N", help=fewest)
     add("--reference-value", type=number, metavar="X", help="compare each mean of a table with this number")
     add("--alpha", type=number, default=0.05, metavar="X", help="family-wise error rate (default: 0.05)")
+    add_require(command)
 
 
 def _add_list(commands: Commands[Parser]) -> None:

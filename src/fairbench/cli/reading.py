@@ -33,8 +33,9 @@ def report(options: argparse.Namespace) -> fb.Page:
 
 def verdicts(options: argparse.Namespace) -> Verdicts:
     """Judge a table, or a publication."""
+    sources = options.results or ["paper"]
     return fb.verdicts(
-        options.results,
+        sources if len(sources) > 1 else sources[0],
         optimizer=options.optimizer,
         better=options.better,
         baselines=options.baselines,
@@ -44,6 +45,9 @@ def verdicts(options: argparse.Namespace) -> Verdicts:
         at=options.at,
         margin=options.margin,
         reference_value=options.reference_value,
+        test=options.test,
+        min_seeds=options.min_seeds,
+        name=options.name,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fairbench as fb
 from fairbench.cli.arguments import gpu_numbers, names
@@ -18,10 +18,18 @@ from fairbench.common.formatting import plural
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.runner.devices import RunOptions, device_kind, device_slots, gpus_here
+from fairbench.study.folder import NOISE
 from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 
+if TYPE_CHECKING:
+    from fairbench.api.noise import MeasuredNoise
+
+REPEATED = 2
+"""The seeds that `fairbench noise` repeats."""
+LEAST_RUNS = 4
+"""The fewest runs of `fairbench noise`."""
 USUAL_BASELINE = "AdamW"
 """The optimizer with which a preview compares, unless it is the previewed one."""
 
@@ -109,6 +117,41 @@ def run(options: argparse.Namespace) -> fb.Page:
     page = fb.open(target.directory).report()
     page.document.brief = options.quiet
     return page
+
+
+def noise(options: argparse.Namespace) -> MeasuredNoise:
+    """Run the base of a program with a few seeds, two of them twice, and say what a study could show."""
+    from fairbench.api.noise import measured_noise
+
+    if not options.program:
+        raise UsageError('noise is that of a --program, as --program "python train.py --seed {seed}"')
+    if len(options.variant) > 1:
+        raise UsageError("noise is that of one variant, the base; give --variant once, or leave it out")
+    if options.runs < LEAST_RUNS:
+        raise UsageError(f"--runs must be at least {LEAST_RUNS}, got {options.runs}")
+    given = options.variant[0] if options.variant else "base"
+    name, colon, words = given.partition(":")
+    base = name.strip()
+    repeated = f"{base}, repeated"
+    options.variant = [given, f"{repeated}{colon}{words}"]
+    options.seeds = options.seeds or str(options.runs - REPEATED)
+    if options.margin is None:
+        options.margin = 1.0  # no trial depends on it
+    suite = chosen_suite(options)
+    study = Path(options.output_dir or Path("results") / suite.name)
+    target = target_in(study / NOISE, suite)
+    slots, device = chosen_slots(options, target)
+
+    from fairbench.common.console import Terminal
+    from fairbench.runner.progress.live import LiveProgress
+    from fairbench.runner.run_study import run_study
+
+    console = Terminal()
+    if device:
+        console.print(device, style="dim", highlight=False)
+    seeds = {base: len(suite.final.seeds), repeated: REPEATED}
+    run_study(target, RunOptions(slots, seeds_of=seeds), [LiveProgress(console, verbose=False)])
+    return measured_noise(target.directory, seeds)
 
 
 def chosen_run_options(options: argparse.Namespace) -> RunOptions:

@@ -16,7 +16,9 @@ class VariantPlan:
         env: environment variables; a value may have placeholders, as the command.
         revision: the git revision of the program; "@" for the working tree as it is when the study begins, empty for
             the files as they are when each trial starts.
-        folder: the folder in which the program runs; empty for the one in which fairbench was started.
+        folder: the folder in which the program runs, of a revision a folder in its checkout; empty for the one in which
+            fairbench was started.
+        commit: the commit of the revision; empty until the study begins.
         searched: whether the command has `{lr}`, so that a learning rate is searched for each variant.
     """
 
@@ -24,10 +26,11 @@ class VariantPlan:
     env: dict[str, str] = field(default_factory=dict)
     revision: str = ""
     folder: str = ""
+    commit: str = ""
     searched: bool = False
 
     @property
     def words(self) -> Mapping[str, Any]:
-        """The part of a trial's identity that is not its code: words, environment variables and folder, where given."""
-        given = {"args": self.args, "env": self.env, "folder": self.folder}
+        """The part of a trial's identity that is not the hashes of its code: what was given, and the commit."""
+        given = {"args": self.args, "env": self.env, "folder": self.folder, "commit": self.commit}
         return {key: value for key, value in given.items() if value}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fairbench.analysis.comparison.verdicts import Comparison
@@ -35,8 +35,29 @@ NUMBER = True
 """Whether a column of a table in the terminal is aligned right: TEXT is not, NUMBER is."""
 
 
-def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequence[str]) -> Group:
-    """The comparisons of a user's table, and how they were judged. A narrow terminal leaves out columns."""
+def verdicts_view(
+    comparisons: Sequence[Comparison],
+    alpha: float,
+    notes: Sequence[str],
+    *,
+    read_as: str,
+    across: Sequence[Comparison],
+) -> Group:
+    """How a user's table was read, its comparisons, those over all arenas, and how they were judged.
+
+    A narrow terminal leaves out columns.
+    """
+    parts: list[RenderableType] = [_comparisons_table(comparisons)]
+    if read_as:  # the verdicts of a study have been read from its files
+        parts.insert(0, read_as)
+    if across:
+        parts.append(_comparisons_table(across))
+    parts += [f"{note}." for note in notes]
+    return Group(*parts, _verdicts_summary([*comparisons, *across], alpha))
+
+
+def _comparisons_table(comparisons: Sequence[Comparison]) -> RenderableType:
+    """The table of a family of comparisons."""
     sides = ["arena", *naming(comparisons)]
     gains = column_of_intervals([(row.gain, row.ci_low, row.ci_high) for row in comparisons])
     rows = []
@@ -48,8 +69,7 @@ def verdicts_view(comparisons: Sequence[Comparison], alpha: float, notes: Sequen
         rows.append([*names, verdict_text(comparison), gain, holm_p, interval or NONE, level])
     titles = [(side, TEXT) for side in sides]
     titles += [("verdict", TEXT), ("gain", NUMBER), ("Holm p", NUMBER), ("interval", NUMBER), ("level", NUMBER)]
-    notes_lines = [f"{note}." for note in notes]
-    return Group(text_table(titles, rows), *notes_lines, _verdicts_summary(comparisons, alpha))
+    return text_table(titles, rows)
 
 
 def _verdicts_summary(comparisons: Sequence[Comparison], alpha: float) -> str:
@@ -132,9 +152,13 @@ def _arena_line(study: ResolvedSuite, forecast: Forecast) -> str:
     if forecast.more_final_trials >= arms:
         at_most = f" (at most {forecast.more_final_trials // arms} more)"
     sweep_trials = forecast.sweep_trials // max(searched_arms, 1)
+    sweep = f"{sweep_trials} sweep trials of {arena.sweep_steps} steps"
+    final = f"{forecast.final_trials // arms} final ones of {arena.steps}"
+    if arena.model.get("own_length"):
+        sweep = f"{sweep_trials} sweep trials"
+        final = f"{forecast.final_trials // arms} final ones, as long as the program trains"
     return (
-        f"{forecast.arena}: {plural(arms, suite.noun)}, each {sweep_trials} sweep trials "
-        f"of {arena.sweep_steps} steps and {forecast.final_trials // arms} final ones of {arena.steps}{at_most}; "
+        f"{forecast.arena}: {plural(arms, suite.noun)}, each {sweep} and {final}{at_most}; "
         f"{arena.metric}, margin {arena.margin:g}\n"
         f"  {_detects(forecast, arena.margin, suite.final.test)}"
     )

@@ -1,7 +1,7 @@
 """How a study is run: the devices of a machine, the slots of trials on them, and other options of the driver."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairbench.arenas.program import cores_and_gpus
@@ -27,6 +27,7 @@ class RunOptions:
         timing: whether to time the optimizers' steps after all other trials.
         allow_mixed: whether trials may run in a different environment from those that have a record.
         fail_fast: whether the run ends at its first failed trial.
+        seeds_of: the number of final seeds of some arms, by optimizer; the others get those of the suite.
         ray: address of a Ray cluster that runs the trials, "local" to start one on this machine; None for none.
     """
 
@@ -36,6 +37,7 @@ class RunOptions:
     timing: bool = False
     allow_mixed: bool = False
     fail_fast: bool = False
+    seeds_of: Mapping[str, int] = field(default_factory=dict)
     ray: str | None = None
 
     @property

@@ -58,6 +58,14 @@ def run_preflight(
     for name, optimizer in optimizers.items():
         if optimizer.horizon not in ("", HORIZON):
             say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
+    for cost_of_arena in costs.values():
+        for cost in cost_of_arena.values():
+            for notice in cost["notices"]:
+                say(notice)
+    for arena in arenas:
+        notice = _same_arms(optimizers, arena, costs)
+        if notice:
+            say(notice)
     _check_extra(suite, optimizers.values())
     gpu_free_bytes = []
     restart_reasons: dict[str, dict[str, str]] = {}
@@ -70,6 +78,8 @@ def run_preflight(
     return Preflight(
         replace(study, optimizers=optimizers),
         step_seconds=_largest(costs, "seconds", suite),
+        start_seconds=_largest(costs, "start_seconds", suite),
+        unmeasured=_unmeasured(costs),
         evaluation_seconds=evaluation_seconds,
         gpu_bytes=_largest(costs, "gpu_bytes", suite),
         gpu_free_bytes=min(gpu_free_bytes, default=0),
@@ -98,6 +108,41 @@ def _check_extra(suite: Suite, optimizers: Iterable[ResolvedOptimizer]) -> None:
             raise UsageError(
                 f"sweep.extra.{key}: no optimizer has an argument of that name; correct it or leave it out"
             )
+
+
+def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: Mapping[str, Mapping[str, Any]]) -> str:
+    """A notice on arms that are the same to their program; empty if all differ.
+
+    The user may compare a program with itself, to see what chance does.
+
+    Raises:
+        UsageError: an optimizer of torch or of the user does not reach the program.
+    """
+    seen: dict[str, Any] = {}
+    notices = []
+    for name, cost_of_arena in costs.items():
+        identity = cost_of_arena.get(arena, {}).get("identity")
+        if identity is None:
+            continue
+        for other, other_identity in seen.items():
+            if identity == other_identity:
+                same = f"arenas.{arena}: {other} and {name} are the same to the program"
+                made_here = [each for each in (other, name) if optimizers[each].factory not in ("", BY_PROGRAM)]
+                if made_here:
+                    remedy = "put {optimizer} into its command, or let it take trial.optimizer of fairbench.trial"
+                    raise UsageError(f"{same}, whose command names no optimizer and none of its options; {remedy}")
+                notices.append(f"{same}, so that only chance can tell them apart")
+                break
+        seen[name] = identity
+    return "; ".join(notices)
+
+
+def _unmeasured(costs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The arenas in which the time of a trial is not known."""
+    arenas = []
+    for cost_of_arena in costs.values():
+        arenas += [arena for arena, cost in cost_of_arena.items() if not cost["measured"]]
+    return sorted(set(arenas))
 
 
 def _largest(costs: Mapping[str, Mapping[str, Any]], kind: str, suite: Suite) -> dict[str, Any]:

@@ -1,11 +1,16 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from fairbench.common.formatting import plural
 from fairbench.runner.admission import admit
 from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
@@ -17,9 +22,13 @@ from fairbench.runner.executors.registry import executor_for
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.preload import preload
+from fairbench.runner.revisions import checked_out
 from fairbench.runner.trial_loop import TrialLoop
+from fairbench.study.folder import NOISE, REVISIONS
 from fairbench.study.history import History, declare, write_history
+from fairbench.study.plan import ResolvedSuite, arms
 from fairbench.study.preflight_result import Preflight, check_gpu_memory, time_limits
+from fairbench.study.record import WholeRecord
 from fairbench.study.records import Store
 from fairbench.study.target import Target
 from fairbench.training.device_slot import DeviceSlot
@@ -48,6 +57,11 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         for each in all_observers:
             running.enter_context(each)
         claims = running.enter_context(open_claims(store, heartbeat, observer.say))
+        revisions = checked_out(suite, directory, directory / REVISIONS, target.history, observer.say)
+        checkouts = running.enter_context(revisions)
+        suite = checkouts.suite
+        slots = [replace(slot, revisions=checkouts.folder) for slot in slots]
+        options = replace(options, slots=slots)
         executor = running.enter_context(executor_for(suite, options, store.checkpoints, observer))
 
         def call(*function_and_arguments: Any) -> Any:
@@ -61,12 +75,40 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         restart_notice = preflight.restart_notice()
         for message in damaged_statuses(directory):
             observer.say(message)
-        loop = TrialLoop(preflight.study, store, observer, options.timing, options.fail_fast)
+
+        def new_loop() -> TrialLoop:
+            return TrialLoop(
+                preflight.study, store, observer, options.timing, options.fail_fast, seeds_of=options.seeds_of
+            )
+
+        loop = new_loop()
         observer.say(admit(loop, store, claims, heartbeat, options.allow_mixed))
+        adopted = adopt_noise(preflight.study, store)
+        if adopted:
+            observer.say(f"{plural(adopted, 'run')} of fairbench noise are part of this study")
+            loop = new_loop()
         if not loop.complete:
             observer.say(restart_notice)
         loop.run(claims, executor, limits, preflight.resumes)
     store.clear()
+
+
+def adopt_noise(study: ResolvedSuite, store: Store) -> int:
+    """Add the runs of `fairbench noise` that are trials of this study. Returns their number.
+
+    They belong to no plan: a plan that is declared after them has seen one variant only.
+    """
+    folder = store.directory / NOISE
+    if not folder.is_dir():
+        return 0
+    measured = Store(folder)
+    adopted = 0
+    for arm in arms(study, lambda spec: None):
+        for spec in arm.final:
+            record = measured.read(spec, WholeRecord)
+            if record and record.status != "failed" and not store.has_ended(spec.id):
+                adopted += store.write(spec, msgspec.structs.replace(record, plan=""))
+    return adopted
 
 
 def plan_study(
@@ -78,10 +120,12 @@ def plan_study(
 
     The caller has checked that the data of the suite are prepared, see `check_prepared`.
     """
-    suite = target.suite
     directory = target.directory
-    with ProcessExecutor([slot], preload=preload(suite)) as executor:
-        preflight = run_preflight(suite, slot, executor.call, say)
+    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
+        revisions = checked_out(target.suite, directory, Path(temporary) / REVISIONS, target.history, say)
+        with revisions as checkouts, ProcessExecutor([slot], preload=preload(target.suite)) as executor:
+            slot = replace(slot, revisions=checkouts.folder)
+            preflight = run_preflight(checkouts.suite, slot, executor.call, say)
     store = Store(directory)
     if not freeze:
         return preflight, declare(preflight.study, directory, store.final_trials())

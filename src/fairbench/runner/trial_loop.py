@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -16,7 +15,7 @@ from fairbench.runner.coordination.liveness import CHECK_SECONDS, CHECK_SECONDS_
 from fairbench.runner.executors.executor import Ended, Executor, PausedTrial
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.plan import ResolvedSuite, SeedsNeeded
 from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
 from fairbench.study.trial_queue import TrialQueue
@@ -86,11 +85,17 @@ class TrialLoop:
     """Runs the trials of a study until no record is missing. Drivers communicate only through the records.
 
     If `timing` is True, the steps of the optimizers are timed after all other trials. If `fail_fast` is True, the first
-    failed trial ends the run.
+    failed trial ends the run. `seeds_of` are the final seeds of some optimizers, as `RunOptions` has them.
     """
 
     def __init__(
-        self, study: ResolvedSuite, store: Store, observer: Observer, timing: bool = False, fail_fast: bool = False
+        self,
+        study: ResolvedSuite,
+        store: Store,
+        observer: Observer,
+        timing: bool = False,
+        fail_fast: bool = False,
+        seeds_of: Mapping[str, int] | None = None,
     ) -> None:
         self.study = study
         self._store = store
@@ -105,7 +110,16 @@ class TrialLoop:
         self._fail_fast = fail_fast
         self._failed = ""  # label of the first failed trial
         self._plan = plan_digest(study)
-        self._queue = TrialQueue(study, self.records, timing, partial(seeds_needed, study, self.records))
+        self._seeds_of = seeds_of or {}
+        self._queue = TrialQueue(study, self.records, timing, self._seeds_needed)
+
+    def _seeds_needed(self) -> SeedsNeeded:
+        """The number of final seeds of each arm."""
+        seeds = dict(seeds_needed(self.study, self.records))
+        for arena, optimizer in seeds:
+            if optimizer in self._seeds_of:
+                seeds[arena, optimizer] = self._seeds_of[optimizer]
+        return seeds
 
     @property
     def complete(self) -> bool:

@@ -18,7 +18,7 @@ from fairbench.study.folder import CONFIG
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.schema import Suite
 
-TOUCHES_NO_VERDICT = ("description", "trial_timeout", "checkpoint_every")
+TOUCHES_NO_VERDICT = ("description", "trial_timeout", "checkpoint_every", "first_steps")
 """Keys of a suite that may be changed at any time."""
 ABSENT = "nothing"
 """Shown in place of an entry that one of two plans does not have."""

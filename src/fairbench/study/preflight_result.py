@@ -1,7 +1,7 @@
 """The measurements of a study's preflight: the memory and the duration of its trials."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from fairbench.common.errors import UsageError
 from fairbench.common.grouping import grouped
@@ -12,6 +12,8 @@ LEAST_LIMIT = 300.0
 """Seconds of a trial's limit for loading, which is not measured."""
 LIMIT_RATIO = 50
 """The rest of a trial's limit, as a multiple of its expected duration."""
+UNMEASURED_LIMIT = 7 * 86_400.0
+"""The seconds of a trial's limit where the time of a trial is not known."""
 CONTEXT_BYTES = 600_000_000
 """GPU memory that CUDA itself takes in each process, approximately; torch does not report it."""
 
@@ -26,6 +28,8 @@ class Preflight:
         gpu_bytes: the largest GPU memory that torch allocated in the first steps; 0 without a GPU.
         gpu_free_bytes: GPU memory that a process can have; 0 without a GPU.
         restart_reasons: why the trials of an optimizer in an arena cannot resume from a checkpoint; empty if they can.
+        start_seconds: seconds from the start of a program to its first step, by arena.
+        unmeasured: the arenas in which the time of a trial is not known.
     """
 
     study: ResolvedSuite
@@ -34,6 +38,8 @@ class Preflight:
     gpu_bytes: Mapping[str, int]
     gpu_free_bytes: int
     restart_reasons: Mapping[str, Mapping[str, str]]
+    start_seconds: Mapping[str, float] = field(default_factory=dict)
+    unmeasured: Collection[str] = ()
 
     def resumes(self, spec: TrialSpec) -> bool:
         """Whether an interrupted trial resumes from its checkpoint and gives the same result."""
@@ -57,9 +63,10 @@ def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
     plan = suite.arenas[arena]
     step = preflight.step_seconds[arena]
     evaluation = preflight.evaluation_seconds[arena]
+    start = preflight.start_seconds.get(arena, 0.0)
     return {
-        "sweep": plan.sweep_steps * step + suite.sweep.evaluations * evaluation,
-        "final": plan.steps * step + (suite.final.evaluations + 1) * evaluation,
+        "sweep": start + plan.sweep_steps * step + suite.sweep.evaluations * evaluation,
+        "final": start + plan.steps * step + (suite.final.evaluations + 1) * evaluation,
     }
 
 
@@ -68,7 +75,10 @@ def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
     limits = {}
     for arena in preflight.study.suite.arenas:
         longest = max(trial_seconds(preflight, arena).values())
-        limits[arena] = trial_timeout or LEAST_LIMIT + LIMIT_RATIO * longest
+        limit = LEAST_LIMIT + LIMIT_RATIO * longest
+        if arena in preflight.unmeasured:
+            limit = UNMEASURED_LIMIT
+        limits[arena] = trial_timeout or limit
     return limits
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from fairbench.arenas.program import own_folder
 from fairbench.common.errors import UsageError
 from fairbench.common.files import Stamp, remove, stamp, write_atomically
 from fairbench.common.reading import Damaged, read_file
@@ -113,7 +114,7 @@ class Store:
             write_atomically(self.path(spec.id), encode(spec, record))
         if record.status != "failed":
             partly_written = self.checkpoints.glob(f".{spec.id}.*.tmp")
-            unneeded = (self.checkpoint(spec.id), self.program_folder(spec.id), self.shared(spec.id))
+            unneeded = (self.checkpoint(spec.id), *self.program_folders(spec.id), self.shared(spec.id))
             for path in (*unneeded, *partly_written):
                 remove(path)
         return is_first
@@ -132,6 +133,11 @@ class Store:
     def program_folder(self, trial: str) -> Path:
         """The folder in which a training program runs the trial with this id. It is removed with the checkpoint."""
         return self.checkpoints / trial
+
+    def program_folders(self, trial: str) -> tuple[Path, Path]:
+        """The folder of the program of a trial, and that of fairbench's own files of it."""
+        folder = self.program_folder(trial)
+        return folder, own_folder(folder)
 
     def shared(self, trial: str) -> Path:
         """An empty file that marks a trial without a record as sharing its machine with another driver's trials."""

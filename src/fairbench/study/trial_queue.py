@@ -34,6 +34,9 @@ class Progress:
 class TrialQueue:
     """Gives the trials of a study to run: first sweeps, then final trials, then timing trials, if there are any.
 
+    Final trials are given seed by seed, those of all arms next to each other. From one seed to the next the order of
+    the arms is reversed: what changes slowly, such as the speed of the machine, is then the same for both of a pair.
+
     The end of a trial affects only its own arm. The arm is planned again when all its known trials have ended. When
     no known trial is left, an interim analysis is complete, and undecided arms get more seeds. A timing trial is
     exclusive: it is given when every other trial has ended, and the next trial is given only after its end.
@@ -51,6 +54,7 @@ class TrialQueue:
         self._seeds_needed = seeds_needed
         self._seeds = seeds_needed() if seeds_needed else study.suite.all_seeds
         self._trials = {arm: Trials(study, lookup, *arm) for arm in study.suite.arms}
+        self._position_of_seed = {seed: position for position, seed in enumerate(study.suite.final.seeds)}
         self._given: set[str] = set()  # ids of the trials that `next` has returned
         self._waiting: dict[str, dict[ArmKey, list[TrialSpec]]] = {"sweep": {}, "final": {}}
         timed = timing_trials(study) if timing else []
@@ -67,8 +71,11 @@ class TrialQueue:
         arm = self._trials[key].arm(seeds)
         trials = arm.trials
         left = [spec for spec in trials if self._lookup(spec) is None]
-        for stage, waiting in self._waiting.items():
-            waiting[key] = [spec for spec in reversed(left) if spec.stage == stage and spec.id not in self._given]
+        new = [spec for spec in left if spec.id not in self._given]
+        sweep = [spec for spec in new if spec.stage == "sweep"]
+        final = sorted((spec for spec in new if spec.stage == "final"), key=self._position)
+        self._waiting["sweep"][key] = sweep[::-1]
+        self._waiting["final"][key] = final[::-1]
         self._unfinished[key] = {spec.id for spec in left}
         progress = _progress(trials, left)
         if not (arm.selected or arm.diverged):  # only the number of its later trials is known
@@ -98,17 +105,32 @@ class TrialQueue:
 
     def next(self) -> TrialSpec | None:
         """A trial that can run now and was not given before; None if there is none at the moment."""
-        for waiting_by_arm in self._waiting.values():  # sweeps first
-            for waiting in waiting_by_arm.values():
-                if waiting:
-                    spec = waiting.pop()
-                    self._given.add(spec.id)
-                    return spec
+        waiting = self._next_waiting()
+        if waiting:
+            spec = waiting.pop()
+            self._given.add(spec.id)
+            return spec
         if not self._untimed or any(self._unfinished.values()):
             return None  # a timing trial runs only while no other trial does
         spec = self._untimed.pop()
         self._unfinished[None] = {spec.id}
         return spec
+
+    def _next_waiting(self) -> list[TrialSpec]:
+        """The waiting trials of the arm whose turn it is, the next one last; empty if no trial waits."""
+        for waiting in self._waiting["sweep"].values():
+            if waiting:
+                return waiting
+        finals = [waiting for waiting in self._waiting["final"].values() if waiting]
+        if not finals:
+            return []
+        position = min(self._position(waiting[-1]) for waiting in finals)
+        of_seed = [waiting for waiting in finals if self._position(waiting[-1]) == position]
+        return of_seed[0] if position % 2 == 0 else of_seed[-1]
+
+    def _position(self, spec: TrialSpec) -> int:
+        """The position of the seed of a final trial among those of the suite."""
+        return self._position_of_seed[spec.seed]
 
     def ended(self, spec: TrialSpec) -> None:
         """Note that a trial has a record, and plan again what depends on it."""

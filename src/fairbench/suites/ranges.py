@@ -52,6 +52,7 @@ OF_SUITE = {
     "trend_margin": POSITIVE,
     "trial_timeout": SECONDS,
     "checkpoint_every": SECONDS,
+    "first_steps": UP_TO_MOST,
 }
 OF_SWEEP = {
     "lr_min": POSITIVE,

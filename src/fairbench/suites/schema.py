@@ -67,6 +67,7 @@ class Suite:
         alpha: family-wise error rate of the comparisons.
         trial_timeout: limit of a trial in seconds; 0 derives it from the preflight.
         checkpoint_every: seconds between the checkpoints of a trial; 0 for none until it is paused.
+        first_steps: steps of a training program in its first check, before any trial; 0 for no check.
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on other deviations from good practice; the report shows them.
         compare: the pairs that are compared; left out, all others with the reference.
@@ -86,6 +87,7 @@ class Suite:
     optimizers: dict[str, OptimizerPlan]
     trial_timeout: float = 0.0
     checkpoint_every: float = 300.0
+    first_steps: int = 2
     breaks: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
     compare: Compare = field(default_factory=Compare)

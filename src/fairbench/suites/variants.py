@@ -198,7 +198,7 @@ def check_variants(suite: Suite) -> None:
         for arena, arena_plan in suite.arenas.items():
             if arena_plan.task != TASK:
                 raise Wrong(path, f"is a variant of a program, and arena {arena} has none; give it a program")
-        if variant.folder and variant.revision:
+        if variant.folder and variant.revision and not variant.commit:
             raise Wrong((*path, "folder"), "does not go with a revision, which has a folder of its own; leave one out")
     _check_search(suite)
 

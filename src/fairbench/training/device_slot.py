@@ -14,6 +14,7 @@ class DeviceSlot:
         gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for all that it finds.
         cores: the number of CPU cores of the trial.
         checkpoints: the folder of the trial's checkpoint; empty for none.
+        revisions: the folder with the checked-out revisions of a program, each named by its commit; empty for none.
         checkpoint_every: seconds between two checkpoints; 0 for none until the trial is paused.
     """
 
@@ -23,6 +24,7 @@ class DeviceSlot:
     gpus: str = ""
     cores: int = 1
     checkpoints: str = ""
+    revisions: str = ""
     checkpoint_every: float = 0.0
 
     @property

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, words_of
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, own_folder, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
@@ -27,11 +27,10 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program_record import FINGERPRINTS, Fingerprints, program_record
 from fairbench.training.program_results import read_reported
-from fairbench.training.result_files import WrongResults
+from fairbench.training.result_files import OUTPUT, States, end_last_line, result_files, states
+from fairbench.training.result_names import WrongResults
 from fairbench.training.trainer import Progress
 
-OUTPUT = "output.txt"
-"""The file in a trial's folder with the output of the program."""
 SHOWN_LINES = 80
 """The number of lines of output in the message on a failed program. torchrun adds 40 after the lines of an error."""
 GRACE = 30.0
@@ -40,11 +39,15 @@ CHECK_SECONDS = 1.0
 """The least number of seconds between two checks of the reports of a running program."""
 
 
+class StillRunning(Exception):
+    """A program was stopped after the longest time that it may run. Its reports so far are right."""
+
+
 class ProgramFailed(Exception):
     """A program ended with an error; the message has the end of its output."""
 
 
-def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRecord:
+def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest: float = math.inf) -> WholeRecord:
     """Run the training program of a trial, and make its record. The trial has finished or diverged.
 
     The folder of the program is kept until the trial has a record. At a slot without checkpoints it is temporary.
@@ -53,8 +56,10 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         spec: the trial.
         slot: where it runs.
         progress: called with a step and its training loss while the program runs.
+        longest: the seconds after which the program is stopped.
 
     Raises:
+        StillRunning: the program ran for the longest time.
         Paused: this process received SIGTERM, and so did the program.
         ProgramFailed, WrongResults: the program ended with an error, or its results contradict themselves.
     """
@@ -66,14 +71,18 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> Whol
         with ending(FOLDER, str(folder)):
             attempts = _begin_attempt(spec, folder, options, slot)
             show_progress = partial(_show_progress, folder, options, attempts, progress)
-            started = _start_of(spec, folder, slot, options)
+            started = start_of(spec, folder, slot, options)
             began = time.monotonic()
-            _run(started, folder, slot, show_progress)
+            try:
+                _run(started, folder, slot, show_progress, longest)
+            except StillRunning:
+                read_reported(folder, own_folder(folder), options, attempts, ended=False)
+                raise
             seconds = time.monotonic() - began
-        reported = read_reported(folder, options, attempts)
+        reported = read_reported(folder, own_folder(folder), options, attempts)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
-        return program_record(spec, slot, options, reported, Fingerprints.read(folder), seconds)
+        return program_record(spec, slot, options, reported, Fingerprints.read(own_folder(folder)), seconds)
 
 
 @dataclass(frozen=True)
@@ -84,31 +93,49 @@ class Start:
         words: its command.
         folder: the folder in which it runs.
         environment: its environment variables.
+        is_revision: whether the folder is in the checkout of a git revision.
     """
 
     words: Sequence[str]
     folder: Path
     environment: Mapping[str, str]
+    is_revision: bool = False
 
 
-def _start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOptions) -> Start:
+def start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOptions) -> Start:
     """The start of the program of a trial. `folder` is that of the trial."""
     variant = spec.optimizer.variant or {}
     trial_values = values(spec, folder)
     environment = _environment(folder, slot, options)
     own = variant.get("env", {})
     own_values = command(own.values(), trial_values)
+    if options.seed_env:
+        environment[options.seed_env] = str(spec.seed)
     environment.update(zip(own, own_values, strict=True))
-    return Start(
-        words=command(words_of(options.program, variant.get("args", "")), trial_values),
-        folder=Path(variant.get("folder", "")),
-        environment=environment,
-    )
+    first, *others = command(words_of(options.program, variant.get("args", "")), trial_values)
+    runs_in = _folder_of(variant, slot)
+    is_path = "/" in first
+    if is_path and not (runs_in / first).exists() and Path(first).exists():
+        first = str(Path(first).absolute())  # such as the Python of an environment, which no revision has
+    return Start([first, *others], runs_in, environment, is_revision="commit" in variant)
+
+
+def _folder_of(variant: Mapping[str, Any], slot: DeviceSlot) -> Path:
+    """The folder in which a variant runs: in the checkout of its revision, or a folder of the user."""
+    folder = Path(variant.get("folder", ""))
+    if "commit" not in variant:
+        return folder
+    checkout = Path(slot.revisions, variant["commit"])
+    if not checkout.is_dir():
+        raise UsageError(f"{checkout}, the checkout of a revision, is not there; let all nodes share its folder")
+    return checkout / folder
 
 
 def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
     """Raise UsageError if a file of the program was changed since the study was planned."""
     variant = spec.optimizer.variant
+    if variant is not None and "commit" in variant:
+        return  # a commit does not change
     if variant is None:
         planned = spec.arena.code
         now = code_of(options)
@@ -116,9 +143,13 @@ def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
         planned = spec.optimizer.code
         found = code_of(options, variant.get("args", ""), Path(variant.get("folder", "")))
         now = {file: sha for file, sha in found.items() if file in planned}  # others may be those of another variant
-    changed = [file for file in {**planned, **now} if planned.get(file) != now.get(file)]
+    # A new file is none of the planned ones: the program itself may have written it.
+    changed = [file for file in planned if planned[file] != now.get(file)]
     if changed:
-        raise UsageError(f"{some(changed)} was changed after this run had started: run the same command again")
+        advice = "run the same command again"
+        if variant is not None:
+            advice += "; a variant with the revision @ has the files as they are when the study begins"
+        raise UsageError(f"{some(changed)} was changed after this run had started: {advice}")
 
 
 def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
@@ -139,32 +170,34 @@ def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
     }
 
 
-def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[dict[str, int]]:
+def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[States]:
     """Write the description of the trial for the program.
 
     Returns:
-        The sizes of the files of results at the beginning of each attempt, by their names. An interrupted trial has
-        several attempts.
+        The states of the files of results at the beginning of each attempt. An interrupted trial has several attempts.
     """
-    for earlier in folder.glob(FINGERPRINTS):
+    own = own_folder(folder)
+    own.mkdir(exist_ok=True)
+    for earlier in own.glob(FINGERPRINTS):
         earlier.unlink()
-    file = folder / ABOUT
-    attempts: list[dict[str, int]] = []
+    file = own / ABOUT
+    attempts: list[States] = []
     if file.exists():
         attempts = json.loads(file.read_text())["attempts"]
-    sizes = {}
-    for results in folder.glob(options.results):
-        sizes[str(results.relative_to(folder))] = results.stat().st_size
-    attempts.append(sizes)
+    files = result_files(folder, own, options)
+    for results in files.values():
+        end_last_line(results)
+    attempts.append(states(files))
     about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": slot.kind}
     write_atomically(file, json.dumps(about))
     return attempts
 
 
-def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None]) -> None:
+def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None], longest: float) -> None:
     """Run a program until it ends, and show its progress.
 
     Raises:
+        StillRunning: it has not ended after `longest` seconds.
         Paused: this process received SIGTERM, which is passed on to the program.
         ProgramFailed: the program ended with an error.
     """
@@ -177,9 +210,12 @@ def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[
 
     # `Popen.wait` with a timeout would poll; after a signal's exception, `Thread.join` takes the thread for ended.
     threading.Thread(target=wait, daemon=True).start()
+    last_moment = time.monotonic() + longest
     try:
         pause = CHECK_SECONDS
         while not ended.is_set():
+            if time.monotonic() > last_moment:
+                raise StillRunning
             ended.wait(pause)
             began = time.monotonic()
             show_progress()
@@ -194,12 +230,12 @@ def _run(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
-        raise _failure(process.returncode, folder, slot)
+        raise _failure(process.returncode, folder, slot, start)
 
 
 def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a program. Its output is added to a file in the folder of the trial."""
-    with (folder / OUTPUT).open("ab") as output:
+    """Start a program. Its output is added to a file of the trial."""
+    with (own_folder(folder) / OUTPUT).open("ab") as output:
         try:
             return subprocess.Popen(
                 start.words,
@@ -215,13 +251,15 @@ def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
             raise UsageError(f"the program {start.words[0]!r} cannot be started: {error.strerror}; {where}") from error
 
 
-def _failure(code: int, folder: Path, slot: DeviceSlot) -> ProgramFailed:
+def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> ProgramFailed:
     """The error of a program that ended with a code. It has the end of the output, and the file of the output."""
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     output = "the end of its output"
     if slot.checkpoints:
-        output += f", which is {Path(slot.checkpoints) / folder.name / OUTPUT}"
-    return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(folder / OUTPUT)}")
+        output += f", which is {own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT}"
+    if start.is_revision:
+        how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
+    return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(own_folder(folder) / OUTPUT)}")
 
 
 def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dict[str, str]:
@@ -238,8 +276,8 @@ def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dic
         # The number of threads is that of this process; launchers and libraries choose one for several cores.
         variables.pop("OMP_NUM_THREADS", None)
     if "VIRTUAL_ENV" not in variables and "CONDA_PREFIX" not in variables:
-        own_folder = str(Path(sys.executable).parent)
-        variables["PATH"] = own_folder + os.pathsep + variables.get("PATH", os.defpath)
+        own_python = str(Path(sys.executable).parent)
+        variables["PATH"] = own_python + os.pathsep + variables.get("PATH", os.defpath)
     return variables
 
 
@@ -265,10 +303,10 @@ def _end_of(file: Path) -> str:
     return "\n".join(lines[-SHOWN_LINES:])
 
 
-def _show_progress(folder: Path, options: ProgramOptions, attempts: list[dict[str, int]], progress: Progress) -> None:
+def _show_progress(folder: Path, options: ProgramOptions, attempts: list[States], progress: Progress) -> None:
     """Show the last training loss that a running program has reported."""
     with suppress(WrongResults, OSError):
-        reported = read_reported(folder, options, attempts, ended=False)
+        reported = read_reported(folder, own_folder(folder), options, attempts, ended=False)
         losses = reported.values.get("train/loss")
         if losses:
             step, loss = list(losses.items())[-1]

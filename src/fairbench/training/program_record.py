@@ -9,14 +9,15 @@ from typing import Literal
 
 import msgspec
 
-from fairbench.arenas.program import ProgramOptions
+from fairbench.arenas.program import RESULT, ProgramOptions
 from fairbench.common.formatting import some
 from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment
 from fairbench.training.program_results import Reported
-from fairbench.training.result_files import WrongResults
+from fairbench.training.result_files import OUTPUT
+from fairbench.training.result_names import WrongResults
 
 FINGERPRINTS = "fingerprints-*.json"
 """The files in a trial's folder with the fingerprints of each rank."""
@@ -59,7 +60,7 @@ def program_record(
     fingerprints: Fingerprints,
     seconds: float,
 ) -> WholeRecord:
-    """The record of a program that has ended without an error.
+    """The record of a program that has ended without an error. A program may end before its last step.
 
     Args:
         spec: the trial.
@@ -70,22 +71,26 @@ def program_record(
         seconds: the duration of the last attempt.
 
     Raises:
-        WrongResults: the reports lack metrics at the last step, or go beyond it.
+        WrongResults: the reports lack metrics, or go beyond the last step.
     """
     steps = spec.training.steps
-    last = reported.last
-    one_split = spec.training.selection == "test" or spec.training.decides == "val"
-    tested = "val" if one_split else "test"
+    if reported.last > steps and not options.own_length:
+        raise WrongResults(_beyond(reported, steps))
     status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
     final: dict[str, dict[str, float]] | None = None
-    if last > steps:
-        raise WrongResults(f"it reported step {last}, and its trial has {steps}; {{steps}} in the command tells it")
+    shift = 0 if options.own_length else _shift(reported, steps)
     if status == "finished":
-        final = {"val": _at_end("val", reported, steps, options)}
+        one_split = spec.training.selection == "test" or spec.training.decides == "val"
+        tested = "val" if one_split else "test"
+        step = _deciding_step(reported, options)
+        final = {"val": _at(step, "val", reported, options)}
         if spec.stage == "final":
-            final["test"] = _at_end(tested, reported, steps, options)
+            final["test"] = _at(step, tested, reported, options)
+    done = max(reported.last + shift, 1)
+    if reported.counted and status == "finished" and not options.own_length:
+        done = steps  # the reports have no steps, and the program has ended
     result = Result(
-        steps=steps if status == "finished" else max(last, 1),
+        steps=done,
         final=final,
         hashes=Hashes(fingerprints.initial_weights, fingerprints.batches, "", fingerprints.final_weights),
         parameters=fingerprints.parameters,
@@ -94,9 +99,9 @@ def program_record(
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     phases = Seconds(data=0.0, forward=0.0, backward=0.0, step=seconds, eval=0.0, log=0.0, total=seconds)
-    losses = reported.rows({"loss": "train/loss"}, steps)
-    metrics = reported.rows({metric: f"val/{metric}" for metric in options.metrics}, steps)
-    details = Details(_series(losses), _series(metrics), fingerprints.mechanism)
+    losses = reported.rows({"loss": "train/loss"})
+    metrics = reported.rows({metric: f"val/{metric}" for metric in options.metrics})
+    details = Details(_series(losses, shift), _series(metrics, shift), fingerprints.mechanism)
     return WholeRecord(
         id=spec.id,
         stage=spec.stage,
@@ -114,28 +119,82 @@ def program_record(
     )
 
 
-def _series(rows: Mapping[int, Mapping[str, float]]) -> Series:
+def _beyond(reported: Reported, steps: int) -> str:
+    """The message on a program that reported a step beyond the last one."""
+    remedy = (
+        '{steps} in the command tells it; if it counts something else, as epochs, keys = { step = "epoch" } says so'
+    )
+    return f"it reported step {reported.last}, and its trial has {steps}; {remedy}"
+
+
+def _shift(reported: Reported, steps: int) -> int:
+    """What is added to a reported step to give the number of steps done: 1 if the program counts from 0, so that its
+    last step is one less than the number of steps.
+    """
+    counts_from_zero = reported.last == steps - 1 and reported.first != 1
+    return int(counts_from_zero and not reported.counted)
+
+
+def _series(rows: Mapping[int, Mapping[str, float]], shift: int) -> Series:
     """The values after each step, as a record has them. A step with a value that is not finite is left out."""
     finite = {step: row for step, row in rows.items() if all(map(math.isfinite, row.values()))}
     columns: dict[str, list[float]] = {}
     for row in finite.values():
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
-    return Series(list(finite), columns)
+    return Series([step + shift for step in finite], columns)
 
 
-def _at_end(split: str, reported: Reported, steps: int, options: ProgramOptions) -> dict[str, float]:
-    """The metrics of a split after the last step. Raises `WrongResults` if they were not reported."""
-    rows = reported.rows({metric: f"{split}/{metric}" for metric in options.metrics}, steps)
-    if steps in rows:
-        return rows[steps]
-    names = ", ".join(options.names[f"{split}/{metric}"] for metric in options.metrics)
-    found = "there is none"
-    if rows:
-        found = f"the last is of step {max(rows)}"
-    elif reported.names:
-        found = f"there is none among {some(sorted(reported.names))}"
-    advice = "report it at the end"
-    if split == "test":
-        advice += '; without a test split, breaks = ["split"] in the suite takes the validation split'
-    raise WrongResults(f"{options.results} has no {names} at step {steps}: {found}; {advice}")
+def _deciding_step(reported: Reported, options: ProgramOptions) -> dict[str, int | None]:
+    """The step whose value decides, for each metric: None for the last one, or that of the best validation value."""
+    steps: dict[str, int | None] = {}
+    for metric, direction in options.metrics.items():
+        column = reported.values.get(f"val/{metric}", {})
+        steps[metric] = None
+        if options.at == "best" and column:
+            best = min if direction == "min" else max
+            steps[metric] = best(column, key=lambda step: column[step])
+    return steps
+
+
+def _at(steps: Mapping[str, int | None], split: str, reported: Reported, options: ProgramOptions) -> dict[str, float]:
+    """The metrics of a split at the deciding steps, or those that the program has reported as its result.
+
+    A split that has no value at the deciding step, as one that is evaluated only once, has its last one.
+
+    Raises:
+        WrongResults: they were not reported.
+    """
+    metrics = {}
+    for metric, step in steps.items():
+        key = f"{split}/{metric}"
+        column = reported.values.get(key)
+        if not column:
+            raise WrongResults(_not_found(key, reported, options))
+        last = column[max(column)]
+        metrics[metric] = reported.result.get(key, last) if step is None else column.get(step, last)
+    return metrics
+
+
+def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
+    """The message on a metric that a program has not reported: what it has reported and written, and what to do."""
+    names = some(sorted(reported.names - {RESULT}))
+    others = some([file for file in reported.written if file not in reported.sources])
+    found = []
+    if OUTPUT in reported.sources or not reported.sources:
+        if not options.patterns:
+            found.append(f"no file {options.results} was written")
+        if OUTPUT in reported.sources:
+            found.append(f"the program printed {names or 'no name with a number'}")
+    else:
+        found.append(f"{some(reported.sources)} has {names or 'no reports'}")
+    if others:
+        found.append(f"its folder has {others}")
+    name = options.names[key]
+    remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
+    if OUTPUT in reported.sources or not reported.sources:
+        remedies.append("--results 'GLOB' names a file in its folder")
+        remedies.append("--metric-pattern 'REGEX' reads its output")
+    if key.startswith("test/"):
+        remedies.append('without a test split, breaks = ["split"] in the suite takes the validation split')
+    return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}"

@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ProgramOptions
-from fairbench.training.result_files import Row, WrongResults, rows_of_attempts
+from fairbench.arenas.program import RESULT, ProgramOptions
+from fairbench.training.result_files import OUTPUT, States, files_in, result_files, rows_of_attempts
+from fairbench.training.result_names import WrongResults, chosen_names, step_names
+from fairbench.training.text_results import Row, rows_found
+
+Columns = dict[str, dict[int, float]]
+"""The values of each key, as "val/loss", by the number of steps."""
 
 
 @dataclass
@@ -17,13 +22,26 @@ class Reported:
 
     Attributes:
         values: the values of each key, as "val/loss", by the number of steps.
+        result: the values that the program has reported as its result, by key.
         names: all names in the files.
+        counted: whether no report had a number of steps, so that the reports themselves are counted.
         restarted: whether a later attempt began again with the first step.
+        sources: the names of the files with results.
+        written: the names of all files in the program's folder.
     """
 
-    values: dict[str, dict[int, float]] = field(default_factory=dict)
+    values: Columns = field(default_factory=dict)
+    result: dict[str, float] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    counted: bool = True
     restarted: bool = False
+    sources: Sequence[str] = ()
+    written: Sequence[str] = ()
+
+    @property
+    def first(self) -> float:
+        """The first step of any value; infinite without one."""
+        return _first_step(self.values)
 
     @property
     def last(self) -> int:
@@ -31,31 +49,29 @@ class Reported:
         last_of_each = [max(column, default=0) for column in self.values.values()]
         return max(last_of_each, default=0)
 
-    def rows(self, keys: Mapping[str, str], steps: int) -> dict[int, dict[str, float]]:
+    def rows(self, keys: Mapping[str, str]) -> dict[int, dict[str, float]]:
         """The values of several keys after each step at which all of them were reported.
 
-        Args:
-            keys: the key of each value, by its name in the result.
-            steps: the number of steps of the training. A program may count from 0, so that its last step is one less.
+        `keys` has the key of each value, by its name in the result.
         """
         columns = {name: self.values.get(key, {}) for name, key in keys.items()}
         common = set.intersection(*(set(column) for column in columns.values()))
         rows = {}
         for step in sorted(common):
-            counted = step
-            if step == steps - 1 and steps not in common:
-                counted = steps
-            rows[counted] = {name: column[step] for name, column in columns.items()}
+            rows[step] = {name: column[step] for name, column in columns.items()}
         return rows
 
     @property
     def finite(self) -> bool:
         """Whether all values are finite."""
-        return all(math.isfinite(value) for column in self.values.values() for value in column.values())
+        numbers = [*self.result.values()]
+        for column in self.values.values():
+            numbers += column.values()
+        return all(math.isfinite(number) for number in numbers)
 
 
 def read_reported(
-    folder: Path, options: ProgramOptions, attempts: Sequence[Mapping[str, int]], ended: bool = True
+    folder: Path, own_folder: Path, options: ProgramOptions, attempts: Sequence[States], ended: bool = True
 ) -> Reported:
     """Read the files of results of a trial.
 
@@ -64,30 +80,36 @@ def read_reported(
     evaluates once more reports no training loss.
 
     Args:
-        folder: the folder of the trial.
-        options: the options of the program, with the pattern of the files.
-        attempts: the sizes of the files at the beginning of each attempt.
+        folder: the folder of the program.
+        own_folder: the folder of fairbench's own files of the trial.
+        options: the options of the program.
+        attempts: the states of the files at the beginning of each attempt.
         ended: whether the program has ended. While it runs, the last line of a file may be incomplete.
 
     Raises:
         WrongResults: a report is wrong, or files of an attempt contradict each other.
     """
-    reported = Reported()
-    files = sorted(folder.glob(options.results))
-    rows_by_file = [rows_of_attempts(file, folder, attempts, ended) for file in files]
-    for rows_of_files in zip(*rows_by_file, strict=True):  # once for each attempt
-        columns: dict[str, dict[int, float]] = {}
-        for rows in rows_of_files:
-            _add_rows(rows, options.names, reported.names, columns)
+    files = result_files(folder, own_folder, options)
+    reported = Reported(sources=list(files), written=files_in(folder))
+    rows_of_files: dict[str, list[list[Row]]] = {}
+    for name, file in files.items():
+        parts = rows_of_attempts(name, file, attempts, options, ended)
+        rows_of_files[name] = [list(rows) for rows in parts]
+        for rows in rows_of_files[name]:
+            reported.names |= rows_found(rows)
+    chosen = chosen_names(options, reported.names)
+    for attempt in range(len(attempts)):
+        columns: Columns = {}
+        for name, rows_by_attempt in rows_of_files.items():
+            _add_rows(reported, rows_by_attempt[attempt], chosen, options, columns, corrects=name == OUTPUT)
         _add(reported, columns)
     return reported
 
 
-def _add(reported: Reported, part: Mapping[str, dict[int, float]]) -> None:
+def _add(reported: Reported, part: Columns) -> None:
     """Add the values of an attempt, in place of those that earlier attempts had reported after its first step."""
     first = _first_step(part)
-    earliest = _first_step(reported.values)
-    if first <= earliest < math.inf:
+    if first <= reported.first < math.inf:
         reported.restarted = True
     for key in reported.values.keys() | part.keys():
         kept = {step: value for step, value in reported.values.get(key, {}).items() if step <= first}
@@ -101,42 +123,123 @@ def _first_step(columns: Mapping[str, Mapping[int, float]]) -> float:
 
 
 def _add_rows(
-    rows: Iterable[Row], names: Mapping[str, str], all_names: set[str], columns: dict[str, dict[int, float]]
+    reported: Reported,
+    rows: Sequence[Row],
+    chosen: Mapping[str, str],
+    options: ProgramOptions,
+    columns: Columns,
+    *,
+    corrects: bool,
 ) -> None:
-    """Add the rows of a file in an attempt to the values of this attempt.
+    """Add the rows of a file in an attempt.
+
+    Several names may count steps. The first of them with which the rows do not contradict each other holds.
 
     Args:
+        reported: gets the result.
         rows: the rows of the file.
-        names: the name in the file of each key.
-        all_names: gets all names in the file.
+        chosen: the name in the file of each key.
+        options: the options of the program.
         columns: gets the values of each key by step. It may have those of other files.
+        corrects: whether a later value for a step replaces an earlier one, as in printed output.
 
     Raises:
         WrongResults: steps do not rise, or a value is reported twice with different numbers.
     """
+    usual = [row for row in rows if row[1].get(RESULT) is not True]
+    names = step_names(options, rows_found(usual))
+    errors = []
+    for step_name in names or [""]:
+        try:
+            added = _columns(usual, chosen, step_name, columns, corrects=corrects)
+        except WrongResults as error:
+            errors.append(error)
+            continue
+        break
+    else:
+        raise errors[0]
+    if names:
+        reported.counted = False
+    columns.update(added)
+    for where, row in rows:
+        if row.get(RESULT) is True:
+            _add_result(reported, where, row, chosen, columns, options.names["step"])
+
+
+def _add_result(
+    reported: Reported, where: str, row: Mapping[str, Any], chosen: Mapping[str, str], columns: Columns, step_name: str
+) -> None:
+    """Add the row of `fairbench.trial.Trial.result`. Where a value was already logged at its step, that one stays."""
+    step = int(row[step_name])
+    reported.counted = False
+    for key, value in _known(row, chosen).items():
+        number = _number(where, chosen[key], value)
+        reported.result[key] = number
+        columns.setdefault(key, {}).setdefault(step, number)
+
+
+def _columns(
+    rows: Iterable[Row], chosen: Mapping[str, str], step_name: str, others: Columns, *, corrects: bool
+) -> Columns:
+    """The values of each key by step, with those of other files.
+
+    A row without a step belongs to the last one before it. Without a name of steps, the rows are counted.
+
+    Args:
+        rows: the rows of a file.
+        chosen: the name in the file of each key.
+        step_name: the name of the steps; empty for none.
+        others: the values of other files.
+        corrects: whether a later value for a step replaces an earlier one.
+
+    Raises:
+        WrongResults: steps do not rise, or a value is reported twice with different numbers.
+    """
+    columns = {key: dict(column) for key, column in others.items()}
+    step = 0
     last = 0
     for where, row in rows:
-        all_names.update(row)
-        known = {}
-        for key, name in names.items():
-            value = row.get(name)
-            if key != "step" and value not in (None, ""):
-                known[key] = value
+        known = _known(row, chosen)
+        if row.get(step_name) not in (None, ""):
+            if not known and not corrects:
+                continue
+            step = _step(where, step_name, row[step_name])
+        elif known and not step_name:
+            step += 1
         if not known:
             continue
-        step = _number(where, names["step"], row.get(names["step"]))
-        if not step.is_integer() or step < 0:
-            raise WrongResults(f"{where}: {names['step']} must be a whole number of steps, got {step}")
         if step < last:
-            raise WrongResults(f"{where}: step {step:.0f} follows step {last}; let one process report, in their order")
-        last = int(step)
+            raise WrongResults(f"{where}: step {step} follows step {last}; let one process report, in their order")
+        last = step
         for key, value in known.items():
             column = columns.setdefault(key, {})
-            number = _number(where, names[key], value)
-            if last in column and repr(column[last]) != repr(number):  # NaN differs from itself, but its text does not
-                both = f"{names[key]} at step {last} is {number:g}, and was {column[last]:g}"
-                raise WrongResults(f"{where}: {both}; do two processes report? let one do it")
-            column[last] = number
+            number = _number(where, chosen[key], value)
+            is_other = step in column and repr(column[step]) != repr(
+                number
+            )  # NaN differs from itself, its text does not
+            if is_other and not corrects:
+                both = f"{chosen[key]} at step {step} is {number:g}, and was {column[step]:g}"
+                remedy = "let one do it; report a best value under another name, or by trial.result"
+                raise WrongResults(f"{where}: {both}; do two processes report? {remedy}")
+            column[step] = number
+    return columns
+
+
+def _known(row: Mapping[str, Any], chosen: Mapping[str, str]) -> dict[str, Any]:
+    """The values of a row by their keys. Empty ones are left out."""
+    known = {}
+    for key, name in chosen.items():
+        if row.get(name) not in (None, ""):
+            known[key] = row[name]
+    return known
+
+
+def _step(where: str, name: str, value: Any) -> int:
+    """A number of steps. Raises `WrongResults` for any other value."""
+    step = _number(where, name, value)
+    if not step.is_integer() or step < 0:
+        raise WrongResults(f"{where}: {name} must be a whole number of steps, got {step}")
+    return int(step)
 
 
 def _number(where: str, name: str, value: Any) -> float:

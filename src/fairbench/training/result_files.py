@@ -1,168 +1,134 @@
-"""The rows in a file of a training program: JSON lines, a CSV file, TensorBoard's events, or W&B's offline files."""
+"""The files with the results of a training program, and the rows of each attempt in them."""
 
-import csv
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.installation import how_to_install
+from fairbench.arenas.program import ProgramOptions
+from fairbench.training.event_files import tensorboard_rows, wandb_rows
+from fairbench.training.text_results import Row, delimited, json_document, json_lines, printed
 
-Row = tuple[str, Mapping[str, Any]]
-"""The file and the line of a report, for errors, and the values by their names in the file."""
-WANDB_HEADER = 7
-"""The number of bytes of a W&B file before its first block."""
-BLOCK = 32_768
-"""The number of bytes of a block of a W&B file."""
-PIECE_HEADER = 7
-"""The number of bytes before each piece of a record: 4 for a checksum, 2 for a length, and 1 for a kind."""
-PADDING = 0
-WHOLE = 1
-LAST = 4
-"""The kinds of pieces. A record is one whole piece, or ends with a last piece."""
+OUTPUT = "output.txt"
+"""The file with the output of the program, among fairbench's own files of a trial."""
+State = tuple[int, str]
+"""The size of a file and the sha256 of its content."""
+States = Mapping[str, Sequence[Any]]
+"""The `State` of each file at the beginning of an attempt, by its name; a list where it was read from JSON."""
+TABLES = (".csv", ".tsv")
+LINES = (".jsonl", ".ndjson")
+DOCUMENT = ".json"
 
 
-class WrongResults(Exception):
-    """The reports of a program are wrong. The message names the file and the line, and says what to do."""
+def result_files(folder: Path, own_folder: Path, options: ProgramOptions) -> dict[str, Path]:
+    """The files with results that are there now, by their names: those of the program, or else its output.
+
+    The output is read if the suite has patterns for it, or if it names no other file and there is none.
+
+    Args:
+        folder: the folder of the program.
+        own_folder: the folder of fairbench's own files of the trial.
+        options: the options of the program.
+    """
+    output = own_folder / OUTPUT
+    printed_files = {OUTPUT: output} if output.exists() else {}
+    if options.patterns:
+        return printed_files
+    found = {str(file.relative_to(folder)): file for file in sorted(folder.glob(options.results)) if file.is_file()}
+    if not found and options.results == ProgramOptions.results:
+        return printed_files
+    return found
+
+
+def states(files: Mapping[str, Path]) -> dict[str, State]:
+    """The state of each file at the beginning of an attempt."""
+    return {name: _state(file.read_bytes()) for name, file in files.items()}
+
+
+def _state(content: bytes) -> State:
+    """The size and the sha256 of a content."""
+    return len(content), hashlib.sha256(content).hexdigest()
+
+
+def end_last_line(file: Path) -> None:
+    """Remove an incomplete last line of a text file, which a killed attempt has left."""
+    if file.suffix not in (*TABLES, *LINES):
+        return
+    content = file.read_bytes()
+    whole_lines = content.rfind(b"\n") + 1
+    if whole_lines < len(content):
+        file.write_bytes(content[:whole_lines])
 
 
 def rows_of_attempts(
-    file: Path, folder: Path, attempts: Sequence[Mapping[str, int]], ended: bool
+    name: str, file: Path, attempts: Sequence[States], options: ProgramOptions, ended: bool
 ) -> list[Iterable[Row]]:
-    """The rows of a file in each attempt. An attempt that was killed may have left an incomplete line.
+    """The rows of a file in each attempt.
 
     Args:
+        name: the name of the file.
         file: a file of results.
-        folder: the folder of the trial.
-        attempts: the sizes of the files at the beginning of each attempt.
+        attempts: the states of the files at the beginning of each attempt.
+        options: the options of the program, with the patterns of its output.
         ended: whether the program has ended. While it runs, the last line may be incomplete.
     """
-    name = str(file.relative_to(folder))
-    parts: list[Iterable[Row]]
+    parts: list[Iterable[Row]] = [() for _ in attempts]
+    before = [known_states.get(name) for known_states in attempts]
     if file.suffix == ".wandb" or "tfevents" in file.name:  # one attempt writes the whole file
-        later_attempts = sum(name in sizes for sizes in attempts)  # at their beginning the file was there
-        rows = _wandb(file) if file.suffix == ".wandb" else _tensorboard(file)
-        parts = [rows, *_nothing(later_attempts)]
-    else:
-        parts = _appended(name, file, attempts, ended)
-    earlier_attempts = len(attempts) - len(parts)
-    return [*_nothing(earlier_attempts), *parts]
-
-
-def _nothing(attempts: int) -> list[Iterable[Row]]:
-    """An empty list of rows for each of several attempts."""
-    return [() for _ in range(attempts)]
-
-
-def _appended(name: str, file: Path, attempts: Sequence[Mapping[str, int]], ended: bool) -> list[Iterable[Row]]:
-    """The rows of a text file in each attempt. Each attempt appends to the file, or replaces it."""
+        attempt = before.count(None) - 1
+        if attempt >= 0:
+            parts[attempt] = wandb_rows(file) if file.suffix == ".wandb" else tensorboard_rows(file)
+        return parts
     content = file.read_bytes()
-    sizes = [sizes_of_attempt.get(name, 0) for sizes_of_attempt in attempts]
-    # A file that is now shorter than at the beginning of an attempt was replaced by that attempt.
-    begins = [size for size in sizes if size <= len(content)] or [0]
-    names = ""
-    if file.suffix == ".csv":
-        names = content.partition(b"\n")[0].decode(errors="replace")
-    parts: list[Iterable[Row]] = []
-    first_line = 1
-    for begin, end in pairwise([*begins, len(content)]):
+    if file.suffix == DOCUMENT:
+        unlike_now = [index for index, state in enumerate(before) if state is None or _state(content) != tuple(state)]
+        if unlike_now and (ended or content.endswith(b"}")):
+            parts[unlike_now[-1]] = json_document(name, content.decode(errors="replace"))
+        return parts
+    begins = _begins(content, before)
+    names = content.partition(b"\n")[0].decode(errors="replace")
+    for index, begin in enumerate(begins):
+        if begin is None:
+            continue
+        end = begins[index + 1] if index + 1 < len(begins) else len(content)
         text = content[begin:end].decode(errors="replace")
-        if end < len(content) or not ended:
+        if end != len(content) or not ended:
             whole_lines = text.rfind("\n") + 1
             text = text[:whole_lines]
-        parts.append(_csv(name, text, first_line, names) if names else _json_lines(name, text, first_line))
-        first_line += content[begin:end].count(b"\n")
+        first_line = content[:begin].count(b"\n") + 1
+        parts[index] = _text_rows(name, file, text, first_line, names, options)
     return parts
 
 
-def _json_lines(name: str, text: str, first: int) -> Iterator[Row]:
-    """The rows of JSON lines. `first` is the number of the first line."""
-    for number, line in enumerate(text.splitlines(), first):
-        where = f"{name}, line {number}"
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise WrongResults(
-                f"{where} is no whole line of JSON ({error}): {line[:80]!r}; write it at once"
-            ) from error
-        if not isinstance(row, dict):
-            raise WrongResults(f'{where} must be as {{"step": 10, "val/loss": 1.5}}, got {line[:80]!r}')
-        yield where, row
+def _text_rows(name: str, file: Path, text: str, first_line: int, names: str, options: ProgramOptions) -> Iterable[Row]:
+    """The rows of a part of a text file. `names` is the first line of the file."""
+    if file.suffix in TABLES:
+        return delimited(name, text, first_line, names)
+    if file.suffix in LINES:
+        return json_lines(name, text, first_line)
+    return printed(name, text, first_line, options.patterns)
 
 
-def _csv(name: str, text: str, first: int, names: str) -> Iterator[Row]:
-    """The rows of CSV lines, with the names in the first line of the file.
+def _begins(content: bytes, before: Sequence[Sequence[Any] | None]) -> list[int | None]:
+    """The position at which the part of each attempt begins; None for an attempt whose rows were replaced.
+
+    An attempt appends to the file, which then still begins with what was there before, or writes it from its beginning.
 
     Args:
-        name: the name of the file, for errors.
-        text: the lines of an attempt. It may repeat the line of names.
-        first: the number of the first line.
-        names: the line of names.
+        content: the content of the file.
+        before: the state of the file at the beginning of each attempt; None where there was no file.
     """
-    header = next(csv.reader([names]))
-    for number, row in enumerate(csv.reader(text.splitlines()), first):
-        if row and row != header:
-            if len(row) != len(header):
-                raise WrongResults(f"{name}, line {number} has {len(row)} values, the first line {len(header)} names")
-            yield f"{name}, line {number}", dict(zip(header, row, strict=True))
+    begins: list[int | None] = []
+    for state in before:
+        begin = 0
+        if state is not None and _state(content[: state[0]]) == tuple(state):
+            begin = state[0]
+        if begin == 0:
+            begins = [None for _ in begins]
+        begins.append(begin)
+    return begins
 
 
-def _tensorboard(file: Path) -> Iterator[Row]:
-    """The rows of TensorBoard's events, one for each step."""
-    try:
-        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-    except ImportError:
-        raise WrongResults(f"{file.name} needs tensorboard: {how_to_install('dev')}") from None
-    by_step: dict[int, dict[str, Any]] = {}
-    for event in EventFileLoader(str(file)).Load():
-        for value in event.summary.value:
-            row = by_step.setdefault(event.step, {"step": event.step})
-            row[value.tag] = value.tensor.float_val[0] if value.tensor.float_val else value.simple_value
-    for step in sorted(by_step):
-        yield f"{file.name}, step {step}", by_step[step]
-
-
-def _wandb(file: Path) -> Iterator[Row]:
-    """The rows of a W&B file, one for each record of the history."""
-    try:
-        from wandb.proto.wandb_internal_pb2 import Record
-    except ImportError:
-        raise WrongResults(f"{file.name} needs wandb: pip install wandb") from None
-    blocks = file.read_bytes()[WANDB_HEADER:]
-    for number, content in enumerate(_log_records(blocks, WANDB_HEADER), 1):
-        record = Record()
-        record.ParseFromString(content)
-        if record.WhichOneof("record_type") == "history":
-            row = {}
-            for item in record.history.item:
-                key = item.key or "/".join(item.nested_key)
-                row[key] = json.loads(item.value_json)
-            yield f"{file.name}, record {number}", {"step": row.get("_step"), **row}
-
-
-def _log_records(content: bytes, start: int) -> Iterator[bytes]:
-    """The records in a log of wandb, which has the format of LevelDB: blocks of 32 KiB, with records in pieces.
-
-    Args:
-        content: the log.
-        start: the position of the log in the file, from which blocks are counted.
-    """
-    offset = 0
-    pieces: list[bytes] = []
-    while offset + PIECE_HEADER <= len(content):
-        left_in_block = BLOCK - (start + offset) % BLOCK
-        length = int.from_bytes(content[offset + 4 : offset + 6], "little")
-        kind = content[offset + 6]
-        if left_in_block < PIECE_HEADER or kind == PADDING:
-            offset += left_in_block
-            continue
-        begin = offset + PIECE_HEADER
-        end = begin + length
-        pieces.append(content[begin:end])
-        offset = end
-        if kind in (WHOLE, LAST):
-            yield b"".join(pieces)
-            pieces.clear()
+def files_in(folder: Path) -> list[str]:
+    """The names of the files that a program has written into its folder."""
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions
+from fairbench.arenas.program import ABOUT, ASKED, FOLDER, RESULT, ProgramOptions, own_folder
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["Trial", "current"]
 
 
-def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
+def current(steps: int = 0, seed: int = 0, folder: str | Path = ".", lr: float | None = None, **options: Any) -> Trial:
     """The trial that this process is part of.
 
     Args:
-        steps, seed, folder: the values outside of a study, where nothing else is known.
+        steps, seed, folder, lr: the values outside of a study, where nothing else is known.
+        options: the values of `Trial.options` outside of a study; in a study they hold for what it does not set.
 
     >>> trial = fairbench.trial.current(steps=100)
     >>> trial.active, trial.steps
@@ -40,9 +41,20 @@ def current(steps: int = 0, seed: int = 0, folder: str | Path = ".") -> Trial:
     """
     trial_folder = os.environ.get(FOLDER)
     if trial_folder:
-        about = json.loads((Path(trial_folder) / ABOUT).read_text())
-        return Trial(Path(trial_folder), about["training"]["steps"], about["seed"], about)
-    return Trial(Path(folder), steps, seed)
+        about = json.loads((own_folder(Path(trial_folder)) / ABOUT).read_text())
+        return _of_study(Path(trial_folder), about, steps, options)
+    return Trial(Path(folder), steps, seed, lr, options)
+
+
+def _of_study(folder: Path, about: Mapping[str, Any], own_steps: int, own_options: Mapping[str, Any]) -> Trial:
+    """The trial of a study. A program that trains as long as it always does keeps its own number of steps."""
+    steps = about["training"]["steps"]
+    if about["arena"]["model"]["own_length"]:
+        steps = own_steps
+    given = about["optimizer"]["options"]
+    options = {**own_options, **given}
+    lr = options.pop("lr", None)
+    return Trial(folder, steps, about["seed"], lr, options, about)
 
 
 class Trial:
@@ -50,31 +62,72 @@ class Trial:
 
     Attributes:
         folder: the folder for the program's files, including checkpoints. It is kept until the trial has its record.
-        steps: the number of training steps to take.
-        seed: the seed of the initial weights and of the order of the data.
-        about: the whole specification of the trial; empty outside of a study.
     """
 
-    def __init__(self, folder: Path, steps: int, seed: int, about: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        steps: int,
+        seed: int,
+        lr: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
         self.folder = folder
-        self.steps = steps
-        self.seed = seed
-        self.about = about or {}
+        self._steps = steps
+        self._seed = seed
+        self._lr = lr
+        self._options = options or {}
+        self._about = about or {}
         self._rank = int(os.environ.get("RANK", "0"))
         self._fingerprints: FingerprintCollector | None = None
 
     @property
     def active(self) -> bool:
         """Whether this process is part of a study."""
-        return bool(self.about)
+        return bool(self._about)
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps to take."""
+        return self._steps
+
+    @property
+    def seed(self) -> int:
+        """The seed of the initial weights and of the order of the data."""
+        self._note("seed")
+        return self._seed
+
+    @property
+    def lr(self) -> float | None:
+        """The learning rate; None where neither the study nor the program has one."""
+        self._note("lr")
+        return self._lr
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The other options by their names: those of the optimizer or the variant, for a program without torch."""
+        self._note("options")
+        return self._options
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """The whole specification of the trial; empty outside of a study."""
+        self._note("about")
+        return self._about
+
+    def _note(self, name: str) -> None:
+        """Note what the program has asked for, so that a study can say what does not reach it."""
+        if self.active:
+            (own_folder(self.folder) / f"{ASKED}{name}").touch()
 
     @property
     def resumed(self) -> bool:
         """Whether an earlier attempt of this trial was interrupted; its files are still in the folder."""
-        return bool(self.about.get("attempt", 1) > 1)
+        return bool(self._about.get("attempt", 1) > 1)
 
     def optimizer(
-        self, model: torch.nn.Module, lr: float, provides: Sequence[str] = (), **options: Any
+        self, model: torch.nn.Module, lr: float, provides: Sequence[str] = (), steps: int | None = None, **options: Any
     ) -> torch.optim.Optimizer:
         """The optimizer of the trial for a model. Outside of a study it is torch's AdamW.
 
@@ -84,6 +137,8 @@ class Trial:
             model: the model, whose trainable parameters are optimized.
             lr: the learning rate outside of a study.
             provides: what the training loop does for an optimizer that needs it: "closure", "create_graph" or "modes".
+            steps: the steps of the optimizer in the whole training, where the trial's steps count something else, as
+                epochs.
             options: the options of AdamW outside of a study.
 
         Raises:
@@ -91,7 +146,8 @@ class Trial:
                 the study was planned.
         """
         if self.active:
-            return self._collector().optimizer(model, provides)
+            self._note("optimizer")
+            return self._collector().optimizer(model, provides, steps or self._steps)
         import torch
 
         params = [p for p in model.parameters() if p.requires_grad]
@@ -138,10 +194,10 @@ class Trial:
         values = {f"val/{name}": value for name, value in val.items()}
         for name, value in (test or {}).items():
             values[f"test/{name}"] = value
-        self._write(self.steps, values)
+        self._write(self._steps, values, result=True)
         if self.active:
             shown = self._fingerprints.encoded() if self._fingerprints else b"{}"
-            write_atomically(self.folder / f"fingerprints-{self._rank}.json", shown)
+            write_atomically(own_folder(self.folder) / f"fingerprints-{self._rank}.json", shown)
 
     def state_dict(self) -> dict[str, Any]:
         """The state for a checkpoint of the program, so that a trial that resumes shows as much as any other."""
@@ -157,24 +213,31 @@ class Trial:
         if self._fingerprints is None:
             from fairbench.trial.fingerprints import FingerprintCollector
 
-            self._fingerprints = FingerprintCollector(self.about)
+            self._fingerprints = FingerprintCollector(self._about)
         return self._fingerprints
 
-    def _write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line to the results in one write, so that a killed process leaves at most one incomplete line."""
+    def _write(self, step: int, values: Mapping[str, Any], *, result: bool = False) -> None:
+        """Append a line to the results in one write, so that a killed process leaves at most one incomplete line.
+
+        The values of a result decide, whatever was logged at the same step.
+        """
         if not self.active:
             return
         numbers = {name: _number(value) for name, value in values.items()}
         for name in numbers:
             if name.partition("/")[0] not in ("train", "val", "test"):
                 raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
-        options = self.about["arena"]["model"]
+        options = self._about["arena"]["model"]
         if options["results"] != ProgramOptions.results:
             remedy = f"leave results out of the suite, which has {options['results']!r}"
             raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
         if self._rank == 0:
             keys = options["keys"]
-            row = {keys.get(key, key): value for key, value in {"step": int(step), **numbers}.items()}
+            row: dict[str, Any] = {}
+            for key, value in {"step": int(step), **numbers}.items():
+                row[keys.get(key, key)] = value
+            if result:
+                row[RESULT] = True
             with (self.folder / ProgramOptions.results).open("a") as file:
                 file.write(json.dumps(row) + "\n")
 

@@ -3,6 +3,7 @@
 This module imports torch.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from fairbench.common.errors import UsageError
 from fairbench.common.loaded_modules import LoadedCode
 from fairbench.optimizers.building import build_optimizer
 from fairbench.optimizers.needs import NEEDS
-from fairbench.optimizers.spec import OptimizerSpec
+from fairbench.optimizers.spec import HORIZON, OptimizerSpec
 from fairbench.study.record import plain_values
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.training.digests import tensor_bytes, weights_hash
@@ -45,14 +46,21 @@ class FingerprintCollector:
         self._initial_weights = ""
         self._batches = ""
         self._done = 0
+        self._begun = 0  # steps of the optimizer in this process
         self.mechanism = MechanismLog(None, ())
         self._path_length: PathLength | None = None
 
-    def optimizer(self, model: nn.Module, provides: Sequence[str]) -> torch.optim.Optimizer:
-        """Build the optimizer of the trial, and observe it in a final trial."""
+    def optimizer(self, model: nn.Module, provides: Sequence[str], steps: int) -> torch.optim.Optimizer:
+        """Build the optimizer of the trial, which takes some number of steps, and observe it in a final trial."""
         loaded = LoadedCode(self._spec.code)
         self._check_needs(provides)
+        has_horizon = self._spec.options.get(HORIZON) == self._training.steps
+        self._training = dataclasses.replace(self._training, steps=steps)
+        if has_horizon:
+            self._spec = dataclasses.replace(self._spec, options={**self._spec.options, HORIZON: steps})
         optimizer = build_optimizer(self._spec, model)
+        if has_horizon:
+            optimizer.register_step_pre_hook(self._check_horizon)
         self._model = _plain(model)
         if self._watched:
             self.mechanism = MechanismLog(optimizer, self._model.named_parameters())
@@ -65,6 +73,18 @@ class FingerprintCollector:
         if self._spec.code:  # before the first steps of a study the code is not known yet
             loaded.check()
         return optimizer
+
+    def _check_horizon(self, *_: Any) -> None:
+        """Raise UsageError before the optimizer takes a step beyond the last one that it was told of."""
+        self._begun += 1
+        if self._begun > self._training.steps:
+            remedy = (
+                "if they count something else, as epochs, say trial.optimizer(model, steps=epochs * len(batches), ...)"
+            )
+            raise UsageError(
+                f"optimizer {self._spec.name} was told that it takes {self._training.steps} steps ({HORIZON}), and "
+                f"takes more: these are those of the trial; {remedy}"
+            )
 
     def _check_needs(self, provides: Sequence[str]) -> None:
         """Raise UsageError if the optimizer needs more than the training loop provides."""

@@ -1,25 +1,42 @@
 """The rule that selects a backend for each bucket. Only this file knows the backends."""
 
 import os
-from collections.abc import MutableMapping
+from collections import Counter
+from collections.abc import MutableMapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from psilogic.backends import cpu, foreach, torch_fused
 from psilogic.step import Backend, BucketStep, Tensors
-from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
+from psilogic.tensors.memory import addresses
 from psilogic.tensors.norms import as_real, without_values
+from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, states_of
+
+
+class Part(NamedTuple):
+    """Tensors of a bucket that one backend updates."""
+
+    backend: Backend
+    members: list[int]  # their positions in the bucket
+
+
+class Fit(NamedTuple):
+    """How backends and tensors of a bucket fit together."""
+
+    parts: list[Part]
+    scalar_kinds: list[ScalarKind | None]  # of the states, in the order of their names
 
 
 def select(
     buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool, observed: bool
 ) -> list[BucketStep]:
-    """Select the backend of each bucket.
+    """Select the backend of each tensor: one for a bucket, or one for each part of it where a layout is unusual.
 
     Args:
         buckets: the tensors of this step.
@@ -28,10 +45,11 @@ def select(
         observed: whether something observes the decisions.
 
     Returns:
-        What this process updates of each bucket; backends that speculate are last. All decide in the same way.
+        What this process updates of each bucket. All decide in the same way.
 
     Raises:
-        RuntimeError: a group's `fused=True` can never be honored for any of its tensors; no state is started then.
+        RuntimeError: a group's `fused=True` can never be honored for any of its tensors, and no state is started then;
+            or a tensor has lost its memory, and nothing is changed then.
     """
     if torch.cuda.is_initialized():
         for bucket in buckets:
@@ -43,21 +61,14 @@ def select(
         _check_fused(buckets, candidates)
     works: list[BucketStep] = []
     for bucket, admitted in zip(buckets, candidates, strict=True):
-        works.append(_work(bucket, every_state, admitted))
+        works += _works(bucket, every_state, admitted, observed)
     if not scaled:
-        cpu.speculate(works, observed)
+        cpu.take_whole_steps(works)
     if all(work.backend.on_device for work in works):
         from psilogic.backends import triton  # not at the top, because it takes a second to import
 
         triton.decide_by_kernels(works)
-    waiting: list[BucketStep] = []
-    speculating: list[BucketStep] = []
-    for work in works:
-        if work.backend.speculates:
-            speculating.append(work)
-        else:
-            waiting.append(work)
-    return waiting + speculating
+    return works
 
 
 def _candidates(bucket: Bucket) -> list[Backend]:
@@ -65,7 +76,7 @@ def _candidates(bucket: Bucket) -> list[Backend]:
     group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
         return []
-    if bucket.rounding != "nearest" or group["differentiable"] or without_values():
+    if group["differentiable"] or without_values():
         return []
     if group is bucket.groups[0] and isinstance(group["weight_decay"], Tensor):  # on a GPU: kernels take a number
         return []
@@ -77,8 +88,10 @@ def _candidates(bucket: Bucket) -> list[Backend]:
     if group["fused"] or on_nvidia:
         candidates += _triton(bucket)
     if bucket.device.type == "cpu":
-        candidates += [cpu.backend, torch_fused.backend]
-    return candidates
+        if cpu.backend.is_compiled():
+            candidates.append(cpu.backend)
+        candidates.append(torch_fused.backend)
+    return [backend for backend in candidates if bucket.rounding in backend.roundings]
 
 
 def _triton(bucket: Bucket) -> list[Backend]:
@@ -99,8 +112,10 @@ def _triton(bucket: Bucket) -> list[Backend]:
     return [triton.backend]
 
 
-def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: list[Backend]) -> BucketStep:
-    """The owned tensors of a bucket with their states, and the backend that updates them."""
+def _works(
+    bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: list[Backend], observed: bool
+) -> list[BucketStep]:
+    """The owned tensors of a bucket with their states, and the backends that update them."""
     owned = bucket
     if len(bucket.owned) < len(bucket.params):
         owned = bucket.owned_part()
@@ -109,39 +124,136 @@ def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: li
         if backend.on_device:
             may_be_on_device = True
     states = states_of(every_state, owned, may_be_on_device)
-    exp_avgs = local_states(owned, states, "exp_avg")
-    exp_avg_sqs = local_states(owned, states, "exp_avg_sq")
-    tensors = Tensors(owned.values, owned.grads, exp_avgs, exp_avg_sqs)
+    tensors = _tensors(owned, states)
+    fit = _fit(owned, states, tensors, admitted)
+    whole = BucketStep(bucket, owned, states, tensors, fit.parts[0].backend, observed=observed)
+    whole.scalar_kinds = fit.scalar_kinds
+    works: list[BucketStep] = []
+    for work in _split(whole, fit.parts):
+        if work.backend.on_device:
+            move_clocks_(work.states, bucket.device)
+        works += _in_memory(work, admitted)
+    return works
+
+
+def _split(work: BucketStep, parts: list[Part]) -> list[BucketStep]:
+    """The step of a bucket as the steps of its parts."""
+    if len(parts) == 1:
+        work.backend = parts[0].backend
+        return [work]
+    works: list[BucketStep] = []
+    for position, part in enumerate(parts):
+        cache = work.bucket.cache.parts.setdefault(position, BucketCache())
+        bucket = work.bucket.part(part.members, cache)
+        states = [work.states[i] for i in part.members]
+        tensors = work.tensors.take(part.members)
+        of_part = BucketStep(bucket, bucket, states, tensors, part.backend, observed=work.observed)
+        of_part.scalar_kinds = work.scalar_kinds
+        works.append(of_part)
+    return works
+
+
+def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
+    """The step with the addresses that its backend needs; parameters that share memory are left to another backend.
+
+    Raises:
+        RuntimeError: a tensor has lost its memory.
+    """
+    if not work.backend.in_memory:
+        return [work]
+    columns = work.tensors
+    count = len(columns.params)
+    work.addresses = addresses([*columns.params, *columns.grads, *columns.exp_avgs, *columns.exp_avg_sqs])
+    names = scalar_names(work.bucket.group)
+    work.scalar_addresses = addresses(work.states, names)
+    if 0 in work.addresses or 0 in work.scalar_addresses:
+        _check_memory(columns, work.states, names)
+    of_params = work.addresses[:count]
+    if len(set(of_params)) == count:
+        return [work]
+    occurrences = Counter(filter(None, of_params))
+    sharing = [i for i in range(count) if occurrences[of_params[i]] > 1]
+    if not sharing:
+        return [work]
+    work.addresses = None
+    others = [backend for backend in admitted if not backend.in_memory]
+    if work.owned is not work.bucket or work.bucket.ranks is not None:
+        return _split(work, [Part(_first(others, columns, work.bucket.by_rows), list(range(count)))])
+    other = _first(others, columns.take(sharing), work.bucket.by_rows)
+    alone = [i for i in range(count) if occurrences[of_params[i]] < 2]
+    if not alone:
+        return _split(work, [Part(other, sharing)])
+    works: list[BucketStep] = []
+    for part in _split(work, [Part(work.backend, alone), Part(other, sharing)]):
+        works += _in_memory(part, admitted)
+    return works
+
+
+def _check_memory(columns: Tensors, states: list[State], names: tuple[str, ...]) -> None:
+    """RuntimeError if the memory of a tensor was released, as libraries do that keep it elsewhere."""
+    by_name: dict[str, Sequence[Tensor]] = columns._asdict()
+    for name in names:
+        by_name[name] = [state[name] for state in states]
+    for name, tensors in by_name.items():
+        for i, tensor in enumerate(tensors):
+            if tensor.numel() > 0 and tensor.data_ptr() == 0:
+                raise RuntimeError(
+                    f"{name}[{i}], of shape {tuple(tensor.shape)}, has no memory: something has released its storage, "
+                    "which must have its size and values again before the step"
+                )
+
+
+def _tensors(bucket: Bucket, states: list[State]) -> Tensors:
+    """The parts on this rank of the tensors and of their moments, as real tensors."""
+    exp_avgs = local_states(bucket, states, "exp_avg")
+    exp_avg_sqs = local_states(bucket, states, "exp_avg_sq")
+    tensors = Tensors(bucket.values, bucket.grads, exp_avgs, exp_avg_sqs)
     if bucket.dtype.is_complex:
-        tensors = Tensors(*map(as_real, tensors))
-    picked = _pick(owned, tensors, admitted)
-    if picked.on_device:
-        move_clocks_(states, bucket.device)
-    return BucketStep(bucket=bucket, owned=owned, states=states, tensors=tensors, backend=picked)
+        return Tensors(*map(as_real, tensors))
+    return tensors
 
 
-def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> Backend:
-    """The first backend that supports all of a bucket's tensors, or foreach."""
-    if not admitted or not bucket.params:
-        return foreach.backend
+def _fit(bucket: Bucket, states: list[State], tensors: Tensors, admitted: list[Backend]) -> Fit:
+    """The first backend that supports each tensor, or foreach."""
+    names = scalar_names(bucket.group)
+    count = len(bucket.params)
+    if not admitted or not count:
+        return Fit([Part(foreach.backend, list(range(count)))], [])
 
-    def first_that_supports() -> Backend | None:
-        return _first(admitted, tensors, bucket.by_rows)
+    def computed() -> Fit:
+        return Fit(_parts(bucket, tensors, admitted), scalar_kinds(states, names))
 
-    key = (admitted, bucket.by_rows, list(map(id, bucket.params)))
-    picked = bucket.cache.metadata.get(key, list(chain(*tensors)), first_that_supports)
-    if picked is not None and not picked.supports_addresses(tensors.params):
-        others = [backend for backend in admitted if backend.supports_addresses(tensors.params)]
-        picked = _first(others, tensors, bucket.by_rows)
-    return picked or foreach.backend
+    key = (admitted, bucket.by_rows, names, list(map(id, bucket.params)))
+    guarded = list(chain(*tensors))
+    for name in names:
+        guarded += [state[name] for state in states]
+    fit = bucket.cache.metadata.get(key, guarded, computed)
+    assert fit is not None
+    return fit
 
 
-def _first(backends: list[Backend], tensors: Tensors, by_rows: bool) -> Backend | None:
-    """The first backend that supports the tensors."""
+def _parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> list[Part]:
+    """A single part if one backend supports all tensors; otherwise each goes to the first one that supports it.
+
+    Tensors of which other ranks hold pieces stay together: those ranks see other layouts.
+    """
+    every = list(range(len(bucket.params)))
+    backend = _first(admitted, tensors, bucket.by_rows)
+    if backend is not foreach.backend or bucket.ranks is not None:
+        return [Part(backend, every)]
+    members: dict[Backend, list[int]] = {}
+    for i in every:
+        backend = _first(admitted, tensors.take([i]), bucket.by_rows)
+        members.setdefault(backend, []).append(i)
+    return [Part(backend, of_backend) for backend, of_backend in members.items()]
+
+
+def _first(backends: list[Backend], tensors: Tensors, by_rows: bool) -> Backend:
+    """The first backend that supports all of some tensors, or foreach."""
     for backend in backends:
         if backend.supports(tensors, by_rows):
             return backend
-    return None
+    return foreach.backend
 
 
 def _check_fused(buckets: list[Bucket], candidates: list[list[Backend]]) -> None:

@@ -15,7 +15,6 @@ from psilogic.options import NUMBERS
 from psilogic.tensors.device_tables import DeviceTables, upload
 from psilogic.tensors.memory import MetadataCache
 from psilogic.tensors.norms import TensorList, accumulation_dtype, root_of_count, traced, without_values
-from psilogic.tensors.scalars import Scalars
 from psilogic.tensors.sharding import Piece, broadcast_rows
 
 if TYPE_CHECKING:
@@ -32,10 +31,9 @@ class BucketCache:
     """What is cached about a bucket's tensors from step to step; all of it is checked, and can be computed again."""
 
     def __init__(self) -> None:
-        self.scalars = Scalars()
-        self.free: dict[Any, dict[int, Tensor]] = {}  # by kind and parameter: scalars for states that start later
         self.tables = DeviceTables()
         self.metadata = MetadataCache()
+        self.parts: dict[int, BucketCache] = {}  # of its parts, where several backends share a bucket
         self.batches: dict[int, DeviceTables] = {}  # of the batches that foreach updates one after the other
         # Memory for two vectors over units, the same in each step: that of new memory costs as much as the update.
         self.unit_vectors: dict[int, Tensor] = {}
@@ -168,12 +166,16 @@ class Bucket:
 
     def owned_part(self) -> Bucket:
         """The tensors that have a gradient on this rank."""
+        return self.part(self.owned, self.cache)
+
+    def part(self, chosen: Sequence[int], cache: BucketCache) -> Bucket:
+        """Some of the tensors, all of which are updated."""
         groups: list[Group] = []
         params: TensorList = []
         values: TensorList = []
         grads: TensorList = []
         pieces: list[Piece | None] = []
-        for i in self.owned:
+        for i in chosen:
             groups.append(self.groups[i])
             params.append(self.params[i])
             values.append(self.values[i])
@@ -186,7 +188,7 @@ class Bucket:
             device=self.device,
             dtype=self.dtype,
             ranks=self.ranks,
-            cache=self.cache,
+            cache=cache,
             params=params,
             values=values,
             grads=grads,

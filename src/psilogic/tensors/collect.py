@@ -189,17 +189,9 @@ def _shared_beside_options(group: Group) -> tuple[Any, ...] | None:
         if isinstance(group[name], Tensor):
             tensor_numbers.append(group[name])
     if all(map(attrgetter("is_cpu"), (*params, *tensor_numbers))):  # where vectors may be read as numbers
-        return (_contiguous(params),)
+        return ()
     if not params[0].is_cuda or tensor_numbers or group["chaos_scope"] != "tensor":
         return None
     if group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest":
         return None  # foreach updates it
-    return (_contiguous(params), *group["betas"], group["eps"])
-
-
-def _contiguous(params: Sequence[Tensor]) -> bool:
-    """Whether the tensors are contiguous: the kernels update a bucket only if they support every layout in it."""
-    try:
-        return all(map(Tensor.is_contiguous, params))
-    except ValueError:  # a lazy module's, without a shape yet
-        return False
+    return (*group["betas"], group["eps"])

@@ -127,6 +127,11 @@ def _used_strides(x: Tensor) -> list[int]:
     return [stride for stride, size in zip(x.stride(), x.shape, strict=True) if size > 1]
 
 
+def _are_strided(tensors: TensorList) -> bool:
+    """Whether all tensors have strides, which a guard compares."""
+    return all(x.layout == torch.strided for x in tensors)
+
+
 def _load_guards() -> Any:
     """The class of torch.compile's guards; None if it does not behave as expected."""
     try:
@@ -168,7 +173,8 @@ class MetadataCache:
         self._key = key
         self._result = result
         self._guard = None
-        if same_key and result is not None and TensorGuards:  # as costly as ten comparisons: when a key occurs again
+        if same_key and result is not None and TensorGuards and _are_strided(tensors):
+            # As costly as ten comparisons: when a key occurs again.
             sizes = [list(x.shape) for x in tensors]
             strides = [list(x.stride()) for x in tensors]
             self._guard = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.norms import TensorList, traced
-from psilogic.tensors.scalars import CLOCKS, State, detector_dtype, join, memory_names
+from psilogic.tensors.norms import TensorList
+from psilogic.tensors.scalars import CLOCKS, State, detector_dtype, memory_names
 from psilogic.tensors.sharding import local
 
 
@@ -31,21 +31,20 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
     for p, state in zip(bucket.params, states, strict=True):
         if "exp_avg" not in state:  # with `fused=True` loading moves the step to the device, as in torch
             clock_device = p.device if on_device else torch.device("cpu")
-            state["step"] = _zero("step", p, bucket, _get_scalar_dtype(), clock_device)
+            state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=clock_device)
         for name in moments:
             if name not in state:
                 state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
         if not all(name in state for name in detector):
-            _start_detector(p, state, bucket, detector)
+            _start_detector(p, state, detector)
     return states
 
 
-def _start_detector(p: Tensor, state: State, bucket: Bucket, detector: list[str]) -> None:
+def _start_detector(p: Tensor, state: State, detector: list[str]) -> None:
     """Start the detector of one parameter; its clock starts now."""
-    step = state["step"]
-    state["chaos_start"] = _zero("chaos_start", p, bucket, step.dtype, step.device).copy_(step)
+    state["chaos_start"] = state["step"].clone()
     for name in detector:
-        state[name] = _zero(name, p, bucket, detector_dtype(p), p.device)
+        state[name] = torch.zeros((), dtype=detector_dtype(p), device=p.device)
 
 
 def move_clocks_(states: list[State], device: torch.device) -> None:
@@ -55,7 +54,6 @@ def move_clocks_(states: list[State], device: torch.device) -> None:
     for state in states:
         for name in CLOCKS:
             state[name] = state[name].to(device)
-    join(states, CLOCKS)
 
 
 def local_states(bucket: Bucket, states: list[State], name: str) -> TensorList:
@@ -64,26 +62,3 @@ def local_states(bucket: Bucket, states: list[State], name: str) -> TensorList:
     if all(map(is_, bucket.values, bucket.params)):  # no parameter is split
         return tensors
     return [local(x) for x in tensors]
-
-
-def _zero(name: str, p: Tensor, bucket: Bucket, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A scalar of a new state: an element of one vector over all parameters, also those whose state starts later."""
-    if traced():
-        return torch.zeros((), dtype=dtype, device=device)
-    free = bucket.cache.free.setdefault((name, dtype, device), {})
-    if id(p) not in free:
-        ids = _may_start_with(p, bucket)
-        zeros = torch.zeros(len(ids), dtype=dtype, device=device)
-        free.update(zip(ids, zeros.unbind(), strict=True))
-    return free.pop(id(p))
-
-
-def _may_start_with(p: Tensor, bucket: Bucket) -> list[int]:
-    """The ids of a parameter and of all others of its groups whose state may start with scalars of the same dtype."""
-    ids: dict[int, None] = {}  # without repetitions, in the order of the groups
-    for group in bucket.groups:
-        for other in group["params"]:
-            if other is p or (other.requires_grad and other.dtype == p.dtype):
-                ids[id(other)] = None
-    ids[id(p)] = None
-    return list(ids)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from fabricated import Records, analysed, finals, flags_of, history, recorded, saved, study, sweep, with_suite
 from rich.console import Console, Group
+from scipy import stats
 
 from fairbench.analysis.audit import AUDIT_CHECKS, audit
+from fairbench.analysis.audit.drift import drift
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import audit_view, flag_lines
@@ -69,6 +71,41 @@ def test_a_gain_that_both_share_is_the_schedules():
     for flags in (within_the_margin, one_evaluation):
         assert "gap still changes" not in flags
         assert "still improving" not in flags
+
+
+def timed(milliseconds, margin=0.02):
+    """The flags of two arms of a program, one of which has these step times in the order of its seeds."""
+    the_study = study(("vit",), TWO, seeds=[*range(len(milliseconds))], margin=margin)
+
+    def edits(spec):
+        if spec.stage != "final":
+            return {}
+        took = 5.0
+        if spec.optimizer.name == "PsiLogic":
+            took = milliseconds[spec.seed]
+        return {"cost.data_on": "program", "cost.steps": 1000, "cost.seconds.total": took}
+
+    return flags_of(the_study, Records(the_study, recorded(edits)))
+
+
+NOISE = [0.0, 0.02, -0.01, 0.01, -0.02, 0.0]
+
+
+def test_a_step_time_that_drifts():
+    rising = [5 + 0.1 * position + noise for position, noise in enumerate(NOISE)]
+    assert timed(rising)["step time drifts"] == "vit: PsiLogic from 5.01 to 5.49 ms a step (9.7%)"
+    assert "step time drifts" not in timed([5 + noise for noise in NOISE])
+    slightly = [5 + 0.01 * position + noise / 100 for position, noise in enumerate(NOISE)]  # by 1%
+    assert "step time drifts" not in timed(slightly)
+    assert "step time drifts" not in timed(rising, margin=1.0)  # a difference of the metric that large does not matter
+
+
+def test_the_test_of_a_drift_is_that_of_a_straight_line():
+    values = [1.0, 1.2, 0.9, 1.4, 1.3]
+    expected = stats.linregress(range(5), values)
+    found = drift(values)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert (found.first, found.last) == pytest.approx((expected.intercept, expected.intercept + 4 * expected.slope))
 
 
 def two_horizons(short, long, **changed):

@@ -10,9 +10,11 @@ from hypothesis import assume, given, strategies
 from samples import AFFINE, ARMS, SLEEP_1, SLEEP_2
 from scipy import stats
 
+from fairbench.analysis.comparison.judge import judge
+from fairbench.analysis.comparison.two_arms import of_values
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.significance import (
     difference_test,
-    equivalence,
     hedges_g,
     holm,
     paired_t,
@@ -25,6 +27,13 @@ from fairbench.analysis.statistics.significance import (
 def both(a, b):
     """The summaries of two arms."""
     return summarize(a), summarize(b)
+
+
+def equivalence_p(test, margin, a, b):
+    """The p-value that two arms differ by less than a margin."""
+    comparison = Comparison("mine", "accuracy", "max", "A", "B", margin=margin, seeds=len(a), test=test)
+    (judged,) = judge([of_values(comparison, a, b)], 0.05)
+    return judged.p_equivalence
 
 
 def in_unit(arms, unit):
@@ -43,7 +52,9 @@ def test_no_p_depends_on_the_unit_of_the_metric(arms, unit):
         one = difference_test(name, *arms)
         other = difference_test(name, *there)
         assert_equal(other.p, one.p)
-        assert_equal(equivalence(other, abs(factor) * 0.1), equivalence(one, 0.1))
+        ours = equivalence_p(name, 0.1, *arms)
+        theirs = equivalence_p(name, abs(factor) * 0.1, *there)
+        assert_equal(theirs, ours)
     assert_equal(abs(hedges_g(*both(*there))), abs(hedges_g(a, b)))
 
 
@@ -94,7 +105,7 @@ def test_welch_is_r_t_test_on_the_sleep_data():
 def test_degenerate_arms_have_no_statistics(a, b, p, reason):
     test = welch(*both(a, b))
     assert (test.p, test.t, test.df, test.ci_low, test.reason) == (p, None, None, None, reason)
-    assert hedges_g(*both(a, b)) is equivalence(test, 1) is None
+    assert hedges_g(*both(a, b)) is None
 
 
 def test_one_constant_arm_is_a_one_sample_test():
@@ -122,7 +133,7 @@ def test_equivalence_is_the_larger_of_two_one_sided_tests(margin):
     above = stats.t.sf((test.difference + margin) / error, test.df)
     below = stats.t.cdf((test.difference - margin) / error, test.df)
     by_hand = max(above, below)
-    assert equivalence(test, margin) == pytest.approx(by_hand)
+    assert equivalence_p("welch", margin, SLEEP_1, SLEEP_2) == pytest.approx(by_hand)
     p, *_ = weightstats.ttost_ind(SLEEP_1, SLEEP_2, -margin, margin, usevar="unequal")
     assert by_hand == pytest.approx(p)
 
@@ -132,7 +143,7 @@ def test_equivalence_of_pairs_is_the_larger_of_two_one_sided_tests(margin):
     weightstats = import_module("statsmodels.stats.weightstats")
     a = np.array(SLEEP_1)
     b = np.array(SLEEP_2)
-    paired = equivalence(paired_t(SLEEP_1, SLEEP_2), margin)
+    paired = equivalence_p("paired", margin, SLEEP_1, SLEEP_2)
     above = stats.ttest_rel(a, b - margin, alternative="greater").pvalue
     below = stats.ttest_rel(a, b + margin, alternative="less").pvalue
     assert paired == pytest.approx(max(above, below))
@@ -166,7 +177,7 @@ def test_the_paired_test_is_scipys(arms):
 )
 def test_degenerate_differences(a, b, p, reason):
     test = paired_t(a, b)
-    assert (test.p, test.reason, test.t, equivalence(test, 1)) == (p, reason, None, None)
+    assert (test.p, test.reason, test.t) == (p, reason, None)
 
 
 def test_small_values_and_two_seeds_have_a_paired_test():

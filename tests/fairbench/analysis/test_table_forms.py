@@ -286,6 +286,14 @@ def test_layouts_of_pandas_and_of_people_are_the_rows_that_they_stand_for(layout
     assert_same(found, expected)
 
 
+def test_a_data_frame_with_the_optimizers_in_its_index(pandas, expected):
+    frame = pandas.DataFrame.from_dict(LOSSES, orient="index")
+    (found,) = fb.verdicts(frame, better="lower")
+    assert_same(found, expected)
+    (found,) = fb.verdicts(io.StringIO(frame.to_csv()), better="lower")
+    assert_same(found, expected)
+
+
 def test_a_row_for_each_optimizer_and_a_column_for_each_seed(expected):
     lines = ["Optimizer,Run 0,Run 1,Run 2,Mean"]
     for optimizer, values in LOSSES.items():
@@ -315,10 +323,20 @@ def test_a_row_without_a_value_is_not_lost():
     assert found.note == "b without a value 1/2"
 
 
-def test_lists_of_values_by_optimizer():
+def test_a_list_below_a_metric_is_a_curve_unless_the_user_says_that_it_has_runs():
     by_name = {optimizer: {"val_loss": values, "lr": [0.1] * 3} for optimizer, values in LOSSES.items()}
-    (found,) = fb.verdicts(io.StringIO(json.dumps(by_name)), metric="val_loss")
-    assert found.test == "welch"
+    text = json.dumps(by_name)
+    with pytest.raises(UsageError, match="begins a curve over steps"):
+        fb.verdicts(io.StringIO(text), metric="val_loss")
+    (last,) = fb.verdicts(io.StringIO(text), metric="val_loss", at="last")
+    assert (last.n_optimizer, last.mean_optimizer, last.mean_baseline) == (1, 3.2, 3.05)
+    (runs,) = fb.verdicts(io.StringIO(text), metric="val_loss", columns={"seed": "rows"})
+    assert (runs.test, runs.n_optimizer) == ("welch", 3)
+
+
+def test_lists_of_values_by_optimizer():
+    (found,) = fb.verdicts(io.StringIO(json.dumps(LOSSES)), better="lower")
+    assert (found.test, found.n_optimizer) == ("welch", 3)
 
 
 def test_numbers_with_the_emphasis_of_latex():

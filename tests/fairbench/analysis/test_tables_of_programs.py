@@ -36,7 +36,6 @@ WANDB_RUNS = Export(
     mean=3.281667,
     baseline_mean=3.332333,
     gain=0.05066667,
-    notes=1,
 )
 WANDB_CHART = Export(
     "wandb_chart.csv",
@@ -47,7 +46,7 @@ WANDB_CHART = Export(
     mean=3.275,
     baseline_mean=3.34,
     gain=0.065,
-    notes=5,
+    notes=3,
 )
 MLFLOW_RUNS = Export(
     "mlflow_runs.csv",
@@ -55,7 +54,6 @@ MLFLOW_RUNS = Export(
     optimizer="adam",
     baseline="sgd",
     n=2,
-    notes=1,
 )
 TENSORBOARD_SCALARS = Export(
     "tensorboard_scalars.csv",
@@ -66,7 +64,7 @@ TENSORBOARD_SCALARS = Export(
     mean=2.22,
     baseline_mean=2.325,
     gain=0.105,
-    notes=2,
+    notes=1,
 )
 ALGOPERF_CURVES = Export(
     "algoperf_curves.csv",
@@ -87,7 +85,6 @@ HUGGINGFACE_RESULTS = Export(
     mean=0.415,
     baseline_mean=0.435,
     gain=0.02,
-    notes=1,
 )
 OPTUNA_TRIALS = Export(
     "optuna_trials.csv",
@@ -108,7 +105,7 @@ README_TABLE = Export(
     mean=97.3,
     baseline_mean=96.6,
     gain=0.7,
-    notes=2,
+    notes=1,
 )
 SPREADSHEET = Export(
     "spreadsheet.csv",
@@ -132,7 +129,6 @@ PANDAS_SUMMARY = Export(
     mean=21.4,
     baseline_mean=22.1,
     gain=0.7,
-    notes=1,
 )
 EXPORTS = [
     WANDB_RUNS,
@@ -157,6 +153,7 @@ def test_exports_of_programs(case):
     assert c.mean_baseline == pytest.approx(case.baseline_mean)
     assert c.gain == pytest.approx(case.gain)
     assert len(judged.notes) == case.notes, judged.notes
+    assert judged.read_as.startswith("Read as: ")
 
 
 @pytest.mark.parametrize("case", EXPORTS, ids=lambda case: case.file)
@@ -204,11 +201,11 @@ GATE_NETWORKS = Published(
 MODDED_NANOGPT = Published(
     "modded_nanogpt.csv",
     arena="final_loss",
-    optimizer="baseline",
-    baseline="weighted_r8",
+    optimizer="weighted_r8",
+    baseline="baseline",
     n=3,
-    mean=3.2795333,
-    baseline_mean=3.2741,
+    mean=3.2741,
+    baseline_mean=3.2795333,
 )
 MOLPROP_RUNS = Published(
     "molprop_runs.csv",

@@ -19,11 +19,12 @@ from tiny import run_here
 
 import fairbench as fb
 import fairbench.trial
-from fairbench.arenas.program import ProgramOptions, code_of
+from fairbench.arenas.program import ProgramOptions, code_of, own_folder
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
@@ -57,8 +58,8 @@ def test_a_program_on_the_command_line_gets_verdicts_an_audit_and_a_page(tmp_pat
     [
         pytest.param(PLAIN, "", marks=pytest.mark.slow),
         ("report(step=steps, val_loss=1.0, test_loss=1.0)", "reports the same for seeds 1 and 2; pass {seed} to it"),
-        (PLAIN.replace("step=steps", "step=20"), "2 steps with AdamW: it reported step 20, and its trial has 2"),
-        ("raise SystemExit('no data here')", "2 steps with AdamW: the program ended with exit code 1"),
+        (PLAIN.replace("step=steps", "step=20"), "10 steps with AdamW: it reported step 20, and its trial has 10"),
+        ("raise SystemExit('no data here')", "10 steps with AdamW: the program ended with exit code 1"),
     ],
 )
 def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, capsys, rest, message):
@@ -66,6 +67,61 @@ def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, cap
     write_program(tmp_path, rest)
     assert main(["plan", "--suite", "mine.toml"]) == (2 if message else 0)
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (COMMAND.replace("{optimizer}", "AdamW"), "AdamW and PsiLogic are the same to the program"),
+        (COMMAND.replace("{lr}", "3e-3"), "the learning rate is searched, and does not reach the program"),
+    ],
+)
+def test_what_does_not_reach_a_program_is_told_before_any_trial(tmp_path, monkeypatch, command, message):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, command=command)
+    with pytest.raises(UsageError, match=message):
+        checked(load_suite("mine.toml"))
+
+
+def checked(suite):
+    """The preflight of a suite without further processes, and what it says."""
+    said = []
+
+    def call(function, *arguments):
+        return json.loads(json.dumps(function(*arguments), default=list))
+
+    return run_preflight(suite, DeviceSlot(), call, said.append), said
+
+
+SLOW_START = "time.sleep(0.3)\n" + PLAIN
+
+
+@pytest.mark.parametrize(
+    ("rest", "keys", "said"),
+    [
+        ("steps = max(steps, 8) if steps < 8 else steps\n" + PLAIN, "", ["2 steps fail (arenas.mine, 2 steps with"]),
+        (PLAIN.replace("val_loss=", "val_loss=os.getpid() + "), "", ["other numbers for seed 1 when it runs again"]),
+        (SLOW_START, "", []),
+        ("seed = os.getpid()\nnoise = random.Random(seed)\n" + PLAIN, "seeded = false", []),
+        ("seed = int(os.environ['S'])\n" + PLAIN, 'seed_env = "S"', []),
+    ],
+)
+def test_the_first_check_of_a_program(tmp_path, monkeypatch, rest, keys, said):
+    monkeypatch.chdir(tmp_path)
+    command = COMMAND.replace("{seed}", "7") if "seed" in keys else COMMAND
+    write_program(tmp_path, rest, command, keys)
+    preflight, found = checked(load_suite("mine.toml"))
+    assert [expected for expected in said if expected in "".join(found)] == said
+    assert len([text for text in found if not text.startswith("measuring")]) == len(said)
+    if rest == SLOW_START:
+        assert preflight.start_seconds["mine"] > 20 * preflight.step_seconds["mine"]
+
+
+def test_no_first_check_is_a_choice(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, "raise SystemExit(1)")
+    preflight, _ = checked(load_suite("mine.toml", Overrides(settings={"first_steps": 0})))
+    assert preflight.unmeasured == ["mine"]
 
 
 @pytest.mark.slow
@@ -134,7 +190,7 @@ trial.log(trial.steps, train_loss=1.0); trial.result(val={"loss": 2.0}); trial.l
 """
     assert loaded_by(tmp_path, code, FAIRBENCH_TRIAL="own") == "[]\n"
     assert len(Path("own/metrics.jsonl").read_text().splitlines()) == 2
-    assert Fingerprints.read(Path("own")) == Fingerprints()
+    assert Fingerprints.read(Path("own.trial")) == Fingerprints()
 
 
 def train(trial, stop_after=0, state=None):
@@ -167,7 +223,8 @@ def train(trial, stop_after=0, state=None):
 
 def begun(folder, spec, attempt=1):
     folder.mkdir(exist_ok=True)
-    (folder / "trial.json").write_text(json.dumps({**spec.to_json(), "attempt": attempt}))
+    own_folder(folder).mkdir(exist_ok=True)
+    (own_folder(folder) / "trial.json").write_text(json.dumps({**spec.to_json(), "attempt": attempt}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAIRBENCH_TRIAL", str(folder))
         return fairbench.trial.current()
@@ -187,7 +244,9 @@ def test_a_program_that_resumes_shows_the_same_evidence(tmp_path, monkeypatch):
     state = train(begun(tmp_path / "resumed", spec), stop_after=7)
     train(begun(tmp_path / "resumed", spec, attempt=2), state=deepcopy(state))
     train(begun(tmp_path / "without", spec, attempt=2), state={**state, "trial": {}})
-    whole, resumed, without = (Fingerprints.read(tmp_path / name) for name in ("whole", "resumed", "without"))
+    whole, resumed, without = (
+        Fingerprints.read(tmp_path / f"{name}.trial") for name in ("whole", "resumed", "without")
+    )
     assert whole.final_weights == final
     assert whole.mechanism.totals["acted"] > 0
     assert whole.path_length > 0
@@ -204,11 +263,26 @@ def test_an_optimizer_that_needs_more_of_the_loop_says_so(tmp_path, monkeypatch)
     with pytest.raises(UsageError, match=r"needs that step.* gets a function.*provides"):
         trial.optimizer(model, lr=0.1)
     assert trial.optimizer(model, lr=0.1, provides=["closure"]).param_groups[0]["lr"] == 0.01
+    assert (trial.lr, trial.options["chaos_warmup"]) == (0.01, 0)
     with pytest.raises(UsageError, match="begin with train_, val_ or test_"):
         trial.log(1, loss=1.0)
     write_program(tmp_path, keys='results = "*.csv"')
     with pytest.raises(UsageError, match=r"trial.log writes metrics.jsonl: leave results out of the suite"):
         begun(tmp_path / "b", program_spec()).log(1, train_loss=1.0)
+
+
+def test_epochs_as_steps_are_noticed_by_an_optimizer_that_was_told_its_steps(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    spec = psilogic_spec()
+    told = replace(spec, optimizer=replace(spec.optimizer, options={**spec.optimizer.options, "total_steps": 20}))
+    trial = begun(tmp_path / "a", told)
+    model = torch.nn.Linear(2, 1)
+    optimizer = trial.optimizer(model, lr=0.1, steps=3)
+    for _ in range(3):
+        optimizer.step()
+    with pytest.raises(UsageError, match=r"told that it takes 3 steps.*steps=epochs"):
+        optimizer.step()
 
 
 @pytest.fixture

@@ -2,14 +2,26 @@
 
 import csv
 import json
+import os
+import random
+import subprocess
 import sys
+import time
 from pathlib import Path
+from statistics import stdev
 
+import disturbed
 import pytest
+from disturbed import Disturbed, results, tables
 
 import fairbench as fb
 from fairbench.cli.main import main
+from fairbench.runner.run_study import adopt_noise
 from fairbench.runner.trainings.program import variant_code
+from fairbench.study.plan import arms
+from fairbench.study.record import Record
+from fairbench.study.records import Store
+from fairbench.study.snapshot import open_study
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.variants import parsed_variants
@@ -52,8 +64,29 @@ def test_variants_by_words_variables_and_folder_end_to_end(tmp_path, monkeypatch
     output = capsys.readouterr()
     assert "ptimizer" not in output.out + output.err
     assert [row["variant"] for row in fb.open("out").verdicts().to_dicts()] == ["env", "folder"]
+    assert main(["verdicts", "out", "--require", "no-worse"]) == 1
+    assert "no-worse is required, and does not hold" in capsys.readouterr().err
     assert main(["status", "out", "--json"]) == 0
     assert {arm["variant"] for arm in json.loads(capsys.readouterr().out)["arms"]} == {"base", "env", "folder"}
+
+
+@pytest.mark.slow
+def test_noise_says_what_a_study_can_show_and_its_runs_are_the_first_of_a_study(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_program(Path(), 0)
+    options = ["--metric", "val/loss:min", "--steps", "3", "-j", "1", "-o", "out", "--runs", "5", "--json"]
+    assert main(["noise", "--program", PROGRAM, *options]) == 0
+    output = capsys.readouterr().out
+    found = json.loads(output[output.index("{") :])
+    by_hand = [random.Random(seed).random() for seed in (1, 2, 3)]
+    assert found["std_seeds"] == pytest.approx(stdev(by_hand))
+    assert (found["runs"], found["std_repeated"]) == (5, 0)
+    study = open_study(Path("out/noise"))[0].study
+    store = Store(Path("out"))
+    store.prepare()
+    assert adopt_noise(study, store) == 5
+    assert {store.read(spec, Record).plan for arm in arms(study, lambda spec: None) for spec in arm.final[:2]} == {""}
+    assert adopt_noise(study, store) == 0
 
 
 def test_a_changed_file_is_code_of_its_own_variant_only(tmp_path, monkeypatch):
@@ -71,6 +104,45 @@ def test_a_changed_file_is_code_of_its_own_variant_only(tmp_path, monkeypatch):
     write_program(Path("other"), 1)
     assert code("base") == before["base"]
     assert code("folder") != before["folder"]
+
+
+@pytest.mark.soak
+def test_two_revisions_are_not_mixed_by_commits_edits_and_kills(tmp_path, monkeypatch):
+    seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
+    chance = random.Random(seed)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(disturbed, "OUTSIDE_OF_GIT", dict(os.environ))
+    subprocess.run(["git", "init", "-q", "-b", "main"], check=True)
+
+    def commit(shift):
+        write_program(Path(), shift)
+        slow = Path("train.py").read_text() + "\nimport time; time.sleep(0.5)\n"
+        Path("train.py").write_text(slow)
+        Path(".gitignore").write_text("calm\nout\n")
+        identity = ["-c", "user.name=me", "-c", "user.email=me@localhost"]
+        subprocess.run(["git", "add", "-A"], check=True)
+        subprocess.run(["git", *identity, "commit", "-qm", f"shift {shift}"], check=True)
+
+    commit(0)
+    commit(0.5)
+    options = OPTIONS[: OPTIONS.index("--seeds")]
+    words = ("run", "--program", PROGRAM, "--variant", "old: @main~1", "--variant", "new: @main", *options)
+    words = (*words, "--seeds", "12")
+    Disturbed(tmp_path, chance, words=words, output="calm").end()
+    study = Disturbed(tmp_path, chance, words=words, output="out")
+    kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "Ctrl-C")
+    for kill in range(20):
+        if not study.keep_running(chance.choice((1, 2)), chance.uniform(1, 4)):
+            break
+        study.disturb(chance.choice(kinds))
+        if chance.random() < 0.5:
+            commit(kill + 1)
+        else:
+            write_program(Path(), 1000 + kill)
+    study.end()
+    assert results(tmp_path / "out") == results(tmp_path / "calm"), f"SOAK_SEED={seed}: {study.done}"
+    assert tables(tmp_path / "out") == tables(tmp_path / "calm"), f"SOAK_SEED={seed}: {study.done}"
+    assert not Path("out/revisions").exists()
 
 
 @pytest.mark.parametrize(

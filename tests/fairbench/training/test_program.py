@@ -22,7 +22,7 @@ from fairbench.runner.devices import slots_of_trials
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import ProgramFailed, program_trial
-from fairbench.training.result_files import WrongResults
+from fairbench.training.result_names import WrongResults
 
 RESULT = "report(step=steps, val_loss=1.0, test_loss=1.0)\n"
 
@@ -46,16 +46,17 @@ WRONG["a crash in step 15"] = Wrong(
 )
 WRONG["no result"] = Wrong(
     program="",
-    message=r"no val/loss at step 20: there is none; report it at the end",
+    message=r"no val/loss: no file metrics.jsonl was written, the program printed no name with a number; "
+    r".* --metric-pattern 'REGEX' reads its output$",
+)
+WRONG["another name, on the screen and in a file"] = Wrong(
+    program="(out / 'ckpt.bin').touch()\nprint('step 20: mean loss 1.5')",
+    message=r"no val/loss: no file metrics.jsonl was written, the program printed mean loss, step, "
+    r'its folder has ckpt.bin; report it, or say what has it: keys = \{ "val/loss" = "..." \}',
 )
 WRONG["no test split"] = Wrong(
     program=RESULT.replace(", test_loss=1.0", ""),
-    message="no test/loss at step 20: there is none among step, val/loss; report it at the end; "
-    r'.*breaks = \["split"\]',
-)
-WRONG["fewer steps"] = Wrong(
-    program=RESULT.replace("step=steps", "step=10"),
-    message="no val/loss at step 20: the last is of step 10",
+    message=r'no test/loss: metrics.jsonl has step, val/loss; .*breaks = \["split"\]',
 )
 WRONG["more steps"] = Wrong(
     program=RESULT.replace("step=steps", "step=25"),
@@ -156,9 +157,38 @@ def test_a_suite_with_one_split_reads_the_validation_values_twice(here):
     assert record.result.final == {"val": {"loss": 1.0}, "test": {"loss": 1.0}}
 
 
-def test_steps_may_be_counted_from_zero(here):
-    write_program(here, RESULT.replace("step=steps", "step=steps - 1"))
-    assert list(run(program_spec()).details.evaluations.steps) == [20]
+@pytest.mark.parametrize(
+    ("reported", "recorded"),
+    [("range(steps)", range(1, 21)), ("range(1, steps + 1)", range(1, 21)), ("[19]", [20]), ("[10]", [10])],
+)
+def test_steps_may_be_counted_from_zero_and_a_program_may_end_early(here, reported, recorded):
+    write_program(here, f"for step in {reported}:\n    report(step=step, val_loss=40.0 - step, test_loss=1.0)")
+    record = run(program_spec())
+    assert (record.status, record.result.steps) == ("finished", recorded[-1])
+    assert list(record.details.evaluations.steps) == [*recorded]
+    assert 40.0 - record.result.final["val"]["loss"] in (recorded[-1], recorded[-1] - 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "final"), [("", {"val": 3.0, "test": 4.0}), ('at = "best"', {"val": 1.0, "test": 2.0})]
+)
+def test_the_last_report_decides_or_the_best_one_of_validation(here, key, final):
+    curve = "for step, val, test in ((5, 2.0, 0.5), (10, 1.0, 2.0), (15, 3.0, 4.0)):\n"
+    write_program(here, f"{curve}    report(step=step, val_loss=val, test_loss=test)", keys=key)
+    assert run(program_spec()).result.final == {split: {"loss": value} for split, value in final.items()}
+
+
+def test_what_a_program_prints_is_its_result(here):
+    lines = "for step in (10, 20):\n    print(f'step {step}: train loss 1.25, val loss {step / 100:.2f}')\n"
+    write_program(here, f"{lines}print('test loss: 0.75')")
+    record = run(program_spec())
+    assert record.result.final == {"val": {"loss": 0.2}, "test": {"loss": 0.75}}
+    assert list(record.details.loss_curve.points("loss")) == [(10, 1.25), (20, 1.25)]
+
+
+def test_the_folder_of_a_program_begins_empty(here):
+    write_program(here, "assert not [*out.iterdir()]\n" + RESULT)
+    assert run(program_spec(), here / "kept").status == "finished"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +207,7 @@ def test_a_command_that_cannot_be_started(here, command, message):
 
 def test_other_braces_of_a_command_stay(here):
     write_program(here, "assert sys.argv[6] == '{\"a\": {} }'", command=COMMAND.replace("{stage}", "'{\"a\": {} }'"))
-    with pytest.raises(WrongResults, match="there is none"):  # the assertion holds
+    with pytest.raises(WrongResults, match="the program printed no name"):  # the assertion holds
         run(program_spec())
 
 
@@ -298,7 +328,7 @@ def test_more_gpus_than_there_are(here, kind, message):
 LOGS = """
 import fairbench.trial
 trial = fairbench.trial.current()
-trial.log(steps, train_loss=loss_after(steps))
+trial.log(steps, train_loss=loss_after(steps), val_loss=9.0)  # the result decides
 trial.result(val={"loss": 2.0}, test={"loss": 3.0})
 """
 

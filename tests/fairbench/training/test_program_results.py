@@ -3,20 +3,29 @@
 import ast
 import csv
 import json
+import math
+import struct
 
 import pytest
 from programs import rows
 
-from fairbench.arenas.program import ProgramOptions
+from fairbench.arenas.program import ProgramOptions, own_folder
 from fairbench.training.program_results import read_reported
-from fairbench.training.result_files import WrongResults
+from fairbench.training.result_files import states
+from fairbench.training.result_names import WrongResults
 
 OPTIONS = ProgramOptions("python train.py", {"loss": "min"})
 TRAINED = ({"step": 1, "train/loss": 2.0}, {"step": 2, "train/loss": 1.0})
 
 
 def read(folder, options=OPTIONS, attempts=({},), **more):
-    return read_reported(folder, options, attempts, **more)
+    return read_reported(folder, own_folder(folder), options, attempts, **more)
+
+
+def before(folder, text, name="metrics.jsonl"):
+    """The states of the files at the beginning of an attempt that found this text."""
+    (folder / name).write_text(text)
+    return states({name: folder / name})
 
 
 def test_json_lines(tmp_path):
@@ -47,28 +56,30 @@ def test_events_of_tensorboard(tmp_path):
 def test_a_later_attempt_replaces_what_an_earlier_one_reported(tmp_path):
     killed = rows(*TRAINED, {"step": 3, "train/loss": 0.9}) + '{"step": 4, "tra'
     resumed = rows({"step": 3, "train/loss": 0.8}, {"step": 4, "train/loss": 0.7})
+    attempts = ({}, before(tmp_path, killed))
     (tmp_path / "metrics.jsonl").write_text(killed + resumed)
-    found = read(tmp_path, attempts=({}, {"metrics.jsonl": len(killed)}))
+    found = read(tmp_path, attempts=attempts)
     assert found.values == {"train/loss": {1: 2.0, 2: 1.0, 3: 0.8, 4: 0.7}}
     assert not found.restarted
     (tmp_path / "metrics.jsonl").write_text(killed + rows(*TRAINED))
-    assert read(tmp_path, attempts=({}, {"metrics.jsonl": len(killed)})).restarted
+    assert read(tmp_path, attempts=attempts).restarted
 
 
 def test_files_of_two_processes_contradict_each_other_and_those_of_two_attempts_do_not(tmp_path):
     options = ProgramOptions("x", {"loss": "min"}, results="*.jsonl")
     for number, value in enumerate((2.0, 3.0)):
         (tmp_path / f"{number}.jsonl").write_text(rows({"step": 1, "train/loss": value}))
-    size = (tmp_path / "0.jsonl").stat().st_size
-    assert read(tmp_path, options, ({}, {"0.jsonl": size})).values == {"train/loss": {1: 3.0}}
+    first = states({"0.jsonl": tmp_path / "0.jsonl"})
+    assert read(tmp_path, options, ({}, first)).values == {"train/loss": {1: 3.0}}
     with pytest.raises(WrongResults, match=r"1\.jsonl, line 1: train/loss at step 1 is 3, and was 2; do two processes"):
         read(tmp_path, options)
 
 
 def test_an_attempt_that_has_only_to_evaluate_keeps_the_last_loss_of_training(tmp_path):
     trained = rows(*TRAINED)
+    attempts = ({}, before(tmp_path, trained))
     (tmp_path / "metrics.jsonl").write_text(trained + rows({"step": 2, "val/loss": 1.5}))
-    found = read(tmp_path, attempts=({}, {"metrics.jsonl": len(trained)}))
+    found = read(tmp_path, attempts=attempts)
     assert found.values == {"train/loss": {1: 2.0, 2: 1.0}, "val/loss": {2: 1.5}}
 
 
@@ -107,3 +118,89 @@ def test_offline_files_of_wandb(tmp_path):
     run.finish()
     found = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="wandb/offline*/*.wandb"))
     assert found.values == {"train/loss": {1: 2.0, 2: 1.0}}
+
+
+PRINTED = {
+    "step 250: train loss 2.41, val loss 2.50": {"train/loss": {250: 2.41}, "val/loss": {250: 2.5}},
+    "step:250/5100 val_loss:3.28 train_time:12ms": {"val/loss": {250: 3.28}},
+    "val/loss=3.28": {"val/loss": {1: 3.28}},
+    "val_loss: nan": {"val/loss": {1: "nan"}},
+    "| epoch   3 | lr 1.2.3 | valid loss  4.07 | valid ppl 58 |": {"val/loss": {3: 4.07}},
+    "Epoch 1/2\n10/10 - loss: 0.5 - val_loss: 0.6\nEpoch 2/2\n10/10 - val_loss: 0.4": {"val/loss": {1: 0.6, 2: 0.4}},
+    "{'eval_loss': 2.1, 'epoch': 1.0}": {"val/loss": {1: 2.1}},
+    '{"step": 2, "val": {"loss": 1e-3}}': {"val/loss": {2: 0.001}},
+    "iter 1: val loss 2.0\niter 2: val loss 1.5\nbest val loss 1.5": {"val/loss": {1: 2.0, 2: 1.5}},
+    "\x1b[32mtraining done: val loss\x1b[0m 2.0\rval loss -inf": {"val/loss": {1: 2.0, 2: "-inf"}},
+}
+
+
+@pytest.mark.parametrize("text", PRINTED)
+def test_lines_of_output(tmp_path, text):
+    own_folder(tmp_path).mkdir()
+    (own_folder(tmp_path) / "output.txt").write_text(text + "\n")
+    found = {}
+    for key, column in read(tmp_path).values.items():
+        found[key] = {step: value if math.isfinite(value) else str(value) for step, value in column.items()}
+    assert found == PRINTED[text]
+
+
+def test_a_pattern_of_the_user_reads_the_output(tmp_path):
+    own_folder(tmp_path).mkdir()
+    (own_folder(tmp_path) / "output.txt").write_text("Epoch 2\nTest set: Accuracy: 98/100 (98%), val loss 3\n")
+    options = ProgramOptions("x", {"accuracy": "max"}, patterns={"val/accuracy": r"Accuracy: .*\((\d+)%\)"})
+    assert read(tmp_path, options).values == {"val/accuracy": {2: 98.0}}
+
+
+FILES = {
+    "a.json": '{"step": 2, "val/loss": 1.5, "tags": ["a"]}',
+    "b.json": '{"log_history": [{"step": 2, "eval_loss": 1.5}], "best": null}',
+    "keras.json": '{"loss": [3, 2], "val_loss": [2.5, 1.5]}',
+    "lines.json": '{"epoch": 1, "val_loss": 2.5}\n{"epoch": 2, "val_loss": 1.5}\n',
+    "a.tsv": "step\tval/loss\n2\t1.5\n",
+    "b.csv": "Epoch;val_loss\n2;1.5\n",
+    "yolo.csv": "   epoch,   val/loss\n  2,  1.5\n",
+    "train.log": "step 2: val loss 1.5\n",
+    "both.csv": "epoch,step,val_loss,loss\n0,9,1.5,3\n1,8,1.5,3\n2,7,1.5,3\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_last_value_of_files_of_other_forms(tmp_path, name):
+    (tmp_path / name).write_text(FILES[name])
+    values = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results=name)).values
+    assert [*values["val/loss"].items()][-1] == (2, 1.5)
+
+
+def test_numbers_of_printf_that_are_not_finite(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "val/loss": -nan, "train/loss": inf, "note": "inf, so"}\n')
+    found = read(tmp_path)
+    assert math.isnan(found.values["val/loss"][1])
+    assert found.values["train/loss"] == {1: math.inf}
+
+
+@pytest.mark.parametrize("longer", [True, False])
+def test_a_file_that_is_written_anew_is_that_of_the_last_attempt(tmp_path, longer):
+    """The lines of the second attempt have another length, as where the first column is a time."""
+    killed = "seconds,step,val/loss\n0.5,1,2.0\n0.75,2,1.0\n"
+    attempts = ({}, before(tmp_path, killed, "log.csv"))
+    again = ["seconds,step,val/loss", "0.512345,1,2.5", "0.7654321,2,1.5"]
+    (tmp_path / "log.csv").write_text("\n".join(again[: 3 if longer else 2]) + "\n")
+    found = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="log.csv"), attempts)
+    assert found.values == {"val/loss": {1: 2.5, 2: 1.5} if longer else {1: 2.5}}
+
+
+def test_events_of_tensorflow_have_their_numbers_as_bytes(tmp_path):
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.types_pb2 import DT_FLOAT, DT_STRING
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(tmp_path))
+    number = TensorProto(dtype=DT_FLOAT, tensor_content=struct.pack("<f", 1.5))
+    text = TensorProto(dtype=DT_STRING, string_val=[b"adam"])
+    values = [Summary.Value(tag="val/loss", tensor=number), Summary.Value(tag="note", tensor=text)]
+    writer.add_event(Event(step=3, summary=Summary(value=values)))
+    writer.close()
+    found = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="*tfevents*"))
+    assert found.values == {"val/loss": {3: 1.5}}

@@ -6,9 +6,7 @@
 #include <cstdio>
 #include <deque>
 
-#include "process.h"
-#include "sums.h"
-#include "update.h"
+#include "step.h"
 
 namespace {
 
@@ -32,10 +30,10 @@ template <class Tables> Tables tables_of(const std::vector<Index> &table) {
 }
 
 template <class T> void run_for(const Call &call, const std::vector<Index> &table) {
-    if (call.kernel == 0) return any_row_sums<T>(call.tensors, 1, tables_of<RowTables>(table));
-    const Kernel<UpdateTables> kernels[] = {
-        with_detector<T, any_update<T>>, with_detector<T, any_process_and_update<T>>, cancel<T>};
-    kernels[call.kernel - 1](call.tensors, 1, tables_of<UpdateTables>(table));
+    if (call.kernel == 0)
+        any_row_sums<T>(call.tensors, 1, tables_of<RowTables>(table));
+    else
+        (call.kernel == 1 ? decided_update<T> : step<T>)(call.tensors, 1, tables_of<UpdateTables>(table));
 }
 
 }  // namespace

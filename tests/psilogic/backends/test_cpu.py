@@ -40,13 +40,6 @@ CAN_BE_BUILT = IS_SUPPORTED and HAS_HEADERS and shutil.which("c++") is not None
 pytestmark = pytest.mark.skipif(kernels.kernels is None and not CAN_BE_BUILT, reason="nothing here builds the kernels")
 
 
-@pytest.fixture
-def threads():
-    """Sets the number of torch's threads, for this test."""
-    yield torch.set_num_threads
-    torch.set_num_threads(1)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
     "options",
@@ -228,14 +221,13 @@ def test_few_fire_among_many(units, quantum_decay):
 
 def test_what_fires_for_long_is_deferred(monkeypatch):
     """Otherwise its memory would be read and written once more in each of these steps."""
-    cancel_ = kernels.cancel_
-    cancelled = []  # the number of tensors of each call
+    step_ = kernels.step_
+    corrected = []  # the number of tensors in each step
 
-    def noted(tensors, *arguments, **options):
-        cancelled.append(len(tensors[0]))
-        return cancel_(tensors, *arguments, **options)
+    def noted(*arguments):
+        corrected.append(step_(*arguments))
 
-    monkeypatch.setattr(kernels, "cancel_", noted)
+    monkeypatch.setattr(kernels, "step_", noted)
     script = gradients(100, [(40,)] * 4, every=1000)
     for grads in script:
         grads[2] = torch.ones(40, dtype=torch.float64)
@@ -249,7 +241,7 @@ def test_what_fires_for_long_is_deferred(monkeypatch):
         fires = decision.gate & (decision.warmup > 0)
         firings += int(fires.sum())
     assert firings > 4 * 58
-    assert cancelled == [1]  # at the spike, not in the steps that follow, nor when the warm-up ends
+    assert list(filter(None, corrected)) == [1]  # at the spike, not in the steps that follow, nor when the warm-up ends
 
 
 @pytest.mark.parametrize("flags", [{}, {"max_grad_norm": 1e9}, {"foreach": True}], ids=str)
@@ -388,16 +380,14 @@ def test_an_optimizer_in_bfloat16_rounds_what_fires_twice_at_most():
 # Unusual tensors
 
 
-@pytest.mark.parametrize(
-    ("name", "message"), [("exp_avg", "a tensor of 5 elements has no memory"), ("chaos_fast", "storage")]
-)
-def test_released_memory_is_not_accessed(name, message):
+@pytest.mark.parametrize("name", ["exp_avg", "chaos_fast"])
+def test_released_memory_is_not_accessed(name):
     p = nn.Parameter(torch.zeros(5))
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(5)]])
     before = p.detach().clone()
     optimizer.state[p][name].untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(RuntimeError, match="has no memory"):
         train(optimizer, [p], [[torch.ones(5)]])
     assert torch.equal(p.detach(), before)
 

@@ -8,12 +8,13 @@ def test_a_few_trials(capsys):
 
 
 def test_a_fault_is_found(compiled_kernels, monkeypatch, capsys):
-    """A decay that only one execution has."""
-    update_ = fuzz.kernels.update_
+    """A weight decay that only one execution has."""
+    step_ = fuzz.kernels.step_
 
-    def faulty(tensors, step, *rest, **options):
-        return update_(tensors, step._replace(decay=step.decay * 1.001), *rest, **options)
+    def faulty(work, *rest):
+        work.group = {**work.group, "weight_decay": work.group["weight_decay"] * 1.001}
+        return step_(work, *rest)
 
-    monkeypatch.setattr(fuzz.kernels, "update_", faulty)
+    monkeypatch.setattr(fuzz.kernels, "step_", faulty)
     assert fuzz.main(["--small", "--trials", "10"]) == 1
     assert "each_step_is_foreach_in_float64" in capsys.readouterr().out

@@ -4,12 +4,12 @@ from dataclasses import replace
 from functools import partial
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit import assumptions, declaration, horizon, records, search, treatment, trials
+from fairbench.analysis.audit import assumptions, declaration, drift, horizon, records, search, treatment, trials
 from fairbench.common.checks import SEVERITIES, Check, Flag
 from fairbench.common.errors import attempted
 from fairbench.common.wording import Wording
 
-MODULES = (declaration, trials, records, treatment, search, horizon, assumptions)
+MODULES = (declaration, trials, drift, records, treatment, search, horizon, assumptions)
 
 
 def _severity_rank(judged: Check[Analyses] | Flag) -> int:

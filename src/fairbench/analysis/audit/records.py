@@ -30,7 +30,10 @@ def contradictory(case: Analyses) -> Iterator[str]:
     """A record contradicts itself in its steps, its metrics or its clip rate, or has no environment."""
     for run in case.results.select(lambda run: run.result is not None):
         if run.result and run.spec:
-            wrong = _contradictions(run, run.result, run.spec.training.steps)
+            planned_steps = run.spec.training.steps
+            if case.suite.facts(run.arena).kind == "program":
+                planned_steps = 0
+            wrong = _contradictions(run, run.result, planned_steps)
             if case.suite.task(run.arena) in ARENAS:
                 wrong += _impossible_metrics(run, run.result)
             if wrong:
@@ -38,15 +41,18 @@ def contradictory(case: Analyses) -> Iterator[str]:
 
 
 def _contradictions(run: Run, result: Result, planned_steps: int) -> list[str]:
-    """The contradictions in the record of a trial, in words. Values that a metric cannot have are not among them."""
+    """The contradictions in the record of a trial, in words. Values that a metric cannot have are not among them.
+
+    `planned_steps` is 0 for a program, which may end early, and reports as its result what it wants.
+    """
     final_metrics = result.final or {}
     finished = run.status == "finished"
     wrong = []
-    if finished and result.steps != planned_steps:
+    if planned_steps and finished and result.steps != planned_steps:
         wrong.append(f"finished after {result.steps} of {planned_steps} steps")
     if final_metrics and not finished:
         wrong.append("diverged with final metrics")
-    if finished and _last_evaluation(run, planned_steps) != final_metrics.get("val"):
+    if planned_steps and finished and _last_evaluation(run, planned_steps) != final_metrics.get("val"):
         wrong.append("its final metrics are not those of its last evaluation")
     if not 0 <= result.clip_rate <= 1:
         wrong.append(f"clip rate {100 * result.clip_rate:.0f}%")
@@ -75,6 +81,21 @@ def _impossible_metrics(run: Run, result: Result) -> list[str]:
         if not 0 <= value <= HIGHEST.get(metric, inf):
             impossible.append(f"{metric} {value:g}")
     return [*dict.fromkeys(impossible)]
+
+
+@check("trials that ended early", "note", 'Compare where each ended; `at = "best"` takes the best report of each.')
+def ended_early(case: Analyses) -> str:
+    """Programs have ended before the last step of their trials, and without an error."""
+    arms = set()
+    for run in case.results.select(lambda run: run.result is not None and run.stage == "final"):
+        is_program = case.suite.facts(run.arena).kind == "program"
+        if is_program and run.spec and run.result and run.status == "finished":
+            own_length = run.spec.arena.model["own_length"]
+            if run.result.steps < run.spec.training.steps and not own_length:
+                arms.add(f"{run.arena} {run.optimizer}")
+    if not arms:
+        return ""
+    return f"programs ended before the last step, and the metrics of their last reports count: {some(sorted(arms))}."
 
 
 @check("same weights, other metrics", "fail", "Find the code that changes the evaluation of one; trust neither.")

@@ -55,14 +55,15 @@ def judge(family: Sequence[Comparison], alpha: float, min_seeds: int = MIN_SEEDS
 
 
 def _tested(c: Comparison) -> Comparison:
-    """The comparison with its two p-values, before Holm's correction.
+    """The comparison with its three p-values, before Holm's correction.
 
         p = 2 P(T > (|gain| - finer) / error)
         p_equivalence = P(T > (margin - largest gain) / error)
+        p_no_worse = P(T > (margin + lowest gain) / error)
 
-    `finer` is what a finer search could still gain for the optimizer that is worse. The largest gain is the one that a
-    finer search could make, in either direction. What is unknown of a finer search counts as infinite. A comparison
-    without an error keeps the p-value that it has: 1 if no seed differs, otherwise None.
+    `finer` is what a finer search could still gain for the optimizer that is worse. The lowest and the largest gain are
+    those that a finer search could make, the largest one in either direction. What is unknown of a finer search counts
+    as infinite. A comparison without an error keeps the p-value that it has: 1 if no seed differs, otherwise None.
 
     Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
     """
@@ -78,7 +79,9 @@ def _tested(c: Comparison) -> Comparison:
     if c.margin is None:
         return tested
     largest = max(highest, -lowest)
-    return replace(tested, p_equivalence=_repeated(c, upper_tail((c.margin - largest) / c.error, c.df)))
+    p_equivalence = upper_tail((c.margin - largest) / c.error, c.df)
+    p_no_worse = upper_tail((c.margin + lowest) / c.error, c.df)
+    return replace(tested, p_equivalence=_repeated(c, p_equivalence), p_no_worse=_repeated(c, p_no_worse))
 
 
 def _known(finer: float | None) -> float:
@@ -144,7 +147,9 @@ def _too_few(c: Comparison, min_seeds: int) -> str:
     if c.error is None:
         return ""  # there is no test, which has a note already
     seeds = c.n_optimizer
-    if c.test != "one-sample":
+    if c.test == "paired":
+        seeds = c.seeds
+    elif c.test == "welch":
         seeds = min(c.n_optimizer, c.n_baseline)
     needed = min_seeds
     if c.prior_df > 0:

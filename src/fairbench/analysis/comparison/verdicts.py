@@ -43,6 +43,9 @@ class Comparison:
         p_equivalence: p-value of the test that the difference is within the margin, also if a finer search improves
             either optimizer; with interim analyses a repeated one.
         p_equivalence_holm: `p_equivalence` corrected for all comparisons of the suite.
+        p_no_worse: p-value of the one-sided test that the optimizer is not worse by the margin or more, also if a finer
+            search improves the baseline, not corrected for the number of comparisons; with interim analyses a repeated
+            one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
         std_optimizer, std_baseline: standard deviation over the seeds of this one, ddof = 1.
         std_difference: standard deviation over the seeds of the difference of the pair.
@@ -86,6 +89,7 @@ class Comparison:
     p_holm: float | None = None
     p_equivalence: float | None = None
     p_equivalence_holm: float | None = None
+    p_no_worse: float | None = None
     margin: float | None = None
     std_optimizer: float | None = None
     std_baseline: float | None = None
@@ -134,6 +138,7 @@ class Comparison:
             t=_negative(self.t),
             finer_optimizer=self.finer_baseline,
             finer_baseline=self.finer_optimizer,
+            p_no_worse=None,  # the margin lies on the other side
             std_optimizer=self.std_baseline,
             std_baseline=self.std_optimizer,
             n_optimizer=self.n_baseline,

@@ -1,4 +1,4 @@
-"""Comparison of two arms: the paired test, Welch's test, equivalence, effect size, and Holm's correction.
+"""Comparison of two arms: the paired test, Welch's test, effect size, and Holm's correction.
 
 Welch's test needs only n, mean and standard deviation of each arm, so it tests published numbers too. No function
 returns nan: an undefined value is None, and `TTest.reason` says why. Values up to 1e300 may be squared, since they are
@@ -146,20 +146,6 @@ def error_and_freedom(a: Summary, b: Summary) -> tuple[float, float]:
     error = unit * math.sqrt(first + second)
     df = (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
     return error, df
-
-
-def equivalence(test: TTest, margin: float) -> float | None:
-    """The p-value that two means differ by less than a positive margin: two one-sided tests.
-
-        p = P(T > (margin - |difference|) / error)
-
-    It is the larger p-value of the two, with the standard error of the two-sided test. None without such a test.
-
-    Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
-    """
-    if test.error is None or test.df is None:
-        return None
-    return upper_tail((margin - abs(test.difference)) / test.error, test.df)
 
 
 def hedges_g(a: Summary, b: Summary) -> float | None:

@@ -25,11 +25,13 @@ class ArenaTable:
 
     Attributes:
         direction: which values are better, "min" or "max".
+        said_by_table: whether a column or an arrow in a heading says the direction.
         margin: the largest difference that does not matter; None without one.
     """
 
     arena: str
     direction: str
+    said_by_table: bool
     margin: float | None
     arms: Mapping[str, Arm]
 
@@ -46,10 +48,6 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
     """
     readings = readings_of(entries.entries)
     metric = entries.metric
-    if not asked.better and "better" not in readings[0].texts:
-        better = direction_of(metric)
-        if better:
-            notes.append(f"{better} {metric} is better, by its name")
     readings_of_arenas = grouped((reading.entry.arena, reading) for reading in readings)
     empty = []
     for arena, arena_readings in readings_of_arenas.items():
@@ -66,7 +64,9 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
         margin = _margin(arena_readings, asked)
         runs = one_of_each_run(arena_readings, asked.at, direction, notes)
         arms = arms_of(runs, notes)
-        arenas.append(ArenaTable(arena=arena, direction=direction, margin=margin, arms=arms))
+        said_by_table = bool(arena_readings[0].texts.get("better"))
+        table = ArenaTable(arena=arena, direction=direction, said_by_table=said_by_table, margin=margin, arms=arms)
+        arenas.append(table)
     return arenas
 
 

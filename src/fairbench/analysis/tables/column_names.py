@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-ARENA = ("arena", "workload", "task", "dataset", "benchmark", "problem", "env", "environment", "env_id", "table")
+ARENA = ("arena", "workload", "task", "dataset", "benchmark", "problem", "env", "environment", "env_id")
 OPTIMIZER = (
     "optimizer",
     "optimiser",
@@ -33,6 +33,7 @@ ROLES: Mapping[str, Sequence[str]] = {
     "state": ("state", "status"),
     "better": DIRECTION,
     "margin": ("margin",),
+    "ignore": (),
     "value": (),
     "mean": (),
     "std": (),
@@ -43,24 +44,35 @@ VALUES = ("value", "final_value", "metric_value", "score", "result")
 """Names of columns with the judged result."""
 RUNS = ("run", "run_name", "name", "experiment", "exp_name")
 """Names of columns with the names of runs. A name of a run tells the optimizer if no column does."""
-VARIED = re.compile("lr|learning_rate|weight_decay|wd|batch_size")
-"""Settings that often differ between the runs of one optimizer."""
-DURATIONS = "(.+_)?(time|duration|runtime|timestamp|seconds|memory|params)"
-SETTING = re.compile(
-    rf"{VARIED.pattern}|beta\d|eps|epsilon|\w*epochs|\w*steps|{DURATIONS}"
-    r"|created|(.+_)?(id|idx|index)|number|rank|column_.*"
+VARIED = re.compile(
+    r"(?:(?:initial|base|init|peak|max|min|final)_)?(?:lr|learning_rate|lrate|eta|alpha)(?:_max|_min)?"
+    r"|weight_decay|wd|l2|decay|batch|batch_size|bs|(?:micro|global|train|effective)_batch_size|momentum|nesterov"
+    r"|betas?_?\d?|eps|epsilon|rho|gamma|dropout|warmup|warmup_(?:steps|epochs|ratio)|clip|grad_clip|temperature"
+    r"|width|depth|layers|num_layers|n_layers?|hidden|hidden_(?:size|dim|units)|dim|d_model|n_embd|heads|num_heads"
+    r"|n_heads?|channels|size|model_size|(?:n_|num_|max_|total_|train_)?epochs|(?:n_|num_|max_|total_|train_)steps|img_size|image_size|resolution|seq_len|sequence_length|context|context_length"
+    r"|optimizer_(?:lr|wd|weight_decay|momentum)|scheduler|schedule|lr_schedule(?:r)?|lr_scheduler(?:_type)?"
 )
-"""Names of columns of numbers that are only judged if the user asks for them."""
-SUMMARY = re.compile("mean|avg|average|std|sd|median|min|max|count")
-"""The name of a row that summarizes other rows."""
+"""Settings that often differ between the runs of one optimizer."""
+COST = re.compile(
+    r"(?:.+_)?(?:time|duration|runtime|timestamp|seconds|secs|minutes|hours|memory|vram|params|param_count|flops|gflops"
+    r"|macs|throughput|latency|samples_per_second|steps_per_second|it_s|tokens_s|img_s|tokens|gpu_hours|ms|mb|gb)"
+    r"(?:_(?:s|ms|sec|seconds|min|minutes|h|hours|m|mb|gb|g))?|\w*epochs|\w*steps"
+)
+"""Costs of a run, and how long it was."""
+IDENTIFIER = re.compile(
+    r"(?:.+_)?(?:id|idx|index|uuid|hash|commit|sha|date|datetime\w*|created|updated|started|utc|path|dir|folder|file"
+    r"|filename|url|link|host|hostname|node|machine|device|gpu|user|author|notes?|comments?|remarks?|info"
+    r"|tags?|git|website|site)|number|rank|column_\d+|level_\d+|unnamed_\d+"
+)
+"""What names a run, tells where and when it ran, or is a remark on it."""
+WITHOUT_NAME = re.compile(r"column \d+|level[ _]\d+|unnamed: ?\d+(?:_level_\d+)?|index|__index_level_\d+__|table")
+"""What programs and the readers of this package write in place of the name of a column."""
 PREFIX = re.compile(r"(?:(?:config|params?|hparams|metrics?|summary|tags|args|cfg)[./]|params_|user_attrs_|_+)")
 """The prefix that trackers put before the name of a column."""
 RUN_WITH_SEED = re.compile(r"(.+?)[\s_./(-]*seed[\s_=:-]*(\d+)\)?", re.IGNORECASE)
 """The name of a run with its seed."""
-RUN_WITH_NUMBER = re.compile(r"(.+?)[\s_./-]+(?:s|run|rep|trial)?[\s_=-]*(\d+)", re.IGNORECASE)
-"""The name of a run with a number, which may be its seed."""
-OF_SEED = re.compile(r"(?:seed|run|rep|repeat|trial)[\s_-]*(\d+)", re.IGNORECASE)
-"""The name of a column with the values of one seed."""
+RUN_WITH_NUMBER = re.compile(r"(?!.*\d\.\d+$)(.+?)[\s_./-]+(?:s|run|rep|trial)?[\s_=-]*(\d+)", re.IGNORECASE)
+"""The name of a run with a whole number, which may be its seed."""
 
 
 def plain_name(column: str) -> str:
@@ -72,6 +84,22 @@ def plain_name(column: str) -> str:
     return re.sub(r"\W+", "_", name).strip("_")
 
 
+def is_varied(column: str) -> bool:
+    """Whether a column is a setting, which may differ between the runs of one optimizer."""
+    return bool(VARIED.fullmatch(plain_name(column)))
+
+
+def is_incidental(column: str) -> bool:
+    """Whether a column is a cost, or says what identifies a run, so that it may differ between equal runs."""
+    name = plain_name(column)
+    return bool(COST.fullmatch(name) or IDENTIFIER.fullmatch(name))
+
+
 def is_setting(column: str) -> bool:
-    """Whether a column is a setting, a cost or an identifier, by its name."""
-    return bool(SETTING.fullmatch(plain_name(column)))
+    """Whether a column is only judged if the user asks for it: a setting, a cost or an identifier, by its name."""
+    return is_varied(column) or is_incidental(column)
+
+
+def has_no_name(column: str) -> bool:
+    """Whether the name of a column says nothing, so that its texts must tell what they are."""
+    return bool(WITHOUT_NAME.fullmatch(column.casefold()))

@@ -5,11 +5,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fairbench.analysis.tables.cell_numbers import is_lost, is_number
-from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, plain_name
+from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, has_no_name, is_incidental, plain_name
+from fairbench.analysis.tables.labels import is_summary, role_of
 from fairbench.analysis.tables.metric_names import is_metric
+from fairbench.analysis.tables.readers.nested import LEVEL, STEP_IN_LIST
 from fairbench.analysis.tables.readers.sheet import Sheet
 from fairbench.common.errors import UsageError, unknown
 
+COLUMNS = "columns"
+"""What the user gives for the role that the names of the columns of values have."""
+ROWS = "rows"
+"""What the user gives for the role that the order of the rows has."""
+WORDS = {(role, COLUMNS) for role in ("optimizer", "arena", "seed")} | {("seed", ROWS), ("step", ROWS)}
+"""The roles that may have a word in place of a column."""
 Roles = dict[str, list[str]]
 """The columns of each role."""
 
@@ -39,12 +47,68 @@ class Columns:
         if metric_is_column:
             roles["value"] = [self.metric]
         for role in ROLES:
-            if role in roles or (role == "metric" and metric_is_column):
+            if role in roles or role in self.given or (role == "metric" and metric_is_column):
                 continue  # the user has already said it
             column = _recognized(self.sheet, role, roles)
             if column is not None:
                 roles[role] = [column]
+        for role, column in self._told_by_texts(roles).items():
+            roles[role] = [column]
         return roles
+
+    def _told_by_texts(self, roles: Roles) -> dict[str, str]:
+        """The columns whose texts tell their role, for the roles that no column has yet.
+
+        The texts of a column without a name may tell any role; those of another column only optimizers and arenas.
+
+        Raises:
+            UsageError: the texts of several columns tell the same role.
+        """
+        used = _columns_with_roles(roles)
+        columns_of_roles: Roles = {}
+        for column in self.sheet.columns:
+            is_aside = is_incidental(column) and not has_no_name(column)
+            if column in used or is_aside or plain_name(column) in RUNS:
+                continue
+            role = self._role_of_texts(column)
+            if role and role not in roles and role not in self.given:
+                columns_of_roles.setdefault(role, []).append(column)
+        for role, columns in columns_of_roles.items():
+            if len(columns) > 1:
+                ways = " or ".join(f'--columns {role}="{column}"' for column in columns)
+                raise UsageError(f"{self.sheet.name} has {len(columns)} columns that may be the {role}; give {ways}")
+        return {role: columns[0] for role, columns in columns_of_roles.items()}
+
+    def _role_of_texts(self, column: str) -> str:
+        """The role that the texts of a column tell; empty without one."""
+        if column == STEP_IN_LIST:
+            return "" if self.row_role else "step"
+        role = role_of(self.sheet.column(column))
+        if role in ("optimizer", "arena"):
+            return role
+        if not has_no_name(column):
+            return ""
+        # numbers in the first column of a file may count its rows, but as keys of JSON they are seeds
+        if role == "seed" and not column.startswith(LEVEL):
+            return ""
+        return role
+
+    @cached_property
+    def wide_role(self) -> str:
+        """The role that the names of the columns of values have, if the user says it; otherwise empty."""
+        return self._role_given_as(COLUMNS)
+
+    @cached_property
+    def row_role(self) -> str:
+        """The role that the rows have by their order, "seed" or "step", if the user says it; otherwise empty."""
+        return self._role_given_as(ROWS)
+
+    def _role_given_as(self, word: str) -> str:
+        """The role that the user gives a word in place of a column; otherwise empty."""
+        for role, column in self.given.items():
+            if column == word and column not in self.sheet.columns:
+                return role
+        return ""
 
     @cached_property
     def run_names(self) -> str | None:
@@ -59,7 +123,7 @@ class Columns:
     @cached_property
     def without_role(self) -> list[str]:
         """The columns that have neither a role nor the names of runs."""
-        used = _columns_with_roles(self.roles)
+        used = {*_columns_with_roles(self.roles), STEP_IN_LIST}
         return [column for column in self.sheet.columns if column not in used and column != self.run_names]
 
     @cached_property
@@ -101,8 +165,11 @@ def _given_roles(sheet: Sheet, columns: Mapping[str, str]) -> Roles:
         names = [text] if text in sheet.columns else text.split("+")
         for name in names:
             is_count = role == "n" and name.isdigit()
-            if name not in sheet.columns and not is_count:
+            is_word = (role, name) in WORDS
+            if name not in sheet.columns and not is_count and not is_word:
                 raise unknown(f"column of {sheet.name}", name, sheet.columns)
+        if text in (COLUMNS, ROWS) and text not in sheet.columns:
+            continue  # see wide_role and row_role
         roles[role] = names
     return roles
 
@@ -135,7 +202,8 @@ def _is_called(column: str, name: str) -> bool:
 
 def _has_whole_numbers(sheet: Sheet, column: str) -> bool:
     """Whether all cells of a column are whole numbers."""
-    return all(map(str.isdigit, sheet.column(column)))
+    texts = [text for text in sheet.column(column) if not is_summary(text)]
+    return all(map(str.isdigit, texts))
 
 
 def _differ(sheet: Sheet, columns: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from fairbench.analysis.tables.readers.nested import STEP_IN_LIST
 from fairbench.analysis.tables.readings import Reading
 from fairbench.common.errors import UsageError
 
@@ -34,7 +35,10 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
         curves = _curves(readings)
     if not at:
         if any(len(curve) > 1 for curve in curves.values()):
-            raise UsageError(f"{first.location}: begins a curve over steps; give --at last, --at best, or --at STEP")
+            ways = "--at last, --at best, or --at STEP"
+            if STEP_IN_LIST in first.entry.row.cells:
+                ways += "; or --columns seed=rows, if the values of a list are runs"
+            raise UsageError(f"{first.location}: begins a curve over steps; give {ways}")
         return readings
     last_steps = sorted({_last_step(curve) for curve in curves.values()})
     if at == "last" and len(last_steps) > 1:

@@ -59,7 +59,8 @@ def entries_of(table: LongTable) -> Entries:
         metrics = dict.fromkeys(entry.texts["metric"] for entry in entries)
         metric = chosen_metric(sheet.name, metric, list(metrics))
         entries = [entry for entry in entries if entry.texts["metric"] == metric]
-    if "seed" not in table.roles:
+    has_names_of_runs = len(table.roles.get("optimizer", ())) <= 1  # joined columns are settings
+    if "seed" not in table.roles and has_names_of_runs:
         entries = _with_seeds_of_names(entries, notes)
     return Entries(table=sheet.name, entries=entries, metric=metric, notes=notes)
 

@@ -1,34 +1,55 @@
 """Verdicts on a user's table of results, by the tests and corrections that a study gets."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fairbench.analysis.comparison.judge import FEWEST_SEEDS, judge
+from fairbench.analysis.comparison.judge import judge
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.tables.across import mean_ranks, over_arenas
 from fairbench.analysis.tables.arenas import ArenaTable, arenas_of
 from fairbench.analysis.tables.columns import Columns, without_ranges
 from fairbench.analysis.tables.comparing import against_number, between_arms
 from fairbench.analysis.tables.entries import Entries, entries_of
+from fairbench.analysis.tables.how_read import how_read
 from fairbench.analysis.tables.layout import long_table
+from fairbench.analysis.tables.pairs import Pair, pairs_of
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readers import read_table
 from fairbench.common.errors import UsageError, unknown
 
 
-def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], list[str]]:
-    """Judge the results of a table: an optimizer against every other one, or means against a number, in every arena.
+@dataclass(frozen=True)
+class Judged:
+    """The verdicts on a table.
 
-    Two optimizers are compared by the paired test, if they share two seeds or have the same ones. Otherwise they are
-    compared by Welch's test of all seeds. Means are compared by Welch's test, and with a number by the t-test of one
-    sample.
+    Attributes:
+        comparisons: one family, in the order of the table.
+        across: the comparisons over all arenas, if each optimizer has one value in each: a family of its own.
+        read_as: how the table was read, in one sentence.
+        notes: what was skipped, merged or assumed.
+    """
 
-    Returns:
-        the comparisons in the table's order, and notes on what was skipped, merged or assumed.
+    comparisons: Sequence[Comparison]
+    across: Sequence[Comparison]
+    read_as: str
+    notes: Sequence[str]
+
+
+def table_verdicts(source: Any, asked: Question) -> Judged:
+    """Judge the results of a table: pairs of optimizers, or means against a number, in every arena.
+
+    Two optimizers are compared by the paired test, if they have the same seeds or share most of them. Otherwise they
+    are compared by Welch's test of all seeds. Means are compared by Welch's test, and with a number by the t-test of
+    one sample.
 
     Raises:
         UsageError: the table cannot be read, may mean two things, or has a wrong or repeated value.
     """
-    sheet = read_table(source)
+    if asked.min_seeds < 2:
+        raise UsageError(f"--min-seeds must be at least 2, got {asked.min_seeds}")
+    sheet = read_table(source, asked.name)
     # W&B adds columns with ranges
     columns = Columns(without_ranges(sheet), given=asked.columns, metric=asked.metric)
     table = long_table(columns, one_optimizer_is_enough=asked.reference_value is not None)
@@ -36,18 +57,41 @@ def table_comparisons(source: Any, asked: Question) -> tuple[list[Comparison], l
     _check_optimizers(entries, asked)
     notes = list(entries.notes)
     arenas = arenas_of(entries, asked, notes)
-    # by default the first one of the table
-    optimizer = asked.optimizer or entries.optimizers[0]
+    pairs, compared = pairs_of(entries.optimizers, asked)
     comparisons: list[Comparison] = []
-    for arena in arenas:
-        if asked.reference_value is not None:
+    across: list[Comparison] = []
+    if asked.reference_value is not None:
+        compared = f"each mean is compared with {asked.reference_value:g}"
+        for arena in arenas:
             comparisons += _against_number(arena, entries.metric, asked)
-        elif optimizer in arena.arms:
-            comparisons += _against_baselines(arena, entries.metric, optimizer, asked)
+    else:
+        for arena in arenas:
+            comparisons += _of_pairs(arena, entries.metric, pairs, asked.test)
+        across = over_arenas(arenas, pairs, entries.metric)
     if not comparisons:
+        optimizer = asked.optimizer or entries.optimizers[0]
         ways = "add rows, or --optimizer, or compare it with a number by --reference-value"
         raise UsageError(f"{entries.table}: {optimizer} shares no arena with another optimizer; {ways}")
-    return judge(comparisons, asked.alpha, min_seeds=FEWEST_SEEDS), list(dict.fromkeys(notes))
+    if across:
+        notes += _notes_on_arenas(arenas, across)
+    return Judged(
+        comparisons=judge(comparisons, asked.alpha, asked.min_seeds),
+        across=judge(across, asked.alpha, asked.min_seeds) if across else [],
+        read_as=how_read(table, entries, arenas, asked, compared),
+        notes=list(dict.fromkeys(notes)),
+    )
+
+
+def _notes_on_arenas(arenas: Sequence[ArenaTable], across: Sequence[Comparison]) -> list[str]:
+    """What the user must know of comparisons over arenas, and the mean ranks."""
+    most = max(comparison.seeds for comparison in across)
+    notes = [f"the test over {most} arenas takes each as one pair and needs alike scales; Demsar (2006) advises ranks"]
+    ranks = mean_ranks(arenas)
+    if ranks:
+        best_first = sorted(ranks, key=lambda optimizer: ranks[optimizer])
+        texts = [f"{optimizer} {ranks[optimizer]:.3g}" for optimizer in best_first]
+        notes.append(f"mean ranks, 1 is best: {', '.join(texts)}")
+    return notes
 
 
 def _check_optimizers(entries: Entries, asked: Question) -> None:
@@ -79,14 +123,13 @@ def _against_number(arena: ArenaTable, metric: str, asked: Question) -> list[Com
     return comparisons
 
 
-def _against_baselines(arena: ArenaTable, metric: str, optimizer: str, asked: Question) -> list[Comparison]:
-    """Compare an optimizer with each baseline that is asked for, or with every other optimizer."""
-    arm = arena.arms[optimizer]
+def _of_pairs(arena: ArenaTable, metric: str, pairs: Sequence[Pair], test: str) -> list[Comparison]:
+    """Compare the pairs of which both optimizers have a row in an arena."""
     comparisons = []
-    for baseline, other in arena.arms.items():
-        if baseline != optimizer and (not asked.baselines or baseline in asked.baselines):
+    for optimizer, baseline in pairs:
+        if optimizer in arena.arms and baseline in arena.arms:
             comparison = _untested(arena, metric, optimizer, baseline)
-            comparisons.append(between_arms(comparison, arm, other))
+            comparisons.append(between_arms(comparison, arena.arms[optimizer], arena.arms[baseline], test))
     return comparisons
 
 

@@ -13,6 +13,16 @@ STATISTICS = {
     "n": re.compile(r"(.+)_(?:count|n)()"),
 }
 """Names of columns with a statistic of several runs. A group of the pattern holds the name of the metric, if any."""
+STATISTIC_BEHIND = re.compile(
+    r"(?P<name>.+?)[\s_./:(\[-]+(?:(?P<mean>mean|avg|average)|(?P<std>std|sd|stdev|stddev|std[\s_]dev)"
+    r"|(?P<sem>sem|se|stderr|std[\s_]err|standard[\s_]error)|(?P<n>count|n))[)\]]?",
+    re.IGNORECASE,
+)
+STATISTIC_BEFORE = re.compile(
+    r"(?:(?P<mean>mean|avg|average)|(?P<std>std|sd|stdev|stddev)|(?P<sem>sem|stderr))[\s_./:-]+(?:of )?(?P<name>.+)",
+    re.IGNORECASE,
+)
+"""The name of a column with a statistic, behind or before the rest of its name."""
 LOWER = "loss|error|err|perplexity|ppl|nll|mse|rmse|mae|wer|fid|bpb|bpc|regret"
 HIGHER = "acc|accuracy|f1|auc|auroc|auprc|bleu|rouge|reward|return|iou|miou|psnr|ssim|top1|top5"
 """Words in the names of metrics: of those with better lower values (LOWER), and better higher values (HIGHER)."""
@@ -87,6 +97,20 @@ def statistic_of(column: str) -> tuple[str, str] | None:
             metric = match[1] or match[2] or "value"
             return role, metric
     return None
+
+
+def split_statistic(column: str) -> tuple[str, str]:
+    """The statistic that a column has by its name, or "value", and the rest of the name as it is spelled."""
+    for pattern in (STATISTIC_BEHIND, STATISTIC_BEFORE):
+        match = pattern.fullmatch(column)
+        if match:
+            statistic = next(role for role in STATISTICS if match.groupdict().get(role))
+            return statistic, match["name"]
+    statistic_alone = statistic_of(column)
+    if statistic_alone is not None:
+        role, _ = statistic_alone
+        return role, ""
+    return "value", column
 
 
 def chosen_metric(table: str, metric: str, known: Sequence[str]) -> str:

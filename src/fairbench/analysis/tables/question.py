@@ -20,3 +20,6 @@ class Question:
     at: str = ""
     margin: float | None = None
     reference_value: float | None = None
+    test: str = ""
+    min_seeds: int = 3
+    name: str = ""

@@ -49,9 +49,16 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
     if has_metric_column:
         # the metric that the user asks for is one of the rows, not a column
         wanted_column = chosen_metric(sheet.name, "", list(complete))
-        return {**complete[wanted_column], **given}, metric
+        return {**_value_of_mean(complete[wanted_column], roles), **given}, metric
     wanted_column = chosen_metric(sheet.name, metric, list(complete))
-    return {**complete[wanted_column], **given}, wanted_column
+    return {**_value_of_mean(complete[wanted_column], roles), **given}, wanted_column
+
+
+def _value_of_mean(parts: Mapping[str, str], roles: Roles) -> Mapping[str, str]:
+    """The columns of a metric. A mean without a spread and without a number of runs counts as one value."""
+    if set(parts) == {"mean"} and "n" not in roles:
+        return {"value": parts["mean"]}
+    return parts
 
 
 def _likely_values(numeric: Sequence[str]) -> list[str]:

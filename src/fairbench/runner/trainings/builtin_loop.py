@@ -139,6 +139,10 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
         reason = restart_reason()
     return {
         "seconds": seconds,
+        "start_seconds": 0.0,
+        "measured": True,
+        "notices": [],
+        "identity": None,
         "gpu_bytes": gpu_bytes,
         "gpu_free_bytes": gpu_free_bytes,
         "restart_reason": reason,

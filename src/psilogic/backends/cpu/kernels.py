@@ -6,7 +6,6 @@ The folder `cpp` is compiled at installation, or before in a wheel; without a co
 from array import array
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from enum import IntEnum
 from importlib import import_module
 from itertools import accumulate
 from operator import attrgetter
@@ -15,21 +14,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from psilogic.step import Step, Tensors
+from psilogic.decision import t_warm
+from psilogic.step import BucketStep, Tensors
 from psilogic.tensors.memory import addresses, uniform
 from psilogic.tensors.norms import TensorList
+from psilogic.tensors.state import local_states
 
 DTYPES = frozenset({torch.float32, torch.float64, torch.bfloat16})
-REPEATED = -1
-"""The address of a number that the kernel repeats for each tensor."""
+ROUNDINGS = {"kahan": 1, "stochastic": 2}
+"""Kinds of rounding other than to nearest, as `Rounding` in rounding.h."""
 
 
-class Outcome(IntEnum):
-    """What a pass with a detector did with a tensor, as `Outcome` in update.h."""
-
-    UPDATED = 0  # it does not fire
-    DEFERRED = 1  # only its gradient was summed, since it is likely to fire
-    MAY_FIRE = 2  # it was updated as if it did not fire
+class Address(int):
+    """Where an array begins in memory, as an argument of a kernel."""
 
 
 class SumArguments(NamedTuple):
@@ -43,15 +40,17 @@ class SumArguments(NamedTuple):
 
 
 class UpdateArguments(NamedTuple):
-    """The table of an update, as `UpdateTables` in update.h, which says what each entry is.
+    """The table of an update or of a whole step, as `UpdateTables` in update.h, which says what each entry is.
 
-    An entry is an array, a vector, a number that all tensors share, or None.
+    An entry is the address of an array, a number that all tensors share, or None.
     """
 
     params: Any
     grads: Any
     exp_avgs: Any
     exp_avg_sqs: Any
+    errors: Any
+    rounding: Any
     numels: Any
     units: Any
     t: Any
@@ -66,25 +65,20 @@ class UpdateArguments(NamedTuple):
     agc_clip: Any = None
     mean: Any = None
     scale: Any = None
-    norms: Any = None
-    outcomes: Any = None
+    max_norm: Any = None
+    maximize: Any = None
     scalars: Any = None
     relative: Any = None
     gamma: Any = None
+    p_ext: Any = None
+    max_cancel: Any = None
+    quantum_decay: Any = None
+    T_max: Any = None
     t_warm: Any = None
     tau: Any = None
     adaptive: Any = None
-
-
-class Detector(NamedTuple):
-    """What an update with a detector reads in addition to the tensors' step."""
-
-    scalars: Any  # the addresses of each of the states' scalars, name after name
-    relative: bool
-    gamma: Any
-    t_warm: float
-    tau: Any  # tau_scale, or chaos_tau if that is the threshold
-    adaptive: bool
+    pools: Any = None
+    decisions: Any = None
 
 
 def _load() -> Any:
@@ -108,8 +102,6 @@ kernels = _load()
 
 def supports(columns: Tensors, by_rows: bool) -> bool:
     """Whether the kernels can update these tensors, which are on the CPU."""
-    if kernels is None:
-        return False
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
     return on_host and uniform(DTYPES, columns, by_rows)
 
@@ -155,75 +147,17 @@ def _row_sums(tensors: TensorList, units: list[int], with_sums: bool) -> tuple[T
     return squares, sums
 
 
-def update_(
-    tensors: Tensors,
-    step: Step,
-    units: list[int],
-    mean: Tensor | None = None,
-    scale: Tensor | None = None,
-    agc_clip: float = 0.0,
-    centralizes: bool = False,
-    outcomes: "array[int] | None" = None,
-    detector: Detector | None = None,
-) -> "array[float]":
-    """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
+def update_(work: BucketStep, mean: Tensor | None = None, scale: Tensor | None = None) -> None:
+    """One step for the owned tensors of a bucket, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
-        tensors: the tensors, with unprocessed gradients.
-        step: the step to take.
-        units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
+        work: has the tensors, which `supports` accepts, with unprocessed gradients, and the step to take.
         mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
         scale: multiplies them after that, shape (U,); None for 1.
-        agc_clip: the largest ratio of a unit's gradient norm to its parameter norm; 0 for any.
-        centralizes: whether the mean of each row is subtracted in tensors with more than one dimension. With this or
-            `agc_clip` mean and scale are results: each unit is summed just before it is updated, so that the second
-            read is from cache.
-        outcomes: with a detector, a result for each tensor, an `Outcome`; a tensor that was MAY_FIRE before is not
-            changed to UPDATED. If all are UPDATED, the scalars of the states have their new values.
-        detector: None where the step is decided.
-
-    Returns:
-        The norm of each tensor's processed gradient; not if mean and scale are given.
     """
-    norms = array("d", bytes(8 * len(units)))
-    extra: dict[str, Any] = {}
-    kernel = kernels.update_
-    if agc_clip > 0 or centralizes:
-        kernel = kernels.process_and_update_
-        extra["agc_clip"] = agc_clip
-        extra["centered"] = array("q", [centralizes and g.ndim > 1 for g in tensors.grads])
-    if detector is not None:
-        extra.update(detector._asdict())
-    arguments = _arguments(tensors, step, units, mean=mean, scale=scale, norms=norms, outcomes=outcomes, **extra)
-    _call(kernel, tensors.params, arguments)
-    torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
-    return norms
-
-
-def cancel_(
-    tensors: Tensors, step: Step, lost: Tensor, mean: Tensor | None, scale: Tensor | None, units: list[int]
-) -> None:
-    """Correct an update whose decay was too small: theta <- theta - share (theta + u).
-
-    With u, Adam's step, theta + u is the parameter after decay and quantum decay. The quantum decay is undone:
-    share = 1 - (1 - lost) / (1 - quantum_rate tanh|g|), which is `lost` without quantum decay. Here `lost` is for each
-    tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for
-    quantum decay. The other arguments are those of the update.
-    """
-    arguments = _arguments(tensors, step._replace(decay=lost), units, mean=mean, scale=scale)
-    _call(kernels.cancel_, tensors.params, arguments)
-    torch.autograd.graph.increment_version(tensors.params)
-
-
-def _arguments(tensors: Tensors, step: Step, units: list[int], **extra: Any) -> UpdateArguments:
-    """The table of an update of these tensors by a step."""
-    return UpdateArguments(
-        params=addresses(tensors.params),
-        grads=addresses(tensors.grads),
-        exp_avgs=addresses(tensors.exp_avgs),
-        exp_avg_sqs=addresses(tensors.exp_avg_sqs),
-        numels=array("q", map(Tensor.numel, tensors.params)),
-        units=array("q", units),
+    step = work.step
+    arguments = UpdateArguments(
+        **_tensors(work),
         t=step.t,
         decay=step.decay,
         quantum_rate=step.quantum_rate,
@@ -232,29 +166,117 @@ def _arguments(tensors: Tensors, step: Step, units: list[int], **extra: Any) -> 
         eps=step.eps,
         beta1=step.beta1,
         beta2=step.beta2,
-        **extra,
+        mean=mean,
+        scale=scale,
     )
+    _call(kernels.update_, work.tensors.params, arguments)
+    _note_changes(work)
 
 
-def _call(kernel: Callable[..., None], tensors: TensorList, arguments: Iterable[Any]) -> None:
-    """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arguments' addresses.
+def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors: Tensor | None, decisions: Any) -> int:
+    """The whole step of a bucket's tensors, in place: sums, decision, update, and the scalars of the states.
 
-    The address of None is 0, that of a number REPEATED.
+    Args:
+        work: has the tensors, which `supports` accepts, with unprocessed gradients, and the hyperparameters.
+        scalars: the addresses of each of the states' scalars, name after name.
+        pools: the pool of each tensor, in which norms count together; None if each is alone.
+        unit_vectors: memory for the mean and the scale of each unit, shape (2, U), where quantum decay is corrected.
+        decisions: memory for the quantities of `DECISIONS`, shape (11, N); None if nobody observes them.
+
+    Returns:
+        The number of tensors that were updated before it was known that they fire, and corrected.
     """
-    table = array("q")
-    numbers = array("d")
+    group = work.group
+    beta1, beta2 = group["betas"]
+    mean, scale = (None, None) if unit_vectors is None else unit_vectors
+    clips = group["agc_clip"] > 0
+    centered = None
+    if clips or group["grad_centralize"]:
+        centered = array("q", [group["grad_centralize"] and g.ndim > 1 for g in work.tensors.grads])
+    arguments = UpdateArguments(
+        **_tensors(work),
+        t=None,
+        decay=None,
+        quantum_rate=None,
+        lr=group["lr"],
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+        beta1=beta1,
+        beta2=beta2,
+        centered=centered,
+        agc_clip=None if centered is None else group["agc_clip"],
+        mean=mean,
+        scale=scale,
+        max_norm=group["max_grad_norm"],
+        maximize=group["maximize"] or None,
+        scalars=scalars,
+        relative=group["chaos_signal"] == "relative",
+        gamma=group["gamma"],
+        p_ext=group["p_ext"],
+        max_cancel=group["max_cancel"],
+        quantum_decay=group["quantum_decay"],
+        T_max=group["gamma_T_max"],
+        t_warm=t_warm(group),
+        tau=group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"],
+        adaptive=group["adaptive_tau"],
+        pools=None if pools is None else array("q", pools),
+        decisions=decisions,
+    )
+    corrected: int = _call(kernels.step_, work.tensors.params, arguments)
+    _note_changes(work)
+    return corrected
+
+
+def _tensors(work: BucketStep) -> dict[str, Any]:
+    """The entries of a table that say where the tensors of a bucket are, and how their parameters are rounded."""
+    bucket = work.owned
+    count = len(work.tensors.params)
+    begin = work.addresses.buffer_info()[0]
+    size = count * work.addresses.itemsize
+    columns = [Address(begin + k * size) for k in range(len(work.tensors))]
+    errors = None
+    rounding = None
+    if bucket.rounding != "nearest":
+        seed = 0
+        if bucket.rounding == "kahan":
+            errors = addresses(local_states(bucket, work.states, "compensation"))
+        else:
+            seed = int(torch.randint(1 << 62, (), device="cpu"))
+        rounding = array("q", [ROUNDINGS[bucket.rounding], seed])
+    return {
+        "params": columns[0],
+        "grads": columns[1],
+        "exp_avgs": columns[2],
+        "exp_avg_sqs": columns[3],
+        "errors": errors,
+        "rounding": rounding,
+        "numels": array("q", map(Tensor.numel, work.tensors.params)),
+        "units": array("q", bucket.units),
+    }
+
+
+def _note_changes(work: BucketStep) -> None:
+    """Tell autograd what was changed in place."""
+    tensors = work.tensors
+    torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
+
+
+def _call(kernel: Callable[..., int], tensors: TensorList, arguments: Iterable[Any]) -> int:
+    """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arguments.
+
+    A vector or an array is passed as its address, anything but that and None as a number.
+    """
+    entries: list[int | float | None] = []
     kept = []  # vectors must live until the kernel has returned
     for argument in arguments:
-        if argument is None:
-            table.append(0)
-        elif isinstance(argument, array):
-            table.append(argument.buffer_info()[0])
+        if argument is None or type(argument) in (float, Address):
+            entries.append(argument)
+        elif type(argument) is array:
+            entries.append(argument.buffer_info()[0])
         elif isinstance(argument, Tensor) and argument.ndim:
             vector = argument.contiguous()
             kept.append(vector)
-            table.append(vector.data_ptr())
+            entries.append(vector.data_ptr())
         else:
-            table.append(REPEATED)
-            numbers.append(float(argument))
-    threads = torch.get_num_threads()
-    kernel(tensors[0].itemsize, threads, len(tensors), table.tobytes(), numbers.tobytes())
+            entries.append(float(argument))
+    return kernel(tensors[0].itemsize, torch.get_num_threads(), len(tensors), tuple(entries))

@@ -7,23 +7,22 @@ from psilogic.backends.by_torch import ByTorch
 from psilogic.backends.cpu import kernels
 from psilogic.gradients import Sums, measure
 from psilogic.step import BucketStep, Tensors
-from psilogic.tensors.memory import used_addresses
-from psilogic.tensors.norms import TensorList
 
 
 class TwoPasses(ByTorch):
     """Compiled kernels; torch's operations decide between their passes."""
 
     name = "native"
+    in_memory = True
+    roundings = frozenset({"nearest", "kahan", "stochastic"})
+
+    def is_compiled(self) -> bool:
+        """Whether there are kernels for this machine."""
+        return kernels.kernels is not None
 
     def supports(self, tensors: Tensors, by_rows: bool) -> bool:
         """Whether the kernels can update these tensors."""
         return kernels.supports(tensors, by_rows)
-
-    def supports_addresses(self, params: TensorList) -> bool:
-        """Not where two share memory: all are changed at the same time."""
-        found = used_addresses(params)
-        return len(set(found)) == len(found)
 
     def begin(self, work: BucketStep) -> None:
         """Sum over units; by torch's operations if another process updates some of the tensors."""
@@ -40,7 +39,7 @@ class TwoPasses(ByTorch):
 
     def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
         """Update parameters and moments in one pass."""
-        kernels.update_(work.tensors, work.step, work.owned.units, work.mean, work.scale)
+        kernels.update_(work, work.mean, work.scale)
 
 
 backend = TwoPasses()

@@ -7,8 +7,6 @@ from psilogic.backends.by_torch import ByTorch
 from psilogic.backends.triton import decide, sums, update
 from psilogic.gradients import Sums, measure
 from psilogic.step import BucketStep, StepInputs, Tensors
-from psilogic.tensors.memory import used_addresses
-from psilogic.tensors.norms import TensorList
 
 
 class Triton(ByTorch):
@@ -16,15 +14,11 @@ class Triton(ByTorch):
 
     name = "triton"
     on_device = True
+    in_memory = True
 
     def supports(self, tensors: Tensors, by_rows: bool) -> bool:
         """Whether the kernels can update these tensors."""
         return update.supports(tensors, by_rows)
-
-    def supports_addresses(self, params: TensorList) -> bool:
-        """Not where two share memory: all are changed at the same time."""
-        found = used_addresses(params)
-        return len(set(found)) == len(found)
 
     def begin(self, work: BucketStep) -> None:
         """Sum over units, in one launch; by torch's operations if other ranks update tensors or parts of them."""

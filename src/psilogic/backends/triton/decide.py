@@ -13,13 +13,13 @@ from psilogic.backends.triton.decision_kernels import FEW, FEW_ROWS, MANY_ROWS, 
 from psilogic.backends.triton.launch import OPTIONS
 from psilogic.backends.triton.sums import UnitSums
 from psilogic.backends.triton.tables import unit_lengths
-from psilogic.backends.triton.update import pointer_or_number
+from psilogic.backends.triton.update import DTYPES, pointer_or_number
 from psilogic.decision import step_of, t_warm
 from psilogic.gradients import total_squares
 from psilogic.options import NUMBERS
 from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
 from psilogic.tensors.device_tables import host
-from psilogic.tensors.scalars import CLOCKS, memory_names
+from psilogic.tensors.scalars import CLOCKS, ScalarKind
 
 OUTPUTS = 11
 """Rows that the kernel writes, one for each name that `_set_decision` unpacks."""
@@ -56,8 +56,14 @@ def admits(work: BucketStep) -> bool:
         return False
     if not bucket.by_unit:  # AGC of whole tensors after centralization needs the centralized elements
         return False
-    names = (*CLOCKS, *memory_names(bucket.group))
-    return all(work.states[0][name].device == bucket.device for name in names)
+    kinds = set(work.scalar_kinds[: len(CLOCKS)]), set(work.scalar_kinds[len(CLOCKS) :])
+    for kinds_of_some in kinds:  # the kernel takes one dtype of clocks, and one of the memory
+        if len(kinds_of_some) != 1:
+            return False
+        kind = kinds_of_some.pop()
+        if kind is None or kind.device != bucket.device:
+            return False
+    return True
 
 
 def decide(works: list[BucketStep], inputs: StepInputs) -> None:
@@ -65,11 +71,8 @@ def decide(works: list[BucketStep], inputs: StepInputs) -> None:
     total = None if inputs.max_grad_norm is None else total_squares(works)
     for work in works:
         device = work.bucket.device
-        names = (*CLOCKS, *memory_names(work.bucket.group))
-        work.scalars = work.bucket.cache.scalars.read(work.states, names)
         factors = Factors(_on_device(total, device), _on_device(inputs.grad_scale, device))
         decide_bucket(work, factors, _on_device(inputs.found_inf, device))
-        del work.scalars["chaos_start"]  # the kernel only reads it, so it is not written back
 
 
 def _on_device(number: Tensor | None, device: torch.device) -> Tensor | None:
@@ -80,15 +83,13 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) 
     """Decide for the tensors of a bucket from the sums over their units, and update their scalars in place."""
     group = work.bucket.group
     sums: UnitSums = work.sums
-    scalars = work.scalars
-    count = len(scalars["step"])
+    count = len(work.owned.params)
     units = _process_units(group, sums, factors)
     work.mean = units.mean
     work.scale = units.scale
     lr = work.bucket.hyperparameters(wide=False)["lr"]
-    reference = None
-    if group["chaos_signal"] == "relative":
-        reference = scalars["chaos_ref"]
+    pointers = work.scalar_addresses
+    (scalars,) = sums.tables.get("scalars", pointers, sums.parts.device, lambda: [host(pointers)])
     numbers_of_each = _numbers(work, lr)
     shared_numbers = _shared_numbers(group)
     out = sums.parts.new_empty(OUTPUTS, count)
@@ -105,22 +106,23 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) 
             factors.total,
             factors.grad_scale,
             found_inf,
-            scalars["step"],
-            scalars["chaos_start"],
-            scalars["chaos_fast"],
-            scalars["chaos_slow"],
-            reference,
+            scalars,
             width=sums.parts.shape[1],
             count=sum(sums.units),
             **numbers_of_each,
             **shared_numbers,
             WITH_PARAMS=sums.with_params,
+            CLOCK=_triton_dtype(work.scalar_kinds[0]),
+            MEMORY=_triton_dtype(work.scalar_kinds[len(CLOCKS)]),
             **OPTIONS,
         )
-    # The kernel has changed these in place, which autograd must know.
-    written = [vector for name, vector in scalars.items() if name != "chaos_start"]
-    torch.autograd.graph.increment_version(written)
     _set_decision(work, out, gates, lr)
+
+
+def _triton_dtype(kind: ScalarKind | None) -> Any:
+    """The kernel's dtype of scalars that `admits` accepts."""
+    assert kind is not None
+    return DTYPES[kind.dtype]
 
 
 def _shared_numbers(group: dict[str, Any]) -> dict[str, Any]:
@@ -134,6 +136,7 @@ def _shared_numbers(group: dict[str, Any]) -> dict[str, Any]:
         "max_norm": _max_norm(group),
         "ADAPTIVE": group["adaptive_tau"],
         "MAXIMIZE": group["maximize"],
+        "RELATIVE": group["chaos_signal"] == "relative",
     }
 
 

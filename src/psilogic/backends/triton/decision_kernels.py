@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from psilogic.backends.triton.update_kernels import _tanh
+from psilogic.backends.triton.update_kernels import _pointer, _tanh
 from psilogic.gradients import AGC_FLOOR, NOISE
 from psilogic.options import NUMBERS
 
@@ -192,20 +192,24 @@ def processing_kernel(
 
 
 POINTERS = [
-    "out", "gates", "scale", "parts", "records", "squares", "tiles", "total", "grad_scale", "found_inf", "step",
-    "start", "fast", "slow", "reference", "lr_pointer", "numbers",
+    "out", "gates", "scale", "parts", "records", "squares", "tiles", "total", "grad_scale", "found_inf", "scalars",
+    "lr_pointer", "numbers",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["width", "count"], do_not_specialize_on_alignment=POINTERS)
 def decide_kernel(
-    out, gates, scale, parts, records, squares, tiles, total, grad_scale, found_inf, step, start, fast, slow, reference,
-    lr_pointer, numbers, width: tl.int64, count: tl.int64, lr: tl.float64, weight_decay: tl.float64, gamma: tl.float64,
+    out, gates, scale, parts, records, squares, tiles, total, grad_scale, found_inf, scalars, lr_pointer, numbers,
+    width: tl.int64, count: tl.int64, lr: tl.float64, weight_decay: tl.float64, gamma: tl.float64,
     p_ext: tl.float64, max_cancel: tl.float64, tau: tl.float64, eps: tl.float64, t_warm: tl.float64,
     T_max: tl.float64, quantum_decay: tl.float64, agc_clip: tl.float64, max_norm: tl.float64,
-    WITH_PARAMS: tl.constexpr, ADAPTIVE: tl.constexpr, MAXIMIZE: tl.constexpr,
+    WITH_PARAMS: tl.constexpr, ADAPTIVE: tl.constexpr, MAXIMIZE: tl.constexpr, RELATIVE: tl.constexpr,
+    CLOCK: tl.constexpr, MEMORY: tl.constexpr,
 ):  # fmt: skip
-    """The decision for one tensor (see `decide`); if units are rows, from the squares of `processing_kernel`."""
+    """The decision for one tensor (see `decide`); if units are rows, from the squares of `processing_kernel`.
+
+    The table of scalars has the addresses of each tensor's clocks, of dtype CLOCK, and of its memory, of dtype MEMORY.
+    """
     i = tl.program_id(0)
     n = tl.num_programs(0)
     if squares is not None:
@@ -240,21 +244,26 @@ def decide_kernel(
     overflow = False
     if found_inf is not None:
         overflow = tl.load(found_inf) > 0.0
-    t = tl.load(step + i) + 1
-    since = t.to(tl.float64) - tl.load(start + i).to(tl.float64)
-    _remember(step + i, t, overflow)
+    scalars += i
+    step = _pointer(tl.load(scalars), CLOCK)
+    start = _pointer(tl.load(scalars + n), CLOCK)
+    fast = _pointer(tl.load(scalars + 2 * n), MEMORY)
+    slow = _pointer(tl.load(scalars + 3 * n), MEMORY)
+    t = tl.load(step) + 1
+    since = t.to(tl.float64) - tl.load(start).to(tl.float64)
+    _remember(step, t, overflow)
     t = t.to(tl.float64)
     old_reference = 0.0
-    if reference is not None:
-        old_reference = tl.load(reference + i).to(tl.float64)
-    old_fast = tl.load(fast + i).to(tl.float64)
-    old_slow = tl.load(slow + i).to(tl.float64)
-    new_fast, new_slow, new_reference = _observe(gn, old_fast, old_slow, old_reference, eps, reference is not None)
-    _remember(fast + i, new_fast, overflow)
-    _remember(slow + i, new_slow, overflow)
+    if RELATIVE:
+        old_reference = tl.load(_pointer(tl.load(scalars + 4 * n), MEMORY)).to(tl.float64)
+    old_fast = tl.load(fast).to(tl.float64)
+    old_slow = tl.load(slow).to(tl.float64)
+    new_fast, new_slow, new_reference = _observe(gn, old_fast, old_slow, old_reference, eps, RELATIVE)
+    _remember(fast, new_fast, overflow)
+    _remember(slow, new_slow, overflow)
     margin = 0.0
-    if reference is not None:
-        _remember(reference + i, new_reference, overflow)
+    if RELATIVE:
+        _remember(_pointer(tl.load(scalars + 4 * n), MEMORY), new_reference, overflow)
         margin = eps
 
     ratio = new_fast / (new_slow + eps)

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fairbench.analysis.tables.readers import delimited, json_text, markdown, values
+from fairbench.analysis.tables.readers import delimited, files, json_text, markdown, values
 from fairbench.analysis.tables.readers.content import Content, TextRows, opened
 from fairbench.analysis.tables.readers.sheet import Sheet, sheet_of
+from fairbench.common.errors import UsageError
 
 Reader = Callable[[Content], TextRows | None]
 """A function that reads one form of tables. It returns None for a content in another form."""
@@ -13,17 +14,29 @@ READERS: Sequence[Reader] = (values.read, json_text.read, markdown.read, delimit
 """The readers in the order in which they are asked; the last one takes any text."""
 
 
-def read_table(source: Any) -> Sheet:
-    """The rows of a table, as texts.
+def read_table(source: Any, name: str = "") -> Sheet:
+    """The rows of a table, as texts; or those of several files.
 
     Args:
         source: a path; "-" for standard input; an open file; a data frame of pandas, polars or pyarrow; a list of
             mappings, of dataclasses, or of rows of which the first has the names; a mapping of columns, or of such
-            lists. A file has CSV with commas, semicolons, tabs or bars, tables in Markdown, JSON, or lines of JSON.
+            lists. A file has CSV with commas, semicolons, tabs or bars, tables in Markdown, JSON, or lines of JSON; it
+            may be compressed by gzip. Parquet and Feather are read, too. Also a folder, or a list of paths.
+        name: for several files, a regular expression of their paths with named groups, as optimizer and seed.
 
     Raises:
         UsageError: it cannot be read, has no rows, unlike tables, two columns of one name, or a row of another length.
     """
+    paths = files.files_of(source)
+    if len(paths) > 1 or (paths and name):
+        return files.joined(paths, [_one_table(path) for path in paths], name)
+    if name:
+        raise UsageError("--name is for several files; leave it out, or give them")
+    return _one_table(paths[0] if paths else source)
+
+
+def _one_table(source: Any) -> Sheet:
+    """The rows of one source."""
     content = opened(source)
     for read in READERS:
         rows = read(content)

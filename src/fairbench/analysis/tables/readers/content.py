@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fairbench.analysis.tables.readers.binary import PICKLE, ZIP, arrow_table, refuse, unpacked
 from fairbench.common.errors import UsageError
 
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -83,10 +84,14 @@ def _decoded(name: str, content: str | bytes) -> Content:
     """Decode UTF-8, UTF-16 with a byte order mark, or else Windows-1252. A note tells the user of the last."""
     if isinstance(content, str):
         return _of_text(name, content)
+    name, content = unpacked(name, content)
+    table = arrow_table(name, content)
+    if table is not None:
+        return Content(name, values=table)
     if content.startswith(UTF_16_MARKS):
         return _of_text(name, content.decode("utf-16", "replace"))
-    if b"\0" in content:  # a binary file
-        raise UsageError(f"{name} is not text; save it as CSV in UTF-8")
+    if b"\0" in content or content.startswith((ZIP, *PICKLE)):
+        refuse(name, content)
     try:
         return _of_text(name, content.decode())
     except UnicodeDecodeError:

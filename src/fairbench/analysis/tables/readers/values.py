@@ -5,6 +5,7 @@ from dataclasses import asdict, is_dataclass
 from itertools import zip_longest
 from typing import Any
 
+from fairbench.analysis.tables.readers import nested
 from fairbench.analysis.tables.readers.content import Content, TextRow, TextRows
 from fairbench.analysis.tables.readers.sheet import check_names
 from fairbench.common.errors import UsageError
@@ -45,9 +46,16 @@ def rows_of(name: str, values: Any) -> TextRows:
 
 
 def _records_of_pandas(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a data frame of pandas, in which NaN is a missing value."""
+    """The rows of a data frame of pandas, in which NaN is a missing value.
+
+    An index without a name that has numbers is left out, since it counts the rows. One of texts is a column without a
+    name.
+    """
     has_named_index = any(frame.index.names)
-    flat = frame.reset_index(drop=not has_named_index)
+    has_texts = any(isinstance(label, str) for label in frame.index)
+    if has_texts and not has_named_index:
+        frame = frame.rename_axis("column 1")
+    flat = frame.reset_index(drop=not has_named_index and not has_texts)
     records: list[dict[str, Any]] = flat.astype(object).where(flat.notna(), None).to_dict("records")
     return records
 
@@ -71,7 +79,7 @@ def _plain(row: Any) -> Any:
 
 def _lists_of_mappings(rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     """The rows as lists of values. The first list has the columns of all rows."""
-    flat = [_flat(row) for row in rows]
+    flat = [values for row in rows for values in nested.rows_of_record(row)]
     columns: dict[str, None] = {}
     for row in flat:
         columns.update(dict.fromkeys(row))
@@ -93,17 +101,24 @@ def _rows_of_mapping(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
         return _joined(tables), left_out
     if isinstance(values.get("columns"), list) and isinstance(values.get("data"), list):
         return _split_by_pandas(values)
-    inner_mappings = [value for value in values.values() if isinstance(value, Mapping)]
+    inner_mappings = {key: value for key, value in values.items() if isinstance(value, Mapping)}
     if inner_mappings and len(inner_mappings) == len(values):
         if all(key.isdigit() for key in values):
-            return inner_mappings, ()  # rows by their numbers
-        if all(_is_column_by_row_numbers(value) for value in inner_mappings):
+            return [*inner_mappings.values()], ()  # rows by their numbers
+        if all(_is_column_by_row_numbers(value) for value in inner_mappings.values()):
             return _rows_of_numbered(values), ()
-    flat = _flat(values)
-    if all(isinstance(value, Sequence) and not isinstance(value, str) for value in flat.values()):
+    if inner_mappings and not nested.is_record(values):
+        left_out = tuple(key for key in values if key not in inner_mappings)
+        return nested.rows_of_levels(inner_mappings), left_out
+    if all(_is_list(value) for value in values.values()):
         # a list of values for each column
-        return [[*flat], *zip_longest(*flat.values())], ()
-    return [flat], ()
+        return [[*values], *zip_longest(*values.values())], ()
+    return [*nested.rows_of_record(values)], ()
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value is a list, rather than a text or a mapping."""
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _tables(values: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
@@ -153,17 +168,6 @@ def _rows_of_numbered(columns: Mapping[str, Mapping[str, Any]]) -> list[dict[str
     for number in numbers:
         rows.append({name: column.get(number) for name, column in columns.items()})
     return rows
-
-
-def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested mappings. The name of each value is the path of its keys, joined by dots."""
-    values_by_path: dict[str, Any] = {}
-    for key, value in row.items():
-        if isinstance(value, Mapping):
-            values_by_path |= _flat(value, prefix=f"{prefix}{key}.")
-        else:
-            values_by_path[f"{prefix}{key}"] = value
-    return values_by_path
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-// The functions that kernels.py calls: sums over the rows of many tensors, and the update of many tensors.
+// The functions that kernels.py calls: sums over the rows of many tensors, their update, and their whole step.
 //
 // They get the addresses of tensors, so that nothing of torch is needed to build them; they run on torch's threads.
 // Elements are computed in float, those of double tensors in double. The order of additions does not depend on the
@@ -12,9 +12,7 @@
 #include <cmath>
 #include <new>
 
-#include "process.h"
-#include "sums.h"
-#include "update.h"
+#include "step.h"
 
 // The versions of these functions that every glibc since 2.17 has: a wheel then loads on systems older than its compiler's.
 #ifdef __GLIBC__
@@ -41,76 +39,72 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
     return true;
 }
 
-// An entry of a table that stands for a number of all tensors: the next one of those that are given.
-const Index REPEATED = -1;
+// Each function gets the size of an element (2 is bfloat16), threads, tensors, and a tuple with the entries of its tables:
+// the address of an array, a number that all tensors share (a float, which is repeated for each), or None. It runs without
+// Python's global lock, and returns a number.
+template <class Tables> using Kernel = Index (*)(Index, unsigned, const Tables &);
 
-// Each function gets the size of an element (2 is bfloat16), threads, tensors, the addresses of its tables, and the numbers
-// of all tensors. It runs without Python's global lock.
+// Fills the table; numbers of all tensors are repeated in `repeated`, which must live as long as the table.
+template <class Tables> bool fill(PyObject *entries, Index n, std::vector<double> &repeated, Tables &tables) {
+    std::array<Index, sizeof tables / sizeof(Index)> table;
+    if (PyTuple_Size(entries) != Py_ssize_t(table.size())) {
+        PyErr_Format(PyExc_ValueError, "a table of %zd entries, not %zd", PyTuple_Size(entries), Py_ssize_t(table.size()));
+        return false;
+    }
+    repeated.resize(table.size() * n);
+    for (std::size_t k = 0; k < table.size(); ++k) {
+        PyObject *entry = PyTuple_GetItem(entries, k);
+        if (entry == Py_None)
+            table[k] = 0;
+        else if (PyFloat_Check(entry)) {
+            double *numbers = repeated.data() + k * n;
+            std::fill_n(numbers, n, PyFloat_AsDouble(entry));
+            table[k] = reinterpret_cast<Index>(numbers);
+        } else
+            table[k] = PyLong_AsLongLong(entry);
+    }
+    std::memcpy(&tables, table.data(), sizeof tables);
+    return !PyErr_Occurred();
+}
 
 template <class Tables>
 PyObject *run(PyObject *arguments, Kernel<Tables> of_bfloat16, Kernel<Tables> of_float, Kernel<Tables> of_double) {
     int itemsize, threads;
     long long n;
-    const char *table, *numbers;
-    Py_ssize_t size, bytes;
+    PyObject *entries;
+    if (!PyArg_ParseTuple(arguments, "iiLO!", &itemsize, &threads, &n, &PyTuple_Type, &entries)) return nullptr;
+    std::vector<double> repeated;
     Tables tables;
-    if (!PyArg_ParseTuple(arguments, "iiLy#y#", &itemsize, &threads, &n, &table, &size, &numbers, &bytes)) return nullptr;
-    if (size != sizeof tables) {
-        PyErr_Format(PyExc_ValueError, "a table of %zd bytes, not %zd", size, sizeof tables);
-        return nullptr;
-    }
-    std::array<Index, sizeof tables / sizeof(Index)> entries;
-    std::memcpy(entries.data(), table, sizeof tables);
-    std::vector<double> repeated(bytes / sizeof(double) * n);
-    double *next = repeated.data();
-    for (Index &entry : entries)
-        if (entry == REPEATED) {
-            double number;
-            std::memcpy(&number, numbers, sizeof number);
-            std::fill_n(next, n, number);
-            entry = reinterpret_cast<Index>(next);
-            next += n, numbers += sizeof number;
-        }
-    std::memcpy(&tables, entries.data(), sizeof tables);
+    if (!fill(entries, n, repeated, tables)) return nullptr;
     for (const Index *tensors : tables.columns())
-        if (!in_memory(n, tensors, tables.numels)) return nullptr;
+        if (tensors && !in_memory(n, tensors, tables.numels)) return nullptr;
     const auto kernel = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;
     bool out_of_memory = false;
+    Index result = 0;
     Py_BEGIN_ALLOW_THREADS;
     try {
-        kernel(n, threads, tables);
+        result = kernel(n, threads, tables);
     } catch (const std::bad_alloc &) {
         out_of_memory = true;
     }
     Py_END_ALLOW_THREADS;
-    if (out_of_memory) return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return out_of_memory ? PyErr_NoMemory() : PyLong_FromLongLong(result);
 }
 
 PyObject *py_row_sums(PyObject *, PyObject *arguments) {
     return run(arguments, any_row_sums<bfloat16>, any_row_sums<float>, any_row_sums<double>);
 }
 
-template <class T> constexpr Kernel<UpdateTables> update_kernel = with_detector<T, any_update<T>>;
-template <class T> constexpr Kernel<UpdateTables> process_kernel = with_detector<T, any_process_and_update<T>>;
-
 PyObject *py_update(PyObject *, PyObject *arguments) {
-    return run(arguments, update_kernel<bfloat16>, update_kernel<float>, update_kernel<double>);
+    return run(arguments, decided_update<bfloat16>, decided_update<float>, decided_update<double>);
 }
 
-PyObject *py_process_and_update(PyObject *, PyObject *arguments) {
-    return run(arguments, process_kernel<bfloat16>, process_kernel<float>, process_kernel<double>);
-}
-
-PyObject *py_cancel(PyObject *, PyObject *arguments) {
-    return run(arguments, cancel<bfloat16>, cancel<float>, cancel<double>);
-}
+PyObject *py_step(PyObject *, PyObject *arguments) { return run(arguments, step<bfloat16>, step<float>, step<double>); }
 
 PyMethodDef methods[] = {
     {"row_sums", py_row_sums, METH_VARARGS, nullptr},
     {"update_", py_update, METH_VARARGS, nullptr},
-    {"process_and_update_", py_process_and_update, METH_VARARGS, nullptr},
-    {"cancel_", py_cancel, METH_VARARGS, nullptr},
+    {"step_", py_step, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef definition = {

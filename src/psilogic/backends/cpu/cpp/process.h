@@ -17,10 +17,12 @@ struct Processed {
 const double AGC_FLOOR = 1e-3, NOISE = 1000 * std::numeric_limits<double>::epsilon();
 
 // AGC, then centralization, as in `gradients.process`; without branches, since rows are processed side by side.
-inline Processed process(double squares, double elements, double param_squares, Index n, double agc_clip) {
+inline Processed process(
+    double squares, double elements, double param_squares, Index n, double agc_clip, double factor = 1) {
     const double inf = std::numeric_limits<double>::infinity();
-    const double norm = std::sqrt(squares), largest = agc_clip * std::max(std::sqrt(param_squares), AGC_FLOOR);
-    const double scale = (agc_clip > 0) & (norm > largest) & (norm < inf) ? largest / norm : 1;
+    const double norm = std::sqrt(squares * (factor * factor));
+    const double largest = agc_clip * std::max(std::sqrt(param_squares), AGC_FLOOR);
+    const double scale = factor * ((agc_clip > 0) & (norm > largest) & (norm < inf) ? largest / norm : 1);
     const double mean = std::abs(elements) < inf ? elements / n : 0;
     const double rest = squares - n * mean * mean;
     return {mean, scale, (rest < NOISE * squares ? 0 : rest) * (scale * scale)};
@@ -91,10 +93,10 @@ template <class T> void fetch(const UpdateTables &tables, Index i, Index from, I
     }
 }
 
-template <class T, bool QUANTUM>
-void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
+template <class T, bool QUANTUM, Rounding ROUNDING>
+void process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Pass &pass) {
     using Real = Computed<T>;
-    Work work(n, tables.numels, tables.units);
+    Work work(n, tables.numels, tables.units, pass.chosen);
     work.cut_rows();
     threads = work.threads(threads);
     const auto of_split = process_split<T>(work, threads, tables);
@@ -103,7 +105,7 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
         auto [i, from, end] = work.pieces[k];
         const Index length = work.length(i), span = length < SHORT ? BLOCK / length * length : length;
         auto x = numbers<Real>(tables, i);
-        const bool deferred = tables.outcomes && tables.outcomes[i] == DEFERRED;
+        const bool deferred = pass.defers(i);
         Rows rows;
         Real grads[BLOCK];
         for (Index to; from < end; from = to) {
@@ -121,7 +123,8 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
             for (Index here = from, next; here < to && !deferred; here = next) {
                 next = std::min(to, here + BLOCK);
                 fetch<T>(tables, i, here + span, std::min(end, next + span));
-                T *p = at<T>(tables.params, i, here), *g = at<T>(tables.grads, i, here);
+                const auto p = params<T, ROUNDING>(tables, i, here, pass.number);
+                const T *g = at<T>(tables.grads, i, here);
                 T *m = at<T>(tables.exp_avgs, i, here), *v = at<T>(tables.exp_avg_sqs, i, here);
                 if (length < SHORT) {
                     process_short(g, 0, next - here, length, rows.mean, rows.scale, grads);
@@ -133,12 +136,14 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
             }
         }
     });
-    write_norms(work, squares, tables.norms);
+    if (pass.norms) write_norms(work, squares, pass.norms);
 }
 
-template <class T>
-void any_process_and_update(Index n, unsigned threads, const UpdateTables &tables) {
-    (tables.quantum_rate ? process_and_update<T, true> : process_and_update<T, false>)(n, threads, tables);
+template <class T> void any_process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Pass &pass) {
+    with_rounding<T>(tables, [&](auto kind) {
+        (tables.quantum_rate ? process_and_update<T, true, kind> : process_and_update<T, false, kind>)(
+            n, threads, tables, pass);
+    });
 }
 
 }  // namespace

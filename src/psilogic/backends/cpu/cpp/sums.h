@@ -107,8 +107,9 @@ template <class T, bool WITH_ELEMENTS> void row_sums(Index n, unsigned threads, 
         }
 }
 
-template <class T> void any_row_sums(Index n, unsigned threads, const RowTables &tables) {
+template <class T> Index any_row_sums(Index n, unsigned threads, const RowTables &tables) {
     (tables.elements ? row_sums<T, true> : row_sums<T, false>)(n, threads, tables);
+    return 0;
 }
 
 }  // namespace

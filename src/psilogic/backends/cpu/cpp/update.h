@@ -1,10 +1,11 @@
-// The update of many tensors, and the cancellation that a speculative update left out.
+// The update of many tensors, and the cancellation that an early update left out.
 
 #pragma once
 
 #include <cmath>
 
 #include "detector.h"
+#include "rounding.h"
 #include "sums.h"
 #include "work.h"
 
@@ -51,72 +52,85 @@ template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const N
 
 // Returns the sum of the squares of the unprocessed gradients. Multiplications and additions are fused where torch's
 // kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements equal AdamW's.
-template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class G, class Real = Computed<T>>
-Real update_by_lerp(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> x) {
+template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class P, class G, class Real = Computed<T>>
+Real update_by_lerp(const P p, const G *g, T *m, T *v, Index n, const Numbers<Real> x) {
     Real squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (Index j = 0; j < n; ++j) {
-        Real grad = widen(g[j]), theta = widen(p[j]) * x.keep;
+        Real grad = widen(g[j]), theta = p.get(j) * x.keep;
         squares += grad * grad;
         if (PROCESSED) grad = (grad - x.mean) * x.scale;
         if (QUANTUM) theta *= 1 - x.quantum_rate * tanh_of_size(grad);
         const Real before = widen(m[j]), change = grad - before;
         const Real exp_avg = FAR ? multiply_add(x.weight1 - 1, change, grad) : multiply_add(x.weight1, change, before);
         const Real exp_avg_sq = multiply_add(x.weight2 * grad, grad, widen(v[j]) * x.beta2);
-        narrow(theta - descent(exp_avg, exp_avg_sq, x), p[j]);
+        p.set(j, theta - descent(exp_avg, exp_avg_sq, x));
         narrow(exp_avg, m[j]);
         narrow(exp_avg_sq, v[j]);
     }
     return squares;
 }
 
-template <class T, bool PROCESSED, bool QUANTUM, class G, class Real = Computed<T>>
-Real update_elements(T *p, const G *g, T *m, T *v, Index n, const Numbers<Real> &x) {
+template <class T, bool PROCESSED, bool QUANTUM, class P, class G, class Real = Computed<T>>
+Real update_elements(const P &p, const G *g, T *m, T *v, Index n, const Numbers<Real> &x) {
     return x.far ? update_by_lerp<T, PROCESSED, QUANTUM, true>(p, g, m, v, n, x)
                  : update_by_lerp<T, PROCESSED, QUANTUM, false>(p, g, m, v, n, x);
 }
 
 // After an update to p: p plus the descent is the parameter after decay and quantum decay. It loses a share of that, and
 // quantum decay is undone: the share is 1 - (1 - lost) / (1 - rate tanh|g|).
-template <class T, bool QUANTUM, class G, class Real = Computed<T>>
-void cancel_elements(T *p, const G *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
+template <class T, bool QUANTUM, class P, class G, class Real = Computed<T>>
+void cancel_elements(const P p, const G *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
 #pragma omp simd
     for (Index j = 0; j < n; ++j) {
-        Real theta = widen(p[j]), share = lost;
+        Real theta = p.get(j), share = lost;
         if (QUANTUM) {
             const Real taken = x.quantum_rate * tanh_of_size((widen(g[j]) - x.mean) * x.scale);
             share = (lost - taken) / (1 - taken);
         }
-        narrow(theta - share * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)), p[j]);
+        p.set(j, theta - share * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)));
     }
 }
 
-// What a pass with a detector did with a tensor, as `Outcome` in kernels.py.
-enum Outcome : Index {
-    UPDATED = 0,   // it does not fire
-    DEFERRED = 1,  // only its gradient was summed, since it is likely to fire
-    MAY_FIRE = 2,  // it was updated as if it did not fire
-};
-
 struct UpdateTables {  // of each tensor, but for mean and scale, which are of each row
-    const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
+    const Index *params, *grads, *exp_avgs, *exp_avg_sqs;
+    const Index *errors;    // the compensations of rounding; null without them
+    const Index *rounding;  // two numbers for all tensors: a Rounding, and what it draws from; null for NEAREST
+    const Index *numels, *units;
     const double *t, *decay;     // to cancel, decay is the additional loss
     const double *quantum_rate;  // may be null
-    const double *lr, *weight_decay, *eps, *beta1, *beta2;  // weight_decay is not read
+    const double *lr, *weight_decay, *eps, *beta1, *beta2;
     const Index *centered;   // whether each row loses its mean; may be null
     const double *agc_clip;  // may be null
     double *mean, *scale;    // may be null; results if the pass of the update computes them
-    double *norms;           // a result
-    Index *outcomes;         // may be null; a result with a detector
+    // Of a whole step only.
+    const double *max_norm, *maximize;  // of all tensors; may be null
     DetectorTables detector;
 
-    std::array<const Index *, 4> columns() const { return {params, grads, exp_avgs, exp_avg_sqs}; }
+    std::array<const Index *, 5> columns() const { return {params, grads, exp_avgs, exp_avg_sqs, errors}; }
+    Index kind_of_rounding() const { return rounding ? rounding[0] : NEAREST; }
 };
 
 // The entries of UpdateTables, in their order: kernels.py fills the table by these names.
 const char *const UPDATE_ENTRIES =
-    "params grads exp_avgs exp_avg_sqs numels units t decay quantum_rate lr weight_decay eps beta1 beta2 "
-    "centered agc_clip mean scale norms outcomes " DETECTOR_ENTRIES;
+    "params grads exp_avgs exp_avg_sqs errors rounding numels units t decay quantum_rate lr weight_decay eps beta1 beta2 "
+    "centered agc_clip mean scale max_norm maximize " DETECTOR_ENTRIES;
+
+// Parameters of one tensor from one element, for a pass that draws other numbers than other passes.
+template <class T, Rounding ROUNDING>
+Params<T, ROUNDING> params(const UpdateTables &tables, Index i, Index from, std::uint64_t pass) {
+    const std::uint64_t seed = ROUNDING == STOCHASTIC ? mixed(mixed(tables.rounding[1] + pass) + i) + from : 0;
+    return {at<T>(tables.params, i, from), ROUNDING == KAHAN ? at<T>(tables.errors, i, from) : nullptr, mixed(seed)};
+}
+
+// Calls run with a constant for each of the kinds of rounding that a dtype has.
+template <class T, class Run> void with_rounding(const UpdateTables &tables, const Run &run) {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+        if (tables.kind_of_rounding() == KAHAN) return run(std::integral_constant<Rounding, KAHAN>());
+        if (tables.kind_of_rounding() == STOCHASTIC) return run(std::integral_constant<Rounding, STOCHASTIC>());
+    }
+    run(std::integral_constant<Rounding, NEAREST>());
+}
 
 template <class Real> Numbers<Real> numbers(const UpdateTables &tables, Index i) {
     const double beta1 = tables.beta1[i], beta2 = tables.beta2[i];
@@ -182,68 +196,61 @@ inline void write_norms(const Work &work, const std::vector<double> &squares, do
     for (Index i = 0; i < work.n; ++i) norms[i] = std::sqrt(norms[i]);
 }
 
-template <class T, bool PROCESSED, bool QUANTUM>
-void update(Index n, unsigned threads, const UpdateTables &tables) {
-    Work work(n, tables.numels, tables.units);
+// What a pass does: to which tensors, of which it only sums the gradients, and where it writes their norms.
+struct Pass {
+    Chosen chosen = nullptr, deferred = nullptr;
+    double *norms = nullptr;  // they are 0 before; may be null
+    Index number = 0;         // of the pass in its step, for what rounding draws
+
+    bool defers(Index i) const { return deferred && deferred[i]; }
+};
+
+template <class T, bool PROCESSED, bool QUANTUM, Rounding ROUNDING>
+void update(Index n, unsigned threads, const UpdateTables &tables, const Pass &pass) {
+    Work work(n, tables.numels, tables.units, pass.chosen);
     work.cut_anywhere();
     std::vector<double> squares(work.pieces.size());
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
         const auto [i, begin, end] = work.pieces[k];
-        if (tables.outcomes && tables.outcomes[i] == DEFERRED) {
+        if (pass.defers(i)) {
             squares[k] = sums<T, false>(at<T>(tables.grads, i, begin), end - begin).squares;
             return;
         }
         for_stretches<T>(work, tables, work.pieces[k], [&, i = i](const auto *g, Index from, Index to, const auto &x) {
             T *m = at<T>(tables.exp_avgs, i, from), *v = at<T>(tables.exp_avg_sqs, i, from);
-            squares[k] += update_elements<T, PROCESSED, QUANTUM>(at<T>(tables.params, i, from), g, m, v, to - from, x);
+            const auto p = params<T, ROUNDING>(tables, i, from, pass.number);
+            squares[k] += update_elements<T, PROCESSED, QUANTUM>(p, g, m, v, to - from, x);
         });
     });
-    write_norms(work, squares, tables.norms);
+    if (pass.norms) write_norms(work, squares, pass.norms);
 }
 
-template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables) {
-    if (tables.mean || tables.scale)
-        (tables.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, tables);
-    else
-        (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables);
+template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables, const Pass &pass) {
+    with_rounding<T>(tables, [&](auto kind) {
+        if (tables.mean || tables.scale)
+            (tables.quantum_rate ? update<T, true, true, kind> : update<T, true, false, kind>)(n, threads, tables, pass);
+        else
+            (tables.quantum_rate ? update<T, false, true, kind> : update<T, false, false, kind>)(n, threads, tables, pass);
+    });
 }
 
-// An update with a detector. A tensor is deferred if it is likely to fire: the fast EMA, once above the gate, needs several
-// steps to fall below it. One whose decay leaves too little to correct is deferred too. Another one is noted if it may fire.
-// If there is none of either kind, the scalars of all states are written.
-template <class T, Kernel<UpdateTables> UPDATE>
-void with_detector(Index n, unsigned threads, const UpdateTables &given) {
-    if (!given.detector.scalars) return UPDATE(n, threads, given);
-    UpdateTables tables = given;
-    Detector<Computed<T>> detector(n, tables.detector);
-    tables.t = detector.t.data();
-    const bool quantum = tables.quantum_rate;
-    const auto fires = [&](Index i) { return detector.may_fire(i) && (quantum || tables.detector.gamma[i] > 0); };
-    for (Index i = 0; i < n; ++i)
-        if (fires(i) || tables.decay[i] >= 0.5 || (quantum && tables.quantum_rate[i] >= 0.5)) tables.outcomes[i] = DEFERRED;
-    UPDATE(n, threads, tables);
-    for (Index i = 0; i < n; ++i) {
-        const double numel = std::max<Index>(tables.numels[i], 1), gn = tables.norms[i] / std::sqrt(numel);
-        const bool finite = detector.observe(i, gn, tables.eps[i]);
-        if (tables.outcomes[i] == UPDATED && (fires(i) || (quantum && !finite))) tables.outcomes[i] = MAY_FIRE;
-    }
-    if (std::count(tables.outcomes, tables.outcomes + n, UPDATED) == n) detector.write();
-}
-
-template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables) {
-    Work work(n, tables.numels, tables.units);
+template <class T, bool QUANTUM, Rounding ROUNDING>
+void cancel(Index n, unsigned threads, const UpdateTables &tables, const Pass &pass) {
+    Work work(n, tables.numels, tables.units, pass.chosen);
     work.cut_anywhere();
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
         const Index i = work.pieces[k].tensor;
         const auto lost = static_cast<Computed<T>>(tables.decay[i]);
         for_stretches<T>(work, tables, work.pieces[k], [&](const auto *g, Index from, Index to, const auto &x) {
             const T *m = at<T>(tables.exp_avgs, i, from), *v = at<T>(tables.exp_avg_sqs, i, from);
-            T *p = at<T>(tables.params, i, from);
-            if (tables.quantum_rate)
-                cancel_elements<T, true>(p, g, m, v, to - from, lost, x);
-            else
-                cancel_elements<T, false>(p, g, m, v, to - from, lost, x);
+            cancel_elements<T, QUANTUM>(params<T, ROUNDING>(tables, i, from, pass.number), g, m, v, to - from, lost, x);
         });
+    });
+}
+
+template <class T> void any_cancel(Index n, unsigned threads, const UpdateTables &tables, const Pass &pass) {
+    with_rounding<T>(tables, [&](auto kind) {
+        (tables.quantum_rate ? cancel<T, true, kind> : cancel<T, false, kind>)(n, threads, tables, pass);
     });
 }
 

@@ -44,16 +44,47 @@ inline void narrow(float x, bfloat16 &to) {  // to nearest, ties to even
 using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
 Parallel parallel = nullptr;  // how OpenMP starts threads for GNU's compilers, from the library that torch has loaded
 
-// Calls work(i) for each i below count.
+// How a processor rounds, and whether it flushes denormal numbers to zero (torch.set_flush_denormal): of one thread.
+class FloatMode {
+#if defined(__x86_64__)
+    unsigned value;
+
+  public:
+    static FloatMode get() { return {__builtin_ia32_stmxcsr()}; }
+    void set() const { __builtin_ia32_ldmxcsr(value); }
+    FloatMode(unsigned value) : value(value) {}
+#elif defined(__aarch64__)
+    std::uint64_t value;
+
+  public:
+    static FloatMode get() {
+        std::uint64_t value;
+        __asm__ volatile("mrs %0, fpcr" : "=r"(value));
+        return {value};
+    }
+    void set() const { __asm__ volatile("msr fpcr, %0" : : "r"(value)); }
+    FloatMode(std::uint64_t value) : value(value) {}
+#else
+  public:
+    static FloatMode get() { return {}; }
+    void set() const {}
+#endif
+};
+
+// Calls work(i) for each i below count, in the caller's mode: a thread that exists already may have another.
 template <class Work> void share(Index count, unsigned threads, const Work &work) {
     struct Shared {
         const Work &work;
         const Index count;
+        const FloatMode mode;
         std::atomic<Index> next;
-    } shared{work, count, {0}};
+    } shared{work, count, FloatMode::get(), {0}};
     const auto run = [](void *argument) {
         auto &mine = *static_cast<Shared *>(argument);
+        const FloatMode before = FloatMode::get();
+        mine.mode.set();
         for (Index i; (i = mine.next.fetch_add(1, std::memory_order_relaxed)) < mine.count;) mine.work(i);
+        before.set();
     };
     if (threads > 1 && count > 1)
         parallel(run, &shared, threads, 0);
@@ -69,17 +100,19 @@ struct Piece {
     Index tensor, from, to;  // elements of the tensor
 };
 
-// A function of N tensors by their tables, and of the number of threads.
-template <class Tables> using Kernel = void (*)(Index, unsigned, const Tables &);
+// Some of N tensors: whether each is chosen; null for all.
+using Chosen = const char *;
 
-// N tensors with numels[i] elements in units[i] rows each, cut into pieces.
+// N tensors with numels[i] elements in units[i] rows each; those that are chosen are cut into pieces.
 struct Work {
     Index n, total = 0, size;
     const Index *numels, *units;
+    Chosen chosen;
     std::vector<Index> first_unit;  // the number of rows in all tensors before this one
     std::vector<Piece> pieces;
 
-    Work(Index n, const Index *numels, const Index *units) : n(n), numels(numels), units(units), first_unit(n + 1) {
+    Work(Index n, const Index *numels, const Index *units, Chosen chosen = nullptr)
+        : n(n), numels(numels), units(units), chosen(chosen), first_unit(n + 1) {
         for (Index i = 0; i < n; ++i) total += numels[i], first_unit[i + 1] = first_unit[i] + units[i];
         size = std::clamp(total / PIECES, SHORTEST, LONGEST);
     }
@@ -88,6 +121,7 @@ struct Work {
     unsigned threads(unsigned wanted) const { return total < SERIAL ? 1 : wanted; }
 
     void cut(Index i, Index from, Index to, Index step) {
+        if (chosen && !chosen[i]) return;
         for (; from < to; from += step) pieces.push_back({i, from, std::min(to, from + step)});
     }
     void cut_anywhere() {

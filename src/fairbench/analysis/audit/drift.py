@@ -1,0 +1,84 @@
+"""A check of the machine: whether its speed drifted while a program was trained."""
+
+from collections.abc import Iterator, Sequence
+from statistics import correlation, fmean, linear_regression
+from typing import NamedTuple
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.results import ArmResults, Run
+from fairbench.analysis.statistics.significance import upper_tail
+from fairbench.common.checks import check
+from fairbench.common.formatting import percent
+
+LEAST_DRIFT = 0.02
+"""The largest share by which a step time may change without a remark, even if the margin is a smaller share."""
+LEVEL = 0.01
+"""The p-value below which step times that rise or fall are taken for a drift."""
+FEWEST = 4
+"""The fewest trials in which a drift can be seen."""
+
+
+class Drift(NamedTuple):
+    """A straight line through values in the order in which they were measured.
+
+    Attributes:
+        first, last: the values of the line at its ends.
+        p: two-sided p-value of the test that the line is level.
+    """
+
+    first: float
+    last: float
+    p: float
+
+
+def drift(values: Sequence[float]) -> Drift:
+    """The drift of at least three values.
+
+    t = r sqrt((n - 2) / (1 - r^2)),    r = correlation of value and position,    n - 2 degrees of freedom
+    """
+    positions = range(len(values))
+    if len(set(values)) == 1:
+        return Drift(values[0], values[0], p=1.0)
+    line = linear_regression(positions, values)
+    r = correlation(positions, values)
+    df = len(values) - 2
+    t = abs(r) * (df / max(1 - r * r, 1e-15)) ** 0.5
+    return Drift(line.intercept, line.intercept + line.slope * (len(values) - 1), p=2 * upper_tail(t, df))
+
+
+@check("step time drifts", "warn", "Compare costs with `--timing`; run nothing else on the machine, and mind its heat.")
+def step_time_drifts(case: Analyses) -> Iterator[tuple[str, str]]:
+    """The step time of a program changed over the final trials by more than 2%, and by more than the margin's share."""
+    for arm in case.results.arms:
+        times = _step_seconds(arm)
+        if len(times) < FEWEST:
+            continue
+        found = drift(times)
+        change = found.last / found.first - 1 if found.first > 0 else 0.0
+        if found.p < LEVEL and abs(change) > max(LEAST_DRIFT, _share_of_margin(case, arm)):
+            first = f"{1000 * found.first:.3g}"
+            last = f"{1000 * found.last:.3g}"
+            yield arm.arena, f"{arm.optimizer} from {first} to {last} ms a step ({percent(change)})"
+
+
+def _step_seconds(arm: ArmResults) -> list[float]:
+    """The seconds of a step in each final trial of a program, in the order in which the trials ended."""
+    timed = [run for run in arm.final if run.cost and run.cost.data_on == "program"]
+    seconds = []
+    for run in sorted(timed, key=_ended):
+        if run.cost:
+            seconds.append(run.cost.seconds.total / run.cost.steps)
+    return seconds
+
+
+def _ended(run: Run) -> str:
+    """When the record of a trial was written."""
+    return run.record.written if run.record else ""
+
+
+def _share_of_margin(case: Analyses, arm: ArmResults) -> float:
+    """The margin as a share of the mean of the metric."""
+    plan = case.suite.arenas[arm.arena]
+    scores = arm.scores(plan.metric)
+    mean = abs(fmean(scores)) if scores else 0.0
+    return plan.margin / mean if mean else 0.0

@@ -1,0 +1,63 @@
+"""A requirement of every comparison, for continuous integration: better, not worse, or equivalent."""
+
+from collections.abc import Sequence
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.statistics.significance import holm
+from fairbench.common.formatting import p_value, plain, some
+
+REQUIREMENTS = ("better", "no-worse", "equivalent")
+"""What may be required of each compared pair."""
+EQUAL = ("identical", "identical values")
+"""The verdicts on two arms without any difference."""
+
+
+def unmet(comparisons: Sequence[Comparison], requirement: str, alpha: float) -> str:
+    """A sentence on the comparisons for which a requirement does not hold; empty if it holds for each of them.
+
+    Args:
+        comparisons: all comparisons of a study, which are corrected together.
+        requirement: one of `REQUIREMENTS`.
+        alpha: the family-wise error rate.
+    """
+    if not comparisons:
+        return f"{requirement} is required, and nothing is compared"
+    corrected = holm([comparison.p_no_worse for comparison in comparisons])
+    reasons = []
+    for comparison, p in zip(comparisons, corrected, strict=True):
+        if requirement == "better":
+            holds = comparison.verdict == "better"
+        elif requirement == "equivalent":
+            holds = comparison.verdict in ("equivalent", *EQUAL)
+        else:
+            holds = comparison.verdict in EQUAL or _is_shown(comparison, p, alpha)
+        if not holds:
+            reasons.append(_reason(comparison, requirement, p))
+    if not reasons:
+        return ""
+    return f"{requirement} is required, and does not hold at {alpha:g}: {some(reasons, '; ')}"
+
+
+def _is_shown(comparison: Comparison, p: float | None, alpha: float) -> bool:
+    """Whether the one-sided test shows that the optimizer is not worse by the margin; `p` is its corrected p-value."""
+    has_values = comparison.verdict not in ("incomplete", "diverged")
+    return has_values and p is not None and p < alpha
+
+
+def _reason(comparison: Comparison, requirement: str, p: float | None) -> str:
+    """Why a requirement does not hold for a comparison: its verdict, its gain, and what the test says.
+
+    `p` is the corrected p-value of the one-sided test.
+    """
+    c = comparison
+    parts = [f"{c.arena}, {c.optimizer} against {c.baseline}: {c.statement}"]
+    if c.gain is not None:
+        parts.append(f"gain {plain(c.gain, '+.3g')}")
+    if requirement == "no-worse":
+        if c.margin is None:
+            parts.append("no margin is declared")
+        elif p is not None:
+            parts.append(f"p {p_value(p)} for no worse than by the margin {c.margin:g}")
+    if c.verdict == "inconclusive" and c.seeds_needed is not None and c.seeds_needed > c.seeds:
+        parts.append(f"{c.seeds_needed} seeds would detect the margin")
+    return ", ".join(parts)

@@ -1,0 +1,104 @@
+"""What a text without a heading is: a seed, a metric, a statistic, an optimizer, a data set or a summary."""
+
+import re
+from collections.abc import Iterable
+
+from fairbench.analysis.tables.metric_names import is_metric, statistic_of
+
+OPTIMIZERS = re.compile(
+    r"(?:ada|n?adam|radam|sgd|lion|muon|rmsprop|lamb|lars|shampoo|soap|sophia|nesterov|l?bfgs|signsgd|signum|kfac|ranger"
+    r"|prodigy|dadapt|tiger|apollo|galore|lookahead|heavyball|yogi|came|mars|scion|psgd|kron|psilogic|mine|ours?|my|proposed|baseline).*"
+)
+"""Words with which the names of well-known optimizers begin, and those of an author for the own one."""
+DATA_SETS = re.compile(
+    r"(?:mnist|fmnist|kmnist|emnist|fashion|cifar|svhn|stl10|imagenet|tinyimagenet|coco|voc|cityscapes|celeba|lsun|wiki"
+    r"|ptb|penn|enwik|text8|c4|openwebtext|fineweb|pile|imdb|yelp|agnews|amazon|squad|glue|mnli|qnli|cola|sst|mrpc|qqp"
+    r"|rte|stsb|wnli|boolq|hellaswag|arc|mmlu|gsm8k|piqa|winogrande|librispeech|timit|speech|fastmri|ogb|criteo|wmt"
+    r"|iwslt|multi30k|movielens|adult|iris|wine|boston|diabetes|covtype|higgs|protein|cora|citeseer|pubmed|qm9|zinc"
+    r"|cartpole|hopper|halfcheetah|walker|ant|humanoid|pendulum|acrobot|lunarlander|breakout|pong|atari|mujoco"
+    r"|rosenbrock|rastrigin|ackley|sphere|resnet|vgg|vit|densenet|mobilenet|efficientnet|bert|roberta|gpt|llama|t5|lstm"
+    r"|transformer|mlp|cnn|gnn|unet|ddpm).*"
+    r"|(?:task|dataset|data|problem|env|workload|domain|subject|arena).*"
+)
+"""Words with which the names of well-known data sets, models and tasks begin."""
+SUMMARY_WORD = (
+    "mean|means|avg|average|averages|averaged|aver|overall|total|totals|sum|std|sd|stdev|stddev|dev|deviation|se|sem"
+    "|stderr|err|error|var|variance|median|min|minimum|max|maximum|count|best|worst|range|iqr|ci|quantile|quartile"
+    "|geomean|gmean|hmean|aggregate|aggregated|summary|wins|win|losses|ties|rank|ranks|ranking|p|pvalue|pval"
+    "|significance|diff|difference|delta|gain|improvement"
+    "|mittelwert|durchschnitt|mittel|gesamt|summe|standardabweichung|streuung|moyenne|moy|ecart|total|media|promedio"
+    "|desviacion|médiane|mediana|среднее|平均|标准差"
+)
+SUMMARY = re.compile(rf"(?:{SUMMARY_WORD}|[øµμσδ∅]|\d+(?:\.\d+)?%|q\d+|p\d\d)")
+"""A word of a row or a column that summarizes others."""
+FILLER = re.compile(
+    r"(?:of|over|the|all|a|for|per|across|and|in|type|value|standard|geometric|harmonic|arithmetic|weighted|macro|micro"
+    r"|test|val|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
+)
+"""A word that may stand with a word of a summary, as in "average over 5 seeds"."""
+SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold)[\s_#=:-]*(\d+)", re.IGNORECASE)
+"""The name of a seed, as "seed 3"."""
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in small letters, without its punctuation."""
+    return re.findall(r"[^\W_]+(?:\.\d+)?%?|[∅]", text.casefold())
+
+
+def is_summary(text: str) -> bool:
+    """Whether a text says that a row or a column summarizes others, as "Avg." and "Mean of 5 runs"."""
+    words = words_of(text)
+    summaries = [word for word in words if SUMMARY.fullmatch(word)]
+    if not summaries:
+        return False
+    return all(SUMMARY.fullmatch(word) or FILLER.fullmatch(word) for word in words)
+
+
+def seed_in(text: str) -> str:
+    """The number of a seed in a text such as "3" or "seed 3"; empty for another text."""
+    match = SEED.fullmatch(text.strip())
+    if match:
+        return match[1]
+    is_whole = re.fullmatch(r"\d+(?:\.0+)?", text.strip())
+    return text.strip() if is_whole else ""
+
+
+def are_seeds(texts: Iterable[str]) -> bool:
+    """Whether all texts are seeds."""
+    return all(seed_in(text) for text in texts)
+
+
+def is_optimizer(text: str) -> bool:
+    """Whether a text has the name of a well-known optimizer."""
+    return any(OPTIMIZERS.fullmatch(word) for word in words_of(text))
+
+
+def is_data_set(text: str) -> bool:
+    """Whether a text begins with the name of a well-known data set, model or task."""
+    words = words_of(text)
+    return bool(words) and bool(DATA_SETS.fullmatch(words[0]))
+
+
+def role_of(texts: Iterable[str]) -> str:
+    """The role of a column without a name by its texts; empty if they do not tell it.
+
+    Words for a summary and empty texts do not count. The texts must all be seeds, metrics or statistics; of optimizers
+    and of data sets it is enough that half are well known.
+    """
+    filled = list(dict.fromkeys(text for text in texts if text))
+    if len(filled) > 1 and all(statistic_of(text) or is_summary(text) for text in filled):
+        return "statistic"
+    labels = [text for text in filled if not is_summary(text)]
+    if not labels:
+        return ""
+    if are_seeds(labels):
+        return "seed"
+    if all(is_metric(label) for label in labels):
+        return "metric"
+    optimizers = sum(is_optimizer(label) for label in labels)
+    data_sets = sum(is_data_set(label) for label in labels)
+    if optimizers > data_sets and 2 * optimizers >= len(labels):
+        return "optimizer"
+    if data_sets > optimizers and 2 * data_sets >= len(labels):
+        return "arena"
+    return ""

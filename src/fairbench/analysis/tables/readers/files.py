@@ -1,0 +1,163 @@
+"""Several files as one table: the folder or the name of each says the optimizer and the seed of its runs."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fairbench.analysis.tables.column_names import OPTIMIZER, SEED, plain_name
+from fairbench.analysis.tables.readers.sheet import Row, Sheet
+from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
+from fairbench.common.grouping import grouped
+
+TABLES = (
+    *("metrics.csv", "results.csv", "progress.csv", "history.csv", "log.csv", "training_log.csv", "scores.csv"),
+    *("metrics.jsonl", "metrics.json", "results.json", "history.json", "trainer_state.json", "eval_results.json"),
+)
+"""The names that programs give the file with the results of a run."""
+SETTINGS = ("hparams.yaml", "args.yaml", "config.yaml", "config.yml", "hparams.json", "params.json", "args.json")
+"""The names that programs give the file with the settings of a run, which lies in the same folder."""
+SETTING = re.compile(r"""^[\s{,]*["']?([\w.]+)["']?\s*:\s*["']?([^"',}\n#]+?)["']?\s*,?\s*(?:#.*)?$""", re.MULTILINE)
+"""A setting in a line of YAML or of JSON."""
+RUN = "run"
+"""The name of the column with the part of each path that differs."""
+SAYS_NOTHING = re.compile(
+    r"(?:versions?|runs?|trains?|exps?|experiments?|jobs?|trials?|folds?|seeds?|outputs?|out|logs?|results?|metrics?"
+    r"|checkpoints?|lightning_logs|detect|events|s|v|r)?[\s_.-]*\d*(?:[\s_.-]\d+)*",
+    re.IGNORECASE,
+)
+"""A part of a path that says no optimizer, as "version_0"."""
+CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+
+
+def files_of(source: object) -> list[Path]:
+    """The files of a folder with the results of runs, or those of a list of paths; empty for another source.
+
+    Raises:
+        UsageError: a folder has files of several names, so that it is not certain which ones have the results.
+    """
+    if isinstance(source, str | os.PathLike) and source != "-" and Path(source).is_dir():
+        return _files_of_folder(Path(source))
+    if isinstance(source, list | tuple) and source and all(isinstance(path, str | os.PathLike) for path in source):
+        return [file for path in source for file in (files_of(path) or [Path(path)])]
+    return []
+
+
+def _files_of_folder(folder: Path) -> list[Path]:
+    """The files with results in a folder and the folders in it. Of several checkpoints, only the last one counts."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    by_name = grouped((path.name, path) for path in files if path.name in TABLES)
+    if not by_name:
+        return [path for path in files if path.suffix in (".csv", ".jsonl", ".tsv")]
+    most = max(map(len, by_name.values()))
+    names = [name for name, paths in by_name.items() if len(paths) == most]
+    if len(names) > 1:
+        ways = " or ".join(f"{folder}/*/{name}" for name in names)
+        raise UsageError(f"{folder} has files of several names; give those with the results, as {ways}")
+    last: dict[Path, Path] = {}
+    for path in by_name[names[0]]:
+        match = CHECKPOINT.fullmatch(path.parent.name)
+        run = path.parent.parent if match else path.parent
+        if run not in last or _checkpoint(path) > _checkpoint(last[run]):
+            last[run] = path
+    return list(last.values())
+
+
+def _checkpoint(path: Path) -> float:
+    """The number of the checkpoint that a file lies in. The folder of the run itself comes after all of them."""
+    match = CHECKPOINT.fullmatch(path.parent.name)
+    return float(match[1]) if match else float("inf")
+
+
+def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
+    """One table with the rows of all files, and columns for what their paths, or settings in their folders, say.
+
+    Args:
+        sheets: the tables of the files.
+        name: a regular expression with named groups, as "(?P<optimizer>...)", that is looked for in each path; empty
+            for the part of the paths that differs.
+
+    Raises:
+        UsageError: the expression is wrong or is not in a path, or no file says its optimizer.
+    """
+    columns = dict.fromkeys(column for sheet in sheets for column in sheet.columns)
+    paths = [file.as_posix() for file in files]
+    labels = _labels_by_pattern(paths, name) if name else _labels(files, columns)
+    label_columns = dict.fromkeys(column for label in labels for column in label)
+    rows = []
+    for path, label, sheet in zip(paths, labels, sheets, strict=True):
+        for row in sheet.rows:
+            texts = {**dict.fromkeys(columns, ""), **row.cells, **label}
+            rows.append(Row(texts, f"{path}: {row.location}"))
+    notes = tuple(dict.fromkeys(note for sheet in sheets for note in sheet.notes))
+    all_columns = [*label_columns, *(column for column in columns if column not in label_columns)]
+    return Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes)
+
+
+def _labels_by_pattern(paths: Sequence[str], name: str) -> list[Mapping[str, str]]:
+    """The texts of the named groups of an expression in each path."""
+    try:
+        pattern = re.compile(name)
+    except re.error as error:
+        raise UsageError(f"--name is no regular expression: {error}; got {name!r}") from None
+    if not pattern.groupindex:
+        raise UsageError(f"--name needs named groups, as (?P<optimizer>\\w+)-(?P<seed>\\d+); got {name!r}")
+    labels: list[Mapping[str, str]] = []
+    for path in paths:
+        match = pattern.search(path)
+        if match is None:
+            raise UsageError(f"--name {name!r} is not in {path}; change it, or leave the file out")
+        labels.append({group: text or "" for group, text in match.groupdict().items()})
+    return labels
+
+
+def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[str, str]]:
+    """The part of each path that differs, and the optimizer and the seed among the settings in its folder.
+
+    Raises:
+        UsageError: neither the tables, nor the paths, nor the settings say the optimizer.
+    """
+    known = {plain_name(column) for column in columns}
+    names = _differing_parts(files)
+    labels: list[Mapping[str, str]] = []
+    says_optimizer = bool(known & set(OPTIMIZER)) or not all(SAYS_NOTHING.fullmatch(name) for name in names)
+    for file, name in zip(files, names, strict=True):
+        settings = _settings(file.parent)
+        label: dict[str, str] = {RUN: name}
+        for role, words in (("optimizer", OPTIMIZER), ("seed", SEED)):
+            found = [settings[word] for word in words if word in settings]
+            if found and not known & set(words):
+                label[role] = found[0]
+        says_optimizer = says_optimizer or "optimizer" in label
+        labels.append(label)
+    if not says_optimizer:
+        raise UsageError(
+            f"no optimizer is in the paths {some(names)}; rename the folders, as adamw-1, or give --name "
+            "'(?P<optimizer>...)...(?P<seed>...)', a regular expression of the paths"
+        )
+    if not all("optimizer" in label for label in labels):
+        return [{RUN: name} for name in names]
+    return labels
+
+
+def _differing_parts(files: Sequence[Path]) -> list[str]:
+    """The paths without the folders at their beginning, and without the names at their end, that all share."""
+    parts = [list(file.with_suffix("").parts) for file in files]
+    while all(len(path) > 1 for path in parts) and len({path[0] for path in parts}) == 1:
+        parts = [path[1:] for path in parts]
+    while all(len(path) > 1 for path in parts) and len({path[-1] for path in parts}) == 1:
+        parts = [path[:-1] for path in parts]
+    return ["/".join(path) for path in parts]
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    """The settings in a folder of a run by their plain names; empty without a file of settings."""
+    settings: dict[str, str] = {}
+    for name in SETTINGS:
+        file = folder / name
+        if file.is_file():
+            text = file.read_text(encoding="utf-8", errors="replace")
+            for key, value in SETTING.findall(text):
+                settings.setdefault(plain_name(key), value)
+    return settings

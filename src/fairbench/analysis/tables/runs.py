@@ -1,0 +1,158 @@
+"""What tells the runs of an arm apart: each is a run of the same settings, or the table is refused."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fairbench.analysis.tables.cell_numbers import is_lost, is_number
+from fairbench.analysis.tables.column_names import is_incidental, is_varied
+from fairbench.analysis.tables.columns import Roles, has_numbers
+from fairbench.analysis.tables.metric_names import is_metric
+from fairbench.analysis.tables.readers.sheet import Row, Sheet
+from fairbench.common.errors import UsageError
+from fairbench.common.grouping import grouped
+
+FEWEST_OF_A_CURVE = 4
+"""The smallest number of rows that are checked for a trend."""
+TREND = 0.85
+"""The rank correlation of values with their order from which they may be a curve."""
+PLACE = "its place"
+"""The name of the column that is added for the place of a row among those of its run."""
+Names = tuple[str, ...]
+
+
+def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str) -> None:
+    """Refuse a table whose rows differ in a way that the roles do not explain.
+
+    Args:
+        columns: the columns that have no role.
+        row_role: the role that the user gives to the order of the rows, or empty.
+    """
+    arm_columns = [*roles.get("optimizer", ()), *roles.get("arena", ()), *roles.get("metric", ())]
+    arms = grouped((_names(row, arm_columns), row) for row in sheet.rows)
+    run_columns = [*arm_columns, *roles.get("seed", ())]
+    has_runs = "seed" in roles or "step" in roles
+    for column in columns:
+        if not _varies(sheet, column, arms, run_columns):
+            continue
+        texts = [[row.cells[column] for row in rows] for rows in arms.values()]
+        is_numeric = has_numbers(sheet, column)
+        if is_varied(column):
+            is_unexplained = True
+        elif is_incidental(column) or is_metric(column):
+            is_unexplained = False
+        elif is_numeric:
+            is_unexplained = not has_runs and _is_crossed(texts)
+        else:
+            is_unexplained = _are_variants(texts, has_runs=has_runs)
+        if is_unexplained:
+            raise _difference_error(sheet, roles, column)
+    if not has_runs and not row_role:
+        _check_order(sheet, roles, arms)
+
+
+def _names(row: Row, columns: Sequence[str]) -> Names:
+    """The texts of some columns."""
+    return tuple(row.cells.get(column, "") for column in columns)
+
+
+def _varies(sheet: Sheet, column: str, arms: Mapping[Names, Sequence[Row]], run_columns: Sequence[str]) -> bool:
+    """Whether the runs of an arm differ in a column. A setting that changes during a run does not count."""
+    if not any(len({row.cells[column] for row in rows}) > 1 for rows in arms.values()):
+        return False
+    runs = grouped((_names(row, run_columns), row.cells[column]) for row in sheet.rows)
+    are_single_rows = len(runs) == len(arms)
+    return are_single_rows or all(len(set(texts)) == 1 for texts in runs.values())
+
+
+def _is_crossed(texts: Sequence[Sequence[str]]) -> bool:
+    """Whether two or more arms all have the same texts in a column, as they would have the same seeds or arenas.
+
+    A number that an arm has twice is not a seed, so then they are not crossed.
+    """
+    if any(len(set(arm_texts)) < len(arm_texts) for arm_texts in texts):
+        return False
+    different_sets = set(map(frozenset, texts))
+    return len(texts) > 1 and len(different_sets) == 1
+
+
+def _are_variants(texts: Sequence[Sequence[str]], *, has_runs: bool) -> bool:
+    """Whether the words of a column may tell variants of the arms apart, as those of a schedule do.
+
+    Texts of JSON, and words that no other row of the arm has, name or describe single runs. Without seeds, all words of
+    many rows must differ for that.
+    """
+    words = [text for arm_texts in texts for text in arm_texts if text]
+    if all(text.startswith(("{", "[")) for text in words):
+        return False
+    if has_runs:
+        return any(1 < len(set(arm_texts)) < len(arm_texts) for arm_texts in texts)
+    is_repeated = len(set(words)) < len(words)
+    return is_repeated or len(words) <= 2 * len(texts)
+
+
+def _difference_error(sheet: Sheet, roles: Roles, column: str) -> UsageError:
+    """The error for a column in which the runs of an arm differ."""
+    optimizer = "+".join([*roles.get("optimizer", ()), column])
+    arena = "+".join([*roles.get("arena", ()), column])
+    ways = [f'arena="{arena}"', f'optimizer="{optimizer}"', f'or ignore="{column}"']
+    if any(name.startswith("its ") for name in roles.get("optimizer", ())):
+        del ways[1]  # the optimizers are columns
+    if "seed" not in roles:
+        ways.insert(0, f'seed="{column}"')
+    return UsageError(f"{sheet.name}: runs of one optimizer differ in {column}; give --columns {', '.join(ways)}")
+
+
+def _check_order(sheet: Sheet, roles: Roles, arms: Mapping[Names, Sequence[Row]]) -> None:
+    """Refuse rows without seeds whose values rise or fall in every arm, as those of a curve do."""
+    (column,) = roles.get("value", roles.get("mean", [""]))[:1]
+    series = []
+    for rows in arms.values():
+        numbers = [_number(row.cells[column]) for row in rows if row.cells.get(column)]
+        if len(numbers) > 1:
+            series.append(numbers)
+    trends = [_trend(numbers) for numbers in series if len(numbers) >= FEWEST_OF_A_CURVE]
+    if not trends or len(trends) < len(series):
+        return
+    if min(trends) >= TREND or max(trends) <= -TREND:
+        word = "rise" if min(trends) > 0 else "fall"
+        raise UsageError(
+            f"{sheet.name}: the values {word} from row to row, as those of a curve; give --columns step=rows with --at "
+            "last if the rows are steps, or --columns seed=rows if they are runs"
+        )
+
+
+def _number(text: str) -> float:
+    """A rough number of a cell, which is good enough for the order; 0 for a lost run."""
+    if is_lost(text) or not is_number(text):
+        return 0.0
+    digits = text.replace(",", ".").strip("%$ ")
+    try:
+        return float(digits)
+    except ValueError:
+        return 0.0
+
+
+def _trend(values: Sequence[float]) -> float:
+    """Spearman's correlation of values with their order, without a correction for ties.
+
+        rho = 1 - 6 sum (r_i - i)^2 / (n (n^2 - 1)),    r_i = rank of value i
+
+    Returns:
+        a number from -1 for falling values to 1 for rising ones.
+    """
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    squares = sum((rank - index) ** 2 for rank, index in enumerate(order))
+    n = len(values)
+    return 1 - 6 * squares / (n * (n * n - 1))
+
+
+def with_rows_as_steps(sheet: Sheet, roles: Roles) -> tuple[Sheet, Roles]:
+    """The table with the place of each row among those of its run as its step."""
+    run_columns = [column for role in ("optimizer", "arena", "metric", "seed") for column in roles.get(role, ())]
+    places: dict[Names, int] = {}
+    rows = []
+    for row in sheet.rows:
+        names = _names(row, run_columns)
+        places[names] = places.get(names, 0) + 1
+        rows.append(replace(row, cells={**row.cells, PLACE: str(places[names])}))
+    return replace(sheet, rows=rows), {**roles, "step": [PLACE]}

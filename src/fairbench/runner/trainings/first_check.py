@@ -1,0 +1,262 @@
+"""The first check of a training program, before any trial of a study: does it start, and what reaches it?"""
+
+import math
+import shlex
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fairbench.arenas.program import ASKED, PLACEHOLDER, ProgramOptions, own_folder
+from fairbench.common.errors import UsageError
+from fairbench.study.plan import ResolvedSuite, trial_spec
+from fairbench.study.record import WholeRecord
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.device_slot import DeviceSlot
+from fairbench.training.program import ProgramFailed, StillRunning, program_trial, start_of
+from fairbench.training.result_names import WrongResults
+
+LONGEST = 120.0
+"""The most seconds that a program runs in the first check. Then it is stopped, and counts as started."""
+GROWTH = 10
+"""The length of a run as a multiple of the one before it, until the time of a step shows in the time of the run."""
+VISIBLE = 1.5
+"""A run whose time is such a multiple of the first one's shows the time of a step."""
+BUDGET = 60.0
+"""The most seconds of all longer runs together, approximately."""
+MAKES = ("optimizer", "about")
+"""What a program asks `fairbench.trial` for if it gets all options of its optimizer there."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the first check.
+
+    Attributes:
+        steps: the steps that it was told to take.
+        record: its record; None if it was still running after `LONGEST` seconds.
+        seconds: its duration.
+        asked: the names of what it has asked `fairbench.trial` for.
+    """
+
+    steps: int
+    record: WholeRecord | None
+    seconds: float
+    asked: Collection[str]
+
+    @property
+    def reported(self) -> tuple[Any, Any]:
+        """The curves and the final metrics that the program reported."""
+        assert self.record
+        assert self.record.result
+        return self.record.details, self.record.result.final
+
+
+def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
+    """The seconds of the start and of a step of a program with the one optimizer or variant of a study.
+
+    With the first one of a suite, the program also runs again with the same seed and with another one.
+
+    Returns:
+        The costs; notices for the user; the arena's words for the program and what it has asked for, as "reaches".
+    """
+    check = FirstCheck(study, arena, slot)
+    if study.suite.first_steps == 0:
+        return check.result(start=0.0, step=0.0, measured=False)
+    first = check.first()
+    check.check_rate(first)
+    if first.record is None:
+        check.notices.append(f"{check.name}: it still ran after {LONGEST:.0f} s: how long a trial takes is not known")
+        return check.result(start=first.seconds, step=0.0, measured=False, asked=first.asked)
+    start, step = first.seconds, 0.0
+    if check.is_first_of_suite:
+        check.check_seeds(first)
+        start, step = check.start_and_step(first)
+    return check.result(start, step, measured=True, asked=first.asked)
+
+
+class FirstCheck:
+    """The first check of a program with one optimizer or variant in an arena."""
+
+    def __init__(self, study: ResolvedSuite, arena: str, slot: DeviceSlot) -> None:
+        ((self.name, self._resolved),) = study.optimizers.items()
+        self._study = study
+        self._arena = arena
+        self._slot = slot
+        self._options = ProgramOptions(**study.suite.arenas[arena].model)
+        self._seeds = study.suite.final.seeds
+        self.is_first_of_suite = self.name == next(iter(study.suite.optimizers))
+        self.notices: list[str] = []
+
+    @cached_property
+    def _shortest(self) -> int:
+        """The number of steps of the shortest trial."""
+        plan = self._study.suite.arenas[self._arena]
+        if self._study.searched(self.name):
+            return min(plan.sweep_steps, plan.steps)
+        return plan.steps
+
+    def _spec(self, steps: int, seed: int) -> TrialSpec:
+        """A trial of some steps."""
+        setting = self._study.search(self.name).first()[0]
+        spec = trial_spec(
+            self._study, self._arena, self.name, stage="final", lr=setting.lr, seed=seed, extra=setting.extra
+        )
+        warmup_steps = min(spec.training.warmup_steps, steps // 2)
+        training = replace(spec.training, steps=steps, warmup_steps=warmup_steps, log_every=1)
+        options = dict(spec.optimizer.options)
+        if self._resolved.horizon:
+            options[self._resolved.horizon] = steps
+        return replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
+
+    def run(self, steps: int, seed: int) -> Run:
+        """Run the program. Raises `UsageError` if it fails."""
+        spec = self._spec(steps, seed)
+        with tempfile.TemporaryDirectory(prefix="fairbench-") as folder:
+            slot = replace(self._slot, checkpoints=folder)
+            record = None
+            seconds = LONGEST
+            try:
+                record = program_trial(spec, slot, lambda step, loss: None, longest=LONGEST)
+            except StillRunning:
+                pass
+            except (ProgramFailed, WrongResults) as error:
+                length = "as long as it runs" if self._options.own_length else f"{steps} steps"
+                message = str(error).replace(f", which is {folder}", "")  # the folder is removed
+                raise UsageError(f"arenas.{self._arena}, {length} with {self.name}: {message}") from error
+            if record is not None:
+                assert record.cost
+                seconds = record.cost.seconds.total
+            marks = own_folder(Path(folder).resolve() / spec.id).glob(f"{ASKED}*")
+            asked = {mark.name.removeprefix(ASKED) for mark in marks}
+        return Run(steps, record, seconds, asked)
+
+    def first(self) -> Run:
+        """The first run. If the program cannot take so few steps, it takes those of the shortest trial."""
+        seed = self._seeds[0]
+        steps = min(self._study.suite.first_steps, self._shortest)
+        if self._options.own_length or steps == self._shortest:
+            return self.run(self._shortest, seed)
+        try:
+            return self.run(steps, seed)
+        except UsageError as error:
+            again = self.run(self._shortest, seed)
+            if self.is_first_of_suite:
+                reason, *_ = str(error).splitlines()
+                self.notices.append(
+                    f"{steps} steps fail ({reason:.300}), and the {self._shortest} steps of its shortest trial do not; "
+                    "--first-steps N checks the program with another number, 0 with none"
+                )
+            return again
+
+    def start_and_step(self, first: Run) -> tuple[float, float]:
+        """The seconds of the start and of a step: longer runs show how much of the first one's time was its start."""
+        if self._options.own_length:
+            return first.seconds, 0.0
+        steps = first.steps
+        left = BUDGET
+        step = first.seconds / first.steps
+        while steps < self._shortest and (steps == first.steps or first.seconds < left):
+            steps = min(GROWTH * steps, self._shortest)
+            longer = self.run(steps, self._seeds[0])
+            if longer.record is None:
+                break
+            left -= longer.seconds
+            step = max(longer.seconds - first.seconds, 0.0) / (steps - first.steps)
+            if longer.seconds > VISIBLE * first.seconds:
+                break
+        return max(first.seconds - first.steps * step, 0.0), step
+
+    def check_rate(self, run: Run) -> None:
+        """Raise `UsageError` if the learning rate is searched and does not reach the program."""
+        if run.record is None or not self._study.searched(self.name):
+            return
+        if "lr" in self._placeholders or {"lr", *MAKES} & {*run.asked}:
+            return
+        remedy = f"put {{lr}} into it, use trial.lr, or search none: --set optimizers.{self.name}.lr=0.001"
+        raise UsageError(
+            f"arenas.{self._arena}: the learning rate is searched, and does not reach the program: its command has no "
+            f"{{lr}}, and it did not ask fairbench.trial for an optimizer or a rate; {remedy}"
+        )
+
+    def check_seeds(self, first: Run) -> None:
+        """Run the program again with the same seed and with another one, and say what follows.
+
+        Raises `UsageError` if it reports the same for all seeds.
+        """
+        if len(self._seeds) < 2 or first.seconds > LONGEST / 3:
+            return
+        one, other = self._seeds[:2]
+        with_other = self.run(first.steps, other)
+        if with_other.record is None:
+            return
+        if first.reported == with_other.reported:
+            raise UsageError(
+                f"arenas.{self._arena}: the program reports the same for seeds {one} and {other}; pass {{seed}} to it, "
+                "or fairbench.trial.current().seed, or name the variable that it reads: --seed-env NAME"
+            )
+        gets_seed = "seed" in self._placeholders or bool(self._options.seed_env)
+        if not gets_seed and not {"seed", "about"} & {*first.asked} and self._options.seeded:
+            self.notices.append(
+                "the seed does not reach the program, whose runs differ: pass {seed} to it, or give --seed-env NAME; "
+                "if it cannot be seeded, --unseeded compares independent runs"
+            )
+            return
+        if self._options.seeded:
+            again = self.run(first.steps, one)
+            if again.record is not None and again.reported != first.reported:
+                self.notices.append(_nondeterminism(first, again, one))
+
+    @property
+    def _words(self) -> Sequence[str]:
+        """The command of the program and the values of its variables, with placeholders."""
+        variant = self._resolved.variant
+        args = shlex.split(variant.args) if variant else []
+        own = list(variant.env.values()) if variant else []
+        return [self._options.program, *args, *own]
+
+    @property
+    def _placeholders(self) -> set[str]:
+        """The names of all placeholders."""
+        return {name for word in self._words for name in PLACEHOLDER.findall(word)}
+
+    def _identity(self) -> list[Any]:
+        """What the program gets from its command, its variables and its code, at one rate and seed."""
+        spec = self._spec(2, self._seeds[0])
+        options = dict(spec.optimizer.options)
+        if self._study.searched(self.name):
+            options["lr"] = 1.0
+        same_rate = replace(spec, optimizer=replace(spec.optimizer, options=options))
+        started = start_of(same_rate, Path("out"), self._slot, self._options)
+        return [started.words, str(started.folder), dict(spec.optimizer.variant or {}), dict(spec.optimizer.code)]
+
+    def result(self, start: float, step: float, *, measured: bool, asked: Collection[str] = ()) -> dict[str, Any]:
+        """What the first check has found, as plain values."""
+        all_options = bool({"options", *MAKES} & {*asked})
+        identity = None if all_options or not measured else self._identity()
+        return {
+            "seconds": step,
+            "start_seconds": start,
+            "measured": measured,
+            "notices": self.notices,
+            "identity": identity,
+            "gpu_bytes": 0,
+            "gpu_free_bytes": 0,
+            "restart_reason": "",
+        }
+
+
+def _nondeterminism(first: Run, again: Run, seed: int) -> str:
+    """The notice on a program that reports other numbers for the same seed."""
+    (_, one), (_, other) = first.reported, again.reported
+    parts = []
+    for name, value in (one or {}).get("val", {}).items():
+        other_value = (other or {}).get("val", {}).get(name, math.nan)
+        parts.append(f"val/{name} {value:g} and {other_value:g}")
+    numbers = f" ({', '.join(parts)} after {first.steps} steps)" if parts else ""
+    return (
+        f"the program reports other numbers for seed {seed} when it runs again{numbers}: "
+        "its trials cannot be repeated exactly, and the differences of pairs contain this"
+    )

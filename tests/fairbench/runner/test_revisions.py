@@ -1,0 +1,171 @@
+"""Git revisions of a program: checked out once, and nothing of the user's checkout changes."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fairbench.common.errors import UsageError
+from fairbench.runner.revisions import checked_out
+from fairbench.study.history import History
+from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
+from fairbench.suites.variants import parsed_variants
+
+PROGRAM = "python train.py --seed {seed}"
+
+
+def git(*words, folder="."):
+    """What a command of git prints."""
+    identity = ("-c", "user.name=me", "-c", "user.email=me@localhost", "-c", "protocol.file.allow=always")
+    done = subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout with two commits, one stashed change, one staged and one that is neither; the user is in `work`."""
+    folder = tmp_path / "checkout"
+    (folder / "work").mkdir(parents=True)
+    monkeypatch.chdir(folder / "work")
+    git("init", "-q", "-b", "main", "..")
+    file = Path("train.py")
+    for content in ("first", "second", "stashed"):
+        file.write_text(content)
+        Path("../.gitignore").write_text("data\n")
+        git("add", "-A", "..")
+        git(*(["stash"] if content == "stashed" else ["commit", "-qm", content]))
+    Path("data").write_text("is ignored")
+    Path("staged.py").write_text("staged")
+    git("add", "staged.py")
+    file.write_text("edited")
+    return folder
+
+
+def suite_of(*texts, program=PROGRAM):
+    settings = {"arenas.program.model.program": program}
+    return load_suite("program", Overrides(settings=settings, variants=parsed_variants(texts, program)))
+
+
+def entered(suite):
+    """The revisions of a suite for a study in `out`, and the messages about them."""
+    messages = []
+    out = Path("out")
+    out.mkdir(exist_ok=True)
+    return checked_out(suite, out, out / "revisions", History(), messages.append), messages
+
+
+def state():
+    """Everything of the user's checkout that must stay as it is."""
+    return [
+        git("status", "--porcelain", "--", ":(exclude)out"),
+        git("diff", "--cached"),
+        git("stash", "list"),
+        git("log"),
+    ]
+
+
+def files_of(checkouts, name):
+    """The content of each file in the folder in which a variant runs."""
+    variant = checkouts.suite.optimizers[name].variant
+    folder = Path(checkouts.folder, variant.commit, variant.folder)
+    return {file.name: file.read_text() for file in folder.iterdir()}
+
+
+def test_each_variant_runs_in_a_checkout_of_its_own_and_the_users_stays_as_it_is(checkout):
+    before = state()
+    revisions, messages = entered(suite_of("old: @main~1", "new: @main", "now: @", "base"))
+    with revisions as checkouts:
+        assert files_of(checkouts, "old") == {"train.py": "first"}
+        assert files_of(checkouts, "new") == {"train.py": "second"}
+        assert files_of(checkouts, "now") == {"train.py": "edited", "staged.py": "staged"}
+        assert checkouts.suite.optimizers["base"].variant.commit == ""
+        assert state() == before
+    assert [message.partition(":")[0] for message in messages] == ["old", "new", "now"]
+    assert state() == before
+    assert not Path("out/revisions").exists()
+    assert len(git("worktree", "list").splitlines()) == 1
+
+
+def test_equal_files_give_the_same_commit_of_a_working_tree(checkout):
+    commits = []
+    for content in ("edited", "other", "edited"):
+        Path("train.py").write_text(content)
+        Path("out").mkdir(exist_ok=True)
+        Path("out", content).touch()  # the directory of the study is not part of it
+        revisions, _ = entered(suite_of("base", "now: @"))
+        with revisions as checkouts:
+            commits.append(checkouts.suite.optimizers["now"].variant.commit)
+    assert commits[0] == commits[2] != commits[1]
+
+
+def test_an_interrupted_study_continues_with_its_commits_though_the_branch_has_moved(checkout):
+    suite = suite_of("base", "mine: @main")
+
+    def interrupt():
+        revisions, _ = entered(suite)
+        with revisions:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    git("commit", "-qam", "later")
+    continued, messages = entered(suite)
+    with continued as checkouts:
+        assert files_of(checkouts, "mine") == {"train.py": "second"}
+    assert "as when the study began" in messages[0]
+    begun_again, _ = entered(suite)  # the study has ended
+    with begun_again as checkouts:
+        assert files_of(checkouts, "mine")["train.py"] == "edited"
+
+
+@pytest.mark.parametrize(
+    ("message", "continues"), [("the program ended with exit code 1", False), ("the program ended with signal 9", True)]
+)
+def test_after_an_error_before_the_first_plan_the_study_begins_again(checkout, message, continues):
+    def fail():
+        revisions, _ = entered(suite_of("base", "mine: @main"))
+        with revisions:
+            raise UsageError(message)
+
+    with pytest.raises(UsageError):
+        fail()
+    assert Path("out/revisions").exists() == continues
+
+
+def test_what_a_checkout_lacks_is_named(checkout, tmp_path):
+    other = tmp_path / "other"
+    git("init", "-q", str(other))
+    git("commit", "-q", "--allow-empty", "-m", "empty", folder=other)
+    git("submodule", "add", "-q", str(other), "part")
+    Path(".gitattributes").write_text("*.bin filter=lfs\n")
+    Path("weights.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
+    git("add", "-A")
+    git("commit", "-qm", "with parts")
+    revisions, messages = entered(suite_of("base", "mine: @main"))
+    with revisions:
+        pass
+    assert "the submodule work/part" in messages[-1]
+    assert "work/weights.bin of git-lfs" in messages[-1]
+
+
+@pytest.mark.parametrize(
+    ("variant", "program", "message"),
+    [
+        ("mine: @no-such", PROGRAM, "git knows no revision 'no-such'"),
+        ("mine: @main", "python {}/train.py", "is the same file in every revision"),
+    ],
+)
+def test_a_revision_that_cannot_be_compared(checkout, variant, program, message):
+    command = program.replace("{}", str(Path.cwd()))
+    revisions, _ = entered(suite_of("base", variant, program=command))
+    with pytest.raises(UsageError, match=message), revisions:
+        pass
+    assert len(git("worktree", "list").splitlines()) == 1
+
+
+def test_a_folder_without_git(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    revisions, _ = entered(suite_of("base", "mine: @main"))
+    with pytest.raises(UsageError, match="is in no git repository"), revisions:
+        pass
