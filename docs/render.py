@@ -33,7 +33,7 @@ RESULTS = ROOT / "docs/results"
 NAMED = re.compile(r"\{\{ (\w+)\.(\w+)(?:: ([^}]+))? \}\}")
 NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
 """As Python writes numbers; the commits 0012345 and 12e3456 are none."""
-WRITERS = ("exact", "interval", "number", "p_value", "percent")
+WRITERS = ("confidence_level", "exact", "interval", "number", "p_value", "percent")
 """Functions of fairbench that write numbers."""
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 

@@ -122,7 +122,7 @@ def p_value(value: float | None) -> str:
 def confidence_level(level: float | None) -> str:
     """The level of an interval in percent, with at least one decimal, as 95%, 99.6% and 99.95%.
 
-    So many decimals are written that what lies outside has a digit other than 0.
+    It has enough decimals for what lies outside to have a digit other than 0.
     """
     if level is None:
         return NONE

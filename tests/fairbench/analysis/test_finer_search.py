@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from fabricated import Records, study, with_suite
 
-from fairbench.analysis.comparison.finer_search import finer_search
+from fairbench.analysis.comparison.finer_search import FinerSearch, changes_of_gain
 from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
 from fairbench.analysis.comparison.judge import FINER, WIDER
 
@@ -154,8 +155,26 @@ def test_neighbors_with_another_value_of_another_hyperparameter_do_not_count():
     assert c.finer_optimizer == pytest.approx(0.02 * 0.25**2, abs=1e-6)
 
 
-def test_an_arm_without_a_selected_setting_has_nothing_to_gain_yet():
-    the_study = study(("vit",), ("AdamW", "PsiLogic"), range(5), settings=3)
-    results = judge_interim_analyses(the_study, lambda spec: None).results
-    for arm in results.arms:
-        assert finer_search(arm, the_study.search(arm.optimizer), "accuracy", 1.0, 5) is None
+@pytest.mark.parametrize("place", [0.0, 1.0])
+def test_what_both_optimizers_would_gain_cancels(place):
+    """Both optima lie as far from a rate, the same one or the next: then only the heights differ."""
+    c = judged(AdamW=parabola(1.4), PsiLogic=parabola(1.4 + place, height=-0.001))
+    assert (c.finer_optimizer, c.finer_baseline) == pytest.approx((0, 0), abs=1e-6)
+    assert c.verdict == "worse"
+    nearer = judged(AdamW=parabola(1.4), PsiLogic=parabola(1.2 + place))
+    assert nearer.finer_optimizer == pytest.approx(0, abs=1e-6)
+    assert nearer.finer_baseline == pytest.approx(0.02 * (0.4**2 - 0.2**2), abs=1e-6)
+
+
+def test_exchanged_arms_exchange_what_a_finer_search_could_change():
+    found = []
+    for vertex in (1.1, 1.4, 2.3):
+        found.append(FinerSearch(1e-3 * vertex, vertex / 100, {2: vertex}, vertex / 1000))
+    found += [FinerSearch(found[0].lr, 0.02, {-2: 0.3, 2: 0.4}, 0.01), FinerSearch(1e-3), None]
+    for ours, theirs in product(found, repeat=2):
+        in_our_favor, in_their_favor = changes_of_gain(ours, theirs)
+        assert changes_of_gain(theirs, ours) == (in_their_favor, in_our_favor)
+        assert (in_our_favor is None) == (ours is None)
+    # the same rate: the difference of the third differences; another one: the own error
+    assert changes_of_gain(found[0], found[3]) == pytest.approx((0.7 / 9 / 3**0.5, 0.009 + 0.7 / 9 / 3**0.5))
+    assert changes_of_gain(found[0], found[1]) == pytest.approx((0.0011, 0.003 + 0.0014))

@@ -182,7 +182,7 @@ def test_few_seeds_decide_nothing():
     assert alone(50.0, **three, prior_df=2.0).verdict == "better"
     assert alone(50.0, **two, prior_df=1.0).note == "2 seeds decide nothing, 3 are needed"
     assert alone(0.0, error=0.01, margin=4.0, **three).verdict == "inconclusive"
-    assert alone(50.0, n_optimizer=3).note == "3 seeds decide nothing, 4 are needed"
+    assert alone(50.0, test="welch", n_optimizer=3).note == "3 seeds decide nothing, 4 are needed"
     of_table = judge([compared(50.0, **three), compared(50.0, **two)], ALPHA, min_seeds=FEWEST_SEEDS)
     assert [c.verdict for c in of_table] == ["better", "inconclusive"]
     (against_number,) = judge([compared(50.0, test="one-sample", n_baseline=0)], ALPHA)

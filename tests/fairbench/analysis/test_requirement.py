@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
+from fairbench.analysis.comparison.judge import judge
 from fairbench.analysis.comparison.requirement import unmet
 from fairbench.analysis.comparison.two_arms import of_values
-from fairbench.analysis.comparison.verdicts import Comparison, judge
+from fairbench.analysis.comparison.verdicts import Comparison
 
 BASE = [0.50, 0.61, 0.73, 0.45, 0.58]
 NOISE = [0.001, -0.002, 0.0, 0.003, -0.001]

@@ -105,7 +105,7 @@ def test_gains_and_shares_of_a_column_have_one_number_of_decimals():
 
 
 def test_levels_of_intervals():
-    """So many decimals that the level of no interval is written as 100%."""
+    """The level of no interval is rounded to 100%."""
     outside = [0.1, 0.1 / 9, 0.05, 0.05 / 2, 0.05 / 12, 0.05 / 104, 3e-7]
     levels = [1 - share for share in outside]
     texts = ["90%", "98.9%", "95%", "97.5%", "99.6%", "99.95%", "99.99997%"]

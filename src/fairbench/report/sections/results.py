@@ -104,7 +104,7 @@ def _gain_column() -> TextColumn:
 
 
 def _finer_searches(comparisons: Sequence[Comparison]) -> list[str]:
-    """What a finer search could still gain for the optimizer and for the baseline of each comparison."""
+    """How much finer searches could still change each gain in favor of the optimizer, and of the baseline."""
     ours = column_of_numbers([c.finer_optimizer for c in comparisons])
     theirs = column_of_numbers([c.finer_baseline for c in comparisons])
     texts = []
@@ -161,10 +161,10 @@ def _comparison_caption(analyses: Analyses) -> str:
         "positive where the optimizer is better than the baseline. Only “better” is a win. "
         f"The test is {TEST_NAMES[suite.final.test]}, alpha {exact(suite.alpha)}. The {interval} decides: it is "
         "corrected for the number of comparisons, as Holm p of a difference and Holm TOST p of equivalence are. It "
-        "contains what a finer search of the learning rate could still gain for the optimizer / the baseline (–: not "
-        "known, since the best rate lies at the edge). It also contains the choice of the test examples, whose share "
-        "of the variance is given. Hedges’ g, the correlation r of the arms over seeds, and the seeds that would find "
-        "a difference of the margin decide nothing."
+        "contains how much finer searches of both learning rates could still change the gain in favor of the optimizer "
+        "/ the baseline (–: not known, as where the best rate lies at the edge). It also contains the choice of the "
+        "test examples, whose share of the variance is given. Hedges’ g, the correlation r of the arms over seeds, and "
+        "the seeds that would find a difference of the margin decide nothing."
     )
     if suite.final.interim_analyses:
         caption += " Intervals and p are corrected for the interim analyses."

@@ -120,7 +120,7 @@ def _meaning(analyses: Analyses) -> str:
         "Equivalent: the whole interval lies within the margin; this comes first. Better and worse: the interval "
         "excludes 0, and the gain holds with each setting that validation cannot tell from the selected one. The "
         f"interval is corrected for {plural(len(analyses.comparisons), 'comparison')} (Holm, {suite.alpha:g}). It "
-        "contains what a finer search could gain for either side, and the choice of the test examples. Inconclusive "
+        "contains what a finer search could change, and the choice of the test examples. Inconclusive "
         "means that these trainings cannot decide, not that there is no difference."
     )
 
