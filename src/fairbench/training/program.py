@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,6 +40,12 @@ CHECK_SECONDS = 1.0
 """The least number of seconds between two checks of the reports of a running program."""
 
 
+SET_ASIDE = "earlier-"
+"""The beginning of the name of a folder with what the program wrote before it began again in an empty one."""
+REFUSES_FOLDER = re.compile(r"exists|not empty", re.IGNORECASE)
+"""Words in the error of a program that wants a folder that is new."""
+
+
 class StillRunning(Exception):
     """A program was stopped after the longest time that it may run. Its reports so far are right."""
 
@@ -69,20 +76,54 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
         folder = Path(slot.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
         with ending(FOLDER, str(folder)):
-            attempts = _begin_attempt(spec, folder, options, slot)
-            show_progress = partial(_show_progress, folder, options, attempts, progress)
-            started = start_of(spec, folder, slot, options)
-            began = time.monotonic()
             try:
-                _run(started, folder, slot, show_progress, longest)
-            except StillRunning:
-                read_reported(folder, own_folder(folder), options, attempts, ended=False)
-                raise
-            seconds = time.monotonic() - began
+                attempts, seconds = _attempt(spec, folder, slot, progress, longest)
+            except ProgramFailed as error:
+                if _is_first_attempt(folder) or not REFUSES_FOLDER.search(str(error)):
+                    raise
+                say("the program refuses the folder of its interrupted attempt, and starts again in an empty one")
+                _set_aside(folder)
+                attempts, seconds = _attempt(spec, folder, slot, progress, longest)
         reported = read_reported(folder, own_folder(folder), options, attempts)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
         return program_record(spec, slot, options, reported, Fingerprints.read(own_folder(folder)), seconds)
+
+
+def _attempt(
+    spec: TrialSpec, folder: Path, slot: DeviceSlot, progress: Progress, longest: float
+) -> tuple[list[States], float]:
+    """Run the program of a trial once.
+
+    Returns:
+        The states of the files of results at the beginning of each attempt, and the seconds of this one.
+    """
+    options = ProgramOptions(**spec.arena.model)
+    attempts = _begin_attempt(spec, folder, options, slot)
+    show_progress = partial(_show_progress, folder, options, attempts, progress)
+    started = start_of(spec, folder, slot, options)
+    began = time.monotonic()
+    try:
+        _run(started, folder, slot, show_progress, longest)
+    except StillRunning:
+        read_reported(folder, own_folder(folder), options, attempts, ended=False)
+        raise
+    return attempts, time.monotonic() - began
+
+
+def _is_first_attempt(folder: Path) -> bool:
+    """Whether a trial has had no attempt before the last one."""
+    about = json.loads((own_folder(folder) / ABOUT).read_text())
+    return len(about["attempts"]) == 1
+
+
+def _set_aside(folder: Path) -> None:
+    """Move what earlier attempts have written, so that the next attempt is the first one in an empty folder."""
+    own = own_folder(folder)
+    number = len([*own.glob(f"{SET_ASIDE}*")]) + 1
+    folder.rename(own / f"{SET_ASIDE}{number}")
+    (own / ABOUT).unlink()
+    folder.mkdir()
 
 
 @dataclass(frozen=True)
@@ -259,7 +300,10 @@ def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> Program
         output += f", which is {own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT}"
     if start.is_revision:
         how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
-    return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(own_folder(folder) / OUTPUT)}")
+    end = _end_of(own_folder(folder) / OUTPUT)
+    if REFUSES_FOLDER.search(end) and str(folder) in end:
+        how += " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
+    return ProgramFailed(f"the program ended with {how}; {output}:\n{end}")
 
 
 def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dict[str, str]:

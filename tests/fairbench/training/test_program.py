@@ -78,6 +78,10 @@ WRONG["a terminal that is not there"] = Wrong(
     program="input('continue? ')",
     message="EOFError",
 )
+WRONG["a folder that it wants to make"] = Wrong(
+    program="out.mkdir()",
+    message=r"exit code 1 \(its folder \{out\} exists already, and is empty; \{out\}/new in the command",
+)
 WRONG["binary output"] = Wrong(
     program="sys.stdout.buffer.write(bytes(range(256)) * 9); sys.exit(1)",
     message="exit code 1",
@@ -282,6 +286,17 @@ def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
     whole = run(spec)
     assert resumed.result == whole.result
     assert resumed.details == whole.details
+
+
+def test_a_program_that_wants_a_new_folder_starts_again_in_an_empty_one(here):
+    """Its first attempt is stopped, and its second one finds the folder that the first has made."""
+    write_program(here, "(out / 'run').mkdir()\ntime.sleep(0 if Path('go').exists() else 600)\n" + RESULT)
+    spec = program_spec()
+    with paused_by_sigterm():
+        run(spec, here)
+    Path("go").touch()
+    assert run(spec, here).result.final == {"val": {"loss": 1.0}, "test": {"loss": 1.0}}
+    assert [*(here / f"{spec.id}.trial").glob("earlier-*/run")]
 
 
 def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
