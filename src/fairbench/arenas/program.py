@@ -50,6 +50,7 @@ class ProgramOptions:
         results: a pattern of the files below `{out}` with the results: JSON lines, `*.json`, `*.csv`, `*.tsv`,
             TensorBoard's `*tfevents*`, W&B's `*.wandb`, or text as it is printed. Without the default file, what the
             program prints is read.
+            A pattern that begins with "./" or "/" is one in the folder in which the program runs.
         patterns: regular expressions with one group, by key as "val/loss", which read what the program prints.
         keys: the names of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.
         at: "last" for the metrics of the last report, "best" for the report with the best validation value.

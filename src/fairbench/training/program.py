@@ -1,5 +1,6 @@
 """A trial of a training program. The program runs in a folder of its own, and its reports become the record."""
 
+import fcntl
 import json
 import math
 import os
@@ -10,8 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program_record import FINGERPRINTS, Fingerprints, program_record
 from fairbench.training.program_results import read_reported
-from fairbench.training.result_files import OUTPUT, States, end_last_line, result_files, states
+from fairbench.training.result_files import OUTPUT, Folders, States, end_last_line, is_elsewhere, result_files, states
 from fairbench.training.result_names import WrongResults
 from fairbench.training.trainer import Progress
 
@@ -72,7 +73,7 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
     """
     options = ProgramOptions(**spec.arena.model)
     _check_code(spec, options)
-    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary, _alone_where_it_writes(spec, slot, options):
         folder = Path(slot.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
         with ending(FOLDER, str(folder)):
@@ -84,10 +85,25 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
                 say("the program refuses the folder of its interrupted attempt, and starts again in an empty one")
                 _set_aside(folder)
                 attempts, seconds = _attempt(spec, folder, slot, progress, longest)
-        reported = read_reported(folder, own_folder(folder), options, attempts)
+        folders = Folders(folder, _folder_of(spec.optimizer.variant or {}, slot))
+        reported = read_reported(folders, options, attempts)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
         return program_record(spec, slot, options, reported, Fingerprints.read(own_folder(folder)), seconds)
+
+
+@contextmanager
+def _alone_where_it_writes(spec: TrialSpec, slot: DeviceSlot, options: ProgramOptions) -> Iterator[None]:
+    """Let one trial run at a time where the results are not in a folder of the trial: only time tells files apart."""
+    if not is_elsewhere(options):
+        yield
+        return
+    descriptor = os.open(_folder_of(spec.optimizer.variant or {}, slot), os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)  # it also ends the lock
 
 
 def _attempt(
@@ -99,14 +115,15 @@ def _attempt(
         The states of the files of results at the beginning of each attempt, and the seconds of this one.
     """
     options = ProgramOptions(**spec.arena.model)
-    attempts = _begin_attempt(spec, folder, options, slot)
-    show_progress = partial(_show_progress, folder, options, attempts, progress)
     started = start_of(spec, folder, slot, options)
+    folders = Folders(folder, started.folder)
+    attempts = _begin_attempt(spec, folders, options, slot)
+    show_progress = partial(_show_progress, folders, options, attempts, progress)
     began = time.monotonic()
     try:
         _run(started, folder, slot, show_progress, longest)
     except StillRunning:
-        read_reported(folder, own_folder(folder), options, attempts, ended=False)
+        read_reported(folders, options, attempts, ended=False)
         raise
     return attempts, time.monotonic() - began
 
@@ -211,13 +228,13 @@ def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
     }
 
 
-def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[States]:
+def _begin_attempt(spec: TrialSpec, folders: Folders, options: ProgramOptions, slot: DeviceSlot) -> list[States]:
     """Write the description of the trial for the program.
 
     Returns:
         The states of the files of results at the beginning of each attempt. An interrupted trial has several attempts.
     """
-    own = own_folder(folder)
+    own = folders.own
     own.mkdir(exist_ok=True)
     for earlier in own.glob(FINGERPRINTS):
         earlier.unlink()
@@ -225,9 +242,10 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot:
     attempts: list[States] = []
     if file.exists():
         attempts = json.loads(file.read_text())["attempts"]
-    files = result_files(folder, own, options)
-    for results in files.values():
-        end_last_line(results)
+    files = result_files(folders, options)
+    if not is_elsewhere(options):
+        for results in files.values():
+            end_last_line(results)
     attempts.append(states(files))
     about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": slot.kind}
     write_atomically(file, json.dumps(about))
@@ -347,10 +365,10 @@ def _end_of(file: Path) -> str:
     return "\n".join(lines[-SHOWN_LINES:])
 
 
-def _show_progress(folder: Path, options: ProgramOptions, attempts: list[States], progress: Progress) -> None:
+def _show_progress(folders: Folders, options: ProgramOptions, attempts: list[States], progress: Progress) -> None:
     """Show the last training loss that a running program has reported."""
     with suppress(WrongResults, OSError):
-        reported = read_reported(folder, own_folder(folder), options, attempts, ended=False)
+        reported = read_reported(folders, options, attempts, ended=False)
         losses = reported.values.get("train/loss")
         if losses:
             step, loss = list(losses.items())[-1]

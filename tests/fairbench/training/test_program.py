@@ -190,6 +190,17 @@ def test_what_a_program_prints_is_its_result(here):
     assert list(record.details.loss_curve.points("loss")) == [(10, 1.25), (20, 1.25)]
 
 
+def test_results_may_be_in_a_folder_with_the_time_in_its_name(here):
+    """Files of other trials are not read."""
+    rest = "own = Path('runs', str(time.time_ns()))\nown.mkdir(parents=True)\n"
+    rows = "f'step,val_loss,test_loss\\n{steps},{seed},{seed}\\n'"
+    write_program(here, f"{rest}(own / 'log.csv').write_text({rows})", keys='results = "./runs/*/log.csv"')
+    spec = program_spec()
+    for seed in (1, 2):
+        (each,) = spec.with_seeds([seed])
+        assert run(each).result.final["val"] == {"loss": seed}
+
+
 def test_the_folder_of_a_program_begins_empty(here):
     write_program(here, "assert not [*out.iterdir()]\n" + RESULT)
     assert run(program_spec(), here / "kept").status == "finished"
