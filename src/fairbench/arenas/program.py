@@ -198,6 +198,28 @@ def words_of(program: str, args: str = "") -> list[str]:
     return words
 
 
+def with_texts(words: Iterable[str], options: Mapping[str, Any]) -> list[str]:
+    """The words of a command, where a word `{name}` of an option with a text is replaced by the words of that text.
+
+    The text may so be empty, or several flags. `{name}` within a longer word stays, and is replaced by the whole text.
+
+    Raises:
+        UsageError: the text cannot be split into words.
+    """
+    replaced: list[str] = []
+    for word in words:
+        placeholder = PLACEHOLDER.fullmatch(word)
+        value = options.get(placeholder[1]) if placeholder else None
+        if not isinstance(value, str):
+            replaced.append(word)
+            continue
+        try:
+            replaced += shlex.split(value)
+        except ValueError as error:
+            raise UsageError(f"the value of {word} must be words of a command: {error}; got {value!r}") from error
+    return replaced
+
+
 def command(words: Iterable[str], values: Mapping[str, Any]) -> list[str]:
     """The words of a command, with values in place of the placeholders.
 

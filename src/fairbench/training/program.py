@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, own_folder, words_of
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, own_folder, with_texts, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
@@ -170,7 +170,10 @@ def start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOp
     if options.seed_env:
         environment[options.seed_env] = str(spec.seed)
     environment.update(zip(own, own_values, strict=True))
-    first, *others = command(words_of(options.program, variant.get("args", "")), trial_values)
+    words = words_of(options.program, variant.get("args", ""))
+    if spec.optimizer.variant is None:
+        words = with_texts(words, spec.optimizer.options)
+    first, *others = command(words, trial_values)
     runs_in = _folder_of(variant, slot)
     is_path = "/" in first
     if is_path and not (runs_in / first).exists() and Path(first).exists():

@@ -15,7 +15,7 @@ import pytest
 from disturbed import below
 from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 
-from fairbench.arenas.program import FOLDER, ProgramOptions, code_of
+from fairbench.arenas.program import FOLDER, ProgramOptions, code_of, with_texts, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.leftover_processes import end_marked
 from fairbench.runner.devices import slots_of_trials
@@ -365,3 +365,28 @@ def test_what_trial_log_writes_has_the_names_of_the_suite(here, monkeypatch):
     record = run(program_spec())
     assert record.result.final == {"val": {"loss": 2.0}, "test": {"loss": 3.0}}
     assert list(record.details.loss_curve.steps) == [20]
+
+
+def test_an_option_may_be_no_word_or_several():
+    words = ["train.py", "{flags}", "--out={flags}", "{depth}"]
+    assert with_texts(words, {"flags": "--clip --name 'a b'", "depth": 2}) == [
+        *("train.py", "--clip", "--name", "a b"),
+        *("--out={flags}", "{depth}"),
+    ]
+    assert with_texts(words, {"flags": ""}) == ["train.py", "--out={flags}", "{depth}"]
+    with pytest.raises(UsageError, match=r"the value of \{flags\} must be words of a command"):
+        with_texts(words, {"flags": "'open"})
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "words"),
+    [
+        ("python a.py", "--clip 'a b'", ["python", "a.py", "--clip", "a b"]),
+        ("python a.py {variant} --last", "--clip 1", ["python", "a.py", "--clip", "1", "--last"]),
+        ("python a.py {variant} --last", "", ["python", "a.py", "--last"]),
+        ("python {variant}.py", "other", ["python", "other.py"]),
+        ("bash -c 'cd x && ./run {variant}'", "--a 'b c'", ["bash", "-c", "cd x && ./run --a 'b c'"]),
+    ],
+)
+def test_the_words_of_a_variant_stand_at_their_placeholder_or_at_the_end(program, args, words):
+    assert words_of(program, args) == words
