@@ -102,6 +102,15 @@ def noise(results: Results, arena: str, base: str, repeated: str) -> Noise:
     )
 
 
+def std_of_base(results: Results, arena: str) -> float | None:
+    """The standard deviation of the metric of the first variant over its seeds; None for fewer than two values."""
+    plan = results.study.suite.arenas.get(arena)
+    if plan is None:
+        return None
+    scores = results.of(arena)[0].scores(plan.metric)
+    return stdev(scores) if len(scores) > 1 else None
+
+
 def _values(arm: ArmResults, metric: str) -> Mapping[int, float]:
     """The metric of each seed. Raises `UsageError` unless every run has finished."""
     values = {}

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
 
 from fairbench.analysis.forecast import Forecast, forecast
+from fairbench.analysis.noise import std_of_base
+from fairbench.analysis.results import collect
 from fairbench.common.console import whole
 from fairbench.common.processes import cores
 from fairbench.report.console import plan_view
 from fairbench.report.table import Table, table_of
 from fairbench.runner.devices import slots_of_trials
 from fairbench.runner.run_study import plan_study
+from fairbench.study.folder import CONFIG, NOISE
 from fairbench.study.history import History
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Record
-from fairbench.study.snapshot import Snapshot
+from fairbench.study.snapshot import Snapshot, open_study
 from fairbench.study.target import Target
+from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 
 WIDTH = 100
@@ -104,6 +109,23 @@ class Estimate:
         return text.getvalue().rstrip()
 
 
+def _with_noise(forecasts: list[Forecast], suite: Suite, directory: Path) -> list[Forecast]:
+    """The forecasts with the spread that `fairbench noise` has measured, where no record of the study tells it."""
+    if not (directory / NOISE / CONFIG).exists():
+        return forecasts
+    history, lookup = open_study(directory / NOISE)
+    measured = collect(history.study, lookup)
+    changed = []
+    for each in forecasts:
+        std = std_of_base(measured, each.arena)
+        if each.spread is None and std is not None:
+            # the runs of a pair may share nothing
+            spread = std if suite.final.test == "welch" else math.sqrt(2) * std
+            each = replace(each, spread=spread)
+        changed.append(each)
+    return changed
+
+
 def planned(
     target: Target,
     slots: Sequence[DeviceSlot],
@@ -120,7 +142,7 @@ def planned(
     if slots[0].kind == "cpu":
         workers = min(workers, cores())
     records = Snapshot(target.directory, preflight.study.suite.metrics, Record)
-    forecasts = table_of(Forecast, forecast(preflight, records))
+    forecasts = table_of(Forecast, _with_noise(forecast(preflight, records), preflight.study.suite, target.directory))
     return Estimate(
         arenas=forecasts,
         study=preflight.study,

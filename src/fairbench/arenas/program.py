@@ -50,6 +50,7 @@ class ProgramOptions:
         results: a pattern of the files below `{out}` with the results: JSON lines, `*.json`, `*.csv`, `*.tsv`,
             TensorBoard's `*tfevents*`, W&B's `*.wandb`, or text as it is printed. Without the default file, what the
             program prints is read.
+            A pattern that begins with "./" or "/" is one in the folder in which the program runs.
         patterns: regular expressions with one group, by key as "val/loss", which read what the program prints.
         keys: the names of "step", "train/loss", "val/NAME" and "test/NAME", where they differ.
         at: "last" for the metrics of the last report, "best" for the report with the best validation value.
@@ -195,6 +196,28 @@ def words_of(program: str, args: str = "") -> list[str]:
         else:
             words.append(word.replace(VARIANT, args))
     return words
+
+
+def with_texts(words: Iterable[str], options: Mapping[str, Any]) -> list[str]:
+    """The words of a command, where a word `{name}` of an option with a text is replaced by the words of that text.
+
+    The text may so be empty, or several flags. `{name}` within a longer word stays, and is replaced by the whole text.
+
+    Raises:
+        UsageError: the text cannot be split into words.
+    """
+    replaced: list[str] = []
+    for word in words:
+        placeholder = PLACEHOLDER.fullmatch(word)
+        value = options.get(placeholder[1]) if placeholder else None
+        if not isinstance(value, str):
+            replaced.append(word)
+            continue
+        try:
+            replaced += shlex.split(value)
+        except ValueError as error:
+            raise UsageError(f"the value of {word} must be words of a command: {error}; got {value!r}") from error
+    return replaced
 
 
 def command(words: Iterable[str], values: Mapping[str, Any]) -> list[str]:

@@ -2,8 +2,8 @@
 
 Each revision has a worktree of its own in the folder of the study. The user's checkout, its index and its stash stay as
 they are. A revision is resolved to a commit when the study begins. While the study has not ended, the same command
-continues with these commits, wherever the branches are by then. An error before the first plan ends the study, so that
-the next command begins it again.
+continues with these commits, wherever the branches are by then. If the program fails before the first plan, the study
+has not begun, so that its author can correct it.
 """
 
 import fcntl
@@ -232,10 +232,11 @@ def checked_out(
 
 
 def _was_interrupted(error: BaseException) -> bool:
-    """Whether an error is an interruption from outside: a signal to this process, to a worker or to the program."""
+    """Whether an error is none of the program: a signal to this process, to a worker or to the program, for example."""
     if isinstance(error, CallFailed) or not isinstance(error, UsageError):
         return True
-    return "ended with signal" in str(error)
+    message = str(error)
+    return not message.startswith("arenas.") or "ended with signal" in message
 
 
 def _revisions(suite: Suite) -> dict[str, VariantPlan]:

@@ -1,22 +1,24 @@
 """A trial of a training program. The program runs in a folder of its own, and its reports become the record."""
 
+import fcntl
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, own_folder, words_of
+from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, code_of, command, own_folder, with_texts, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
@@ -27,7 +29,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program_record import FINGERPRINTS, Fingerprints, program_record
 from fairbench.training.program_results import read_reported
-from fairbench.training.result_files import OUTPUT, States, end_last_line, result_files, states
+from fairbench.training.result_files import OUTPUT, Folders, States, end_last_line, is_elsewhere, result_files, states
 from fairbench.training.result_names import WrongResults
 from fairbench.training.trainer import Progress
 
@@ -37,6 +39,12 @@ GRACE = 30.0
 """The seconds after SIGTERM in which a program must write its checkpoint and end."""
 CHECK_SECONDS = 1.0
 """The least number of seconds between two checks of the reports of a running program."""
+
+
+SET_ASIDE = "earlier-"
+"""The beginning of the name of a folder with what the program wrote before it began again in an empty one."""
+REFUSES_FOLDER = re.compile(r"exists|not empty", re.IGNORECASE)
+"""Words in the error of a program that wants a folder that is new."""
 
 
 class StillRunning(Exception):
@@ -65,24 +73,74 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
     """
     options = ProgramOptions(**spec.arena.model)
     _check_code(spec, options)
-    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary, _alone_where_it_writes(spec, slot, options):
         folder = Path(slot.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
         with ending(FOLDER, str(folder)):
-            attempts = _begin_attempt(spec, folder, options, slot)
-            show_progress = partial(_show_progress, folder, options, attempts, progress)
-            started = start_of(spec, folder, slot, options)
-            began = time.monotonic()
             try:
-                _run(started, folder, slot, show_progress, longest)
-            except StillRunning:
-                read_reported(folder, own_folder(folder), options, attempts, ended=False)
-                raise
-            seconds = time.monotonic() - began
-        reported = read_reported(folder, own_folder(folder), options, attempts)
+                attempts, seconds = _attempt(spec, folder, slot, progress, longest)
+            except ProgramFailed as error:
+                if _is_first_attempt(folder) or not REFUSES_FOLDER.search(str(error)):
+                    raise
+                say("the program refuses the folder of its interrupted attempt, and starts again in an empty one")
+                _set_aside(folder)
+                attempts, seconds = _attempt(spec, folder, slot, progress, longest)
+        folders = Folders(folder, _folder_of(spec.optimizer.variant or {}, slot))
+        reported = read_reported(folders, options, attempts)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
         return program_record(spec, slot, options, reported, Fingerprints.read(own_folder(folder)), seconds)
+
+
+@contextmanager
+def _alone_where_it_writes(spec: TrialSpec, slot: DeviceSlot, options: ProgramOptions) -> Iterator[None]:
+    """Let one trial run at a time where the results are not in a folder of the trial: only time tells files apart."""
+    if not is_elsewhere(options):
+        yield
+        return
+    descriptor = os.open(_folder_of(spec.optimizer.variant or {}, slot), os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)  # it also ends the lock
+
+
+def _attempt(
+    spec: TrialSpec, folder: Path, slot: DeviceSlot, progress: Progress, longest: float
+) -> tuple[list[States], float]:
+    """Run the program of a trial once.
+
+    Returns:
+        The states of the files of results at the beginning of each attempt, and the seconds of this one.
+    """
+    options = ProgramOptions(**spec.arena.model)
+    started = start_of(spec, folder, slot, options)
+    folders = Folders(folder, started.folder)
+    attempts = _begin_attempt(spec, folders, options, slot)
+    show_progress = partial(_show_progress, folders, options, attempts, progress)
+    began = time.monotonic()
+    try:
+        _run(started, folder, slot, show_progress, longest)
+    except StillRunning:
+        read_reported(folders, options, attempts, ended=False)
+        raise
+    return attempts, time.monotonic() - began
+
+
+def _is_first_attempt(folder: Path) -> bool:
+    """Whether a trial has had no attempt before the last one."""
+    about = json.loads((own_folder(folder) / ABOUT).read_text())
+    return len(about["attempts"]) == 1
+
+
+def _set_aside(folder: Path) -> None:
+    """Move what earlier attempts have written, so that the next attempt is the first one in an empty folder."""
+    own = own_folder(folder)
+    number = len([*own.glob(f"{SET_ASIDE}*")]) + 1
+    folder.rename(own / f"{SET_ASIDE}{number}")
+    (own / ABOUT).unlink()
+    folder.mkdir()
 
 
 @dataclass(frozen=True)
@@ -112,7 +170,10 @@ def start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOp
     if options.seed_env:
         environment[options.seed_env] = str(spec.seed)
     environment.update(zip(own, own_values, strict=True))
-    first, *others = command(words_of(options.program, variant.get("args", "")), trial_values)
+    words = words_of(options.program, variant.get("args", ""))
+    if spec.optimizer.variant is None:
+        words = with_texts(words, spec.optimizer.options)
+    first, *others = command(words, trial_values)
     runs_in = _folder_of(variant, slot)
     is_path = "/" in first
     if is_path and not (runs_in / first).exists() and Path(first).exists():
@@ -170,13 +231,13 @@ def values(spec: TrialSpec, folder: Path) -> dict[str, Any]:
     }
 
 
-def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot: DeviceSlot) -> list[States]:
+def _begin_attempt(spec: TrialSpec, folders: Folders, options: ProgramOptions, slot: DeviceSlot) -> list[States]:
     """Write the description of the trial for the program.
 
     Returns:
         The states of the files of results at the beginning of each attempt. An interrupted trial has several attempts.
     """
-    own = own_folder(folder)
+    own = folders.own
     own.mkdir(exist_ok=True)
     for earlier in own.glob(FINGERPRINTS):
         earlier.unlink()
@@ -184,9 +245,10 @@ def _begin_attempt(spec: TrialSpec, folder: Path, options: ProgramOptions, slot:
     attempts: list[States] = []
     if file.exists():
         attempts = json.loads(file.read_text())["attempts"]
-    files = result_files(folder, own, options)
-    for results in files.values():
-        end_last_line(results)
+    files = result_files(folders, options)
+    if not is_elsewhere(options):
+        for results in files.values():
+            end_last_line(results)
     attempts.append(states(files))
     about = {**spec.to_json(), "attempt": len(attempts), "attempts": attempts, "device": slot.kind}
     write_atomically(file, json.dumps(about))
@@ -259,7 +321,10 @@ def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> Program
         output += f", which is {own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT}"
     if start.is_revision:
         how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
-    return ProgramFailed(f"the program ended with {how}; {output}:\n{_end_of(own_folder(folder) / OUTPUT)}")
+    end = _end_of(own_folder(folder) / OUTPUT)
+    if REFUSES_FOLDER.search(end) and str(folder) in end:
+        how += " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
+    return ProgramFailed(f"the program ended with {how}; {output}:\n{end}")
 
 
 def _environment(folder: Path, slot: DeviceSlot, options: ProgramOptions) -> dict[str, str]:
@@ -303,10 +368,10 @@ def _end_of(file: Path) -> str:
     return "\n".join(lines[-SHOWN_LINES:])
 
 
-def _show_progress(folder: Path, options: ProgramOptions, attempts: list[States], progress: Progress) -> None:
+def _show_progress(folders: Folders, options: ProgramOptions, attempts: list[States], progress: Progress) -> None:
     """Show the last training loss that a running program has reported."""
     with suppress(WrongResults, OSError):
-        reported = read_reported(folder, own_folder(folder), options, attempts, ended=False)
+        reported = read_reported(folders, options, attempts, ended=False)
         losses = reported.values.get("train/loss")
         if losses:
             step, loss = list(losses.items())[-1]

@@ -4,11 +4,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program import RESULT, ProgramOptions
-from fairbench.training.result_files import OUTPUT, States, files_in, result_files, rows_of_attempts
+from fairbench.training.result_files import OUTPUT, Folders, States, files_in, result_files, rows_of_attempts
 from fairbench.training.result_names import WrongResults, chosen_names, step_names
 from fairbench.training.text_results import Row, rows_found
 
@@ -71,7 +70,7 @@ class Reported:
 
 
 def read_reported(
-    folder: Path, own_folder: Path, options: ProgramOptions, attempts: Sequence[States], ended: bool = True
+    folders: Folders, options: ProgramOptions, attempts: Sequence[States], ended: bool = True
 ) -> Reported:
     """Read the files of results of a trial.
 
@@ -80,8 +79,7 @@ def read_reported(
     evaluates once more reports no training loss.
 
     Args:
-        folder: the folder of the program.
-        own_folder: the folder of fairbench's own files of the trial.
+        folders: the folders of the trial.
         options: the options of the program.
         attempts: the states of the files at the beginning of each attempt.
         ended: whether the program has ended. While it runs, the last line of a file may be incomplete.
@@ -89,8 +87,8 @@ def read_reported(
     Raises:
         WrongResults: a report is wrong, or files of an attempt contradict each other.
     """
-    files = result_files(folder, own_folder, options)
-    reported = Reported(sources=list(files), written=files_in(folder))
+    files = result_files(folders, options)
+    reported = Reported(sources=list(files), written=files_in(folders.out))
     rows_of_files: dict[str, list[list[Row]]] = {}
     for name, file in files.items():
         parts = rows_of_attempts(name, file, attempts, options, ended)

@@ -1,11 +1,13 @@
 """The files with the results of a training program, and the rows of each attempt in them."""
 
+import glob
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ProgramOptions
+from fairbench.arenas.program import ProgramOptions, own_folder
 from fairbench.training.event_files import tensorboard_rows, wandb_rows
 from fairbench.training.text_results import Row, delimited, json_document, json_lines, printed
 
@@ -20,21 +22,43 @@ LINES = (".jsonl", ".ndjson")
 DOCUMENT = ".json"
 
 
-def result_files(folder: Path, own_folder: Path, options: ProgramOptions) -> dict[str, Path]:
+@dataclass(frozen=True)
+class Folders:
+    """The folders of a trial of a program.
+
+    Attributes:
+        out: the folder that the program gets as `{out}`.
+        works_in: the folder in which the program runs.
+    """
+
+    out: Path
+    works_in: Path = Path()
+
+    @property
+    def own(self) -> Path:
+        """The folder of fairbench's own files."""
+        return own_folder(self.out)
+
+
+def is_elsewhere(options: ProgramOptions) -> bool:
+    """Whether the files with results are not in the folder of the trial, so that other trials may write there, too."""
+    return options.results.startswith(("/", "./", "../"))
+
+
+def result_files(folders: Folders, options: ProgramOptions) -> dict[str, Path]:
     """The files with results that are there now, by their names: those of the program, or else its output.
 
     The output is read if the suite has patterns for it, or if it names no other file and there is none.
-
-    Args:
-        folder: the folder of the program.
-        own_folder: the folder of fairbench's own files of the trial.
-        options: the options of the program.
     """
-    output = own_folder / OUTPUT
+    output = folders.own / OUTPUT
     printed_files = {OUTPUT: output} if output.exists() else {}
     if options.patterns:
         return printed_files
-    found = {str(file.relative_to(folder)): file for file in sorted(folder.glob(options.results)) if file.is_file()}
+    root = folders.works_in if is_elsewhere(options) else folders.out
+    found = {}
+    for name in sorted(glob.glob(options.results, root_dir=root, recursive=True)):  # noqa: PTH207
+        if (root / name).is_file():
+            found[name] = root / name
     if not found and options.results == ProgramOptions.results:
         return printed_files
     return found

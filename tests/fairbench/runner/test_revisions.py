@@ -120,7 +120,12 @@ def test_an_interrupted_study_continues_with_its_commits_though_the_branch_has_m
 
 
 @pytest.mark.parametrize(
-    ("message", "continues"), [("the program ended with exit code 1", False), ("the program ended with signal 9", True)]
+    ("message", "continues"),
+    [
+        ("arenas.program, 2 steps with mine: the program ended with exit code 1", False),
+        ("arenas.program, 2 steps with mine: the program ended with signal 9", True),
+        ("the process server has ended", True),
+    ],
 )
 def test_after_an_error_before_the_first_plan_the_study_begins_again(checkout, message, continues):
     def fail():

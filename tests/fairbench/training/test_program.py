@@ -15,7 +15,7 @@ import pytest
 from disturbed import below
 from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 
-from fairbench.arenas.program import FOLDER, ProgramOptions, code_of
+from fairbench.arenas.program import FOLDER, ProgramOptions, code_of, with_texts, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.leftover_processes import end_marked
 from fairbench.runner.devices import slots_of_trials
@@ -77,6 +77,10 @@ WRONG["half a line"] = Wrong(
 WRONG["a terminal that is not there"] = Wrong(
     program="input('continue? ')",
     message="EOFError",
+)
+WRONG["a folder that it wants to make"] = Wrong(
+    program="out.mkdir()",
+    message=r"exit code 1 \(its folder \{out\} exists already, and is empty; \{out\}/new in the command",
 )
 WRONG["binary output"] = Wrong(
     program="sys.stdout.buffer.write(bytes(range(256)) * 9); sys.exit(1)",
@@ -186,6 +190,17 @@ def test_what_a_program_prints_is_its_result(here):
     assert list(record.details.loss_curve.points("loss")) == [(10, 1.25), (20, 1.25)]
 
 
+def test_results_may_be_in_a_folder_with_the_time_in_its_name(here):
+    """Files of other trials are not read."""
+    rest = "own = Path('runs', str(time.time_ns()))\nown.mkdir(parents=True)\n"
+    rows = "f'step,val_loss,test_loss\\n{steps},{seed},{seed}\\n'"
+    write_program(here, f"{rest}(own / 'log.csv').write_text({rows})", keys='results = "./runs/*/log.csv"')
+    spec = program_spec()
+    for seed in (1, 2):
+        (each,) = spec.with_seeds([seed])
+        assert run(each).result.final["val"] == {"loss": seed}
+
+
 def test_the_folder_of_a_program_begins_empty(here):
     write_program(here, "assert not [*out.iterdir()]\n" + RESULT)
     assert run(program_spec(), here / "kept").status == "finished"
@@ -284,6 +299,17 @@ def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
     assert resumed.details == whole.details
 
 
+def test_a_program_that_wants_a_new_folder_starts_again_in_an_empty_one(here):
+    """Its first attempt is stopped, and its second one finds the folder that the first has made."""
+    write_program(here, "(out / 'run').mkdir()\ntime.sleep(0 if Path('go').exists() else 600)\n" + RESULT)
+    spec = program_spec()
+    with paused_by_sigterm():
+        run(spec, here)
+    Path("go").touch()
+    assert run(spec, here).result.final == {"val": {"loss": 1.0}, "test": {"loss": 1.0}}
+    assert [*(here / f"{spec.id}.trial").glob("earlier-*/run")]
+
+
 def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
     monkeypatch.setattr("fairbench.training.program.GRACE", 0.2)
     write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)")
@@ -339,3 +365,28 @@ def test_what_trial_log_writes_has_the_names_of_the_suite(here, monkeypatch):
     record = run(program_spec())
     assert record.result.final == {"val": {"loss": 2.0}, "test": {"loss": 3.0}}
     assert list(record.details.loss_curve.steps) == [20]
+
+
+def test_an_option_may_be_no_word_or_several():
+    words = ["train.py", "{flags}", "--out={flags}", "{depth}"]
+    assert with_texts(words, {"flags": "--clip --name 'a b'", "depth": 2}) == [
+        *("train.py", "--clip", "--name", "a b"),
+        *("--out={flags}", "{depth}"),
+    ]
+    assert with_texts(words, {"flags": ""}) == ["train.py", "--out={flags}", "{depth}"]
+    with pytest.raises(UsageError, match=r"the value of \{flags\} must be words of a command"):
+        with_texts(words, {"flags": "'open"})
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "words"),
+    [
+        ("python a.py", "--clip 'a b'", ["python", "a.py", "--clip", "a b"]),
+        ("python a.py {variant} --last", "--clip 1", ["python", "a.py", "--clip", "1", "--last"]),
+        ("python a.py {variant} --last", "", ["python", "a.py", "--last"]),
+        ("python {variant}.py", "other", ["python", "other.py"]),
+        ("bash -c 'cd x && ./run {variant}'", "--a 'b c'", ["bash", "-c", "cd x && ./run --a 'b c'"]),
+    ],
+)
+def test_the_words_of_a_variant_stand_at_their_placeholder_or_at_the_end(program, args, words):
+    assert words_of(program, args) == words

@@ -11,7 +11,7 @@ from programs import rows
 
 from fairbench.arenas.program import ProgramOptions, own_folder
 from fairbench.training.program_results import read_reported
-from fairbench.training.result_files import states
+from fairbench.training.result_files import Folders, states
 from fairbench.training.result_names import WrongResults
 
 OPTIONS = ProgramOptions("python train.py", {"loss": "min"})
@@ -19,7 +19,7 @@ TRAINED = ({"step": 1, "train/loss": 2.0}, {"step": 2, "train/loss": 1.0})
 
 
 def read(folder, options=OPTIONS, attempts=({},), **more):
-    return read_reported(folder, own_folder(folder), options, attempts, **more)
+    return read_reported(Folders(folder), options, attempts, **more)
 
 
 def before(folder, text, name="metrics.jsonl"):
@@ -179,7 +179,7 @@ def test_numbers_of_printf_that_are_not_finite(tmp_path):
 
 
 @pytest.mark.parametrize("longer", [True, False])
-def test_a_file_that_is_written_anew_is_that_of_the_last_attempt(tmp_path, longer):
+def test_a_file_that_is_written_again_is_that_of_the_last_attempt(tmp_path, longer):
     """The lines of the second attempt have another length, as where the first column is a time."""
     killed = "seconds,step,val/loss\n0.5,1,2.0\n0.75,2,1.0\n"
     attempts = ({}, before(tmp_path, killed, "log.csv"))

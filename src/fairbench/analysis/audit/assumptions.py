@@ -50,7 +50,9 @@ def correlation_limit(seeds: int, arenas: int) -> float:
 )
 def beyond_test(case: Analyses) -> Iterator[str]:
     """One of two arms with a better or worse spreads twice as much, or Welch's test has negatively correlated arms."""
-    welch = case.suite.final.test == "welch"
+    # the runs of a program that cannot be seeded are independent, whatever their seeds are called
+    seeded = all(plan.model.get("seeded", True) for plan in case.suite.arenas.values())
+    welch = case.suite.final.test == "welch" and seeded
     for optimizer, baseline in case.suite.pairs:
         pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (optimizer, baseline)]
         if not any(c.verdict in ("better", "worse") for c in pair):
