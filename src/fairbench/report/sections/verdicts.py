@@ -118,7 +118,7 @@ def _meaning(analyses: Analyses) -> str:
     return (
         f"Only better is a win. {correction}The test is {TEST_NAMES[suite.final.test]}. "
         "Equivalent: the whole interval lies within the margin; this comes first. Better and worse: the interval "
-        "excludes 0, and the gain holds with each setting that validation cannot tell from the selected one. The "
+        "excludes 0, and the gain holds with each setting that the search cannot tell from the best. The "
         f"interval is corrected for {plural(len(analyses.comparisons), 'comparison')} (Holm, {suite.alpha:g}). It "
         "contains what a finer search could change, and the choice of the test examples. Inconclusive "
         "means that these trainings cannot decide, not that there is no difference."
