@@ -14,7 +14,7 @@ from torch import Tensor
 from psilogic.gradients import common_factor, pooled_norms, process, take_owned
 from psilogic.step import BucketStep, Decision, DetectorState, Scalar, Step, StepInputs
 from psilogic.tensors.device_tables import upload
-from psilogic.tensors.norms import copied
+from psilogic.tensors.norms import copied, transformed
 from psilogic.tensors.scalars import memory_names, read, scalar_names
 
 
@@ -133,7 +133,11 @@ def equations(group: dict[str, Any], gn: Tensor, memory: DetectorState, w: Tenso
     ratio = memory.fast / (memory.slow + eps)
     # tanh(slow) (1 + 0.5 tanh(relu(ratio - 1))), section 3.3, multiplied out; this softshrink is that relu
     excess = F.softshrink(ratio, 1.0)
-    level, burst = torch._foreach_tanh([memory.slow, excess])
+    if transformed():
+        level = memory.slow.tanh()
+        burst = excess.tanh()
+    else:
+        level, burst = torch._foreach_tanh([memory.slow, excess])
     chaos = torch.addcmul(level, level, burst, value=0.5)
     s = fires(group, memory)
     # If gn is not finite, nothing is known of this step: no cancellation, no quantum decay.
@@ -178,6 +182,8 @@ def observe(gn: Tensor, finite: Tensor, memory: DetectorState, eps: Scalar) -> D
 
 def ema_pair(signal: Tensor, memory: DetectorState) -> tuple[Tensor, Tensor]:
     """0.90 fast + 0.10 signal and 0.99 slow + 0.01 signal, by the same calls: on a GPU each is a launch."""
+    if transformed():
+        return 0.90 * memory.fast + 0.10 * signal, 0.99 * memory.slow + 0.01 * signal
     kept = torch._foreach_mul([memory.fast, memory.slow], [0.90, 0.99])
     added = torch._foreach_mul([signal, signal], [0.10, 0.01])
     fast, slow = torch._foreach_add(kept, added)

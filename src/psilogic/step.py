@@ -58,8 +58,8 @@ class Step(NamedTuple):
     beta1: Scalar  # Adam's decay rate of the first moment, likewise
     beta2: Scalar  # Adam's decay rate of the second moment, likewise
 
-    def take(self, chosen: slice | Tensor | list[int]) -> Step:
-        """The step of the chosen tensors."""
+    def take(self, chosen: slice | Tensor | list[int] | int) -> Step:
+        """The step of the chosen tensors; of one tensor with 0-dim columns, given its position."""
         columns: list[Any] = []
         for column in self:
             if isinstance(column, Tensor) and column.ndim > 0:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from psilogic.backends import cpu, foreach, torch_fused
+from psilogic.backends import by_methods, cpu, foreach, torch_fused
+from psilogic.backends.by_methods import has_own_methods
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
 from psilogic.tensors.memory import addresses
-from psilogic.tensors.norms import as_real, without_values
+from psilogic.tensors.norms import as_real, transformed, without_values
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, states_of
 
@@ -216,9 +217,8 @@ def _tensors(bucket: Bucket, states: list[State]) -> Tensors:
 def _fit(bucket: Bucket, states: list[State], tensors: Tensors, admitted: list[Backend]) -> Fit:
     """The first backend that supports each tensor, or foreach."""
     names = scalar_names(bucket.group)
-    count = len(bucket.params)
-    if not admitted or not count:
-        return Fit([Part(foreach.backend, list(range(count)))], [])
+    if not admitted or not bucket.params:
+        return Fit(_parts(bucket, tensors, admitted), [])
 
     def computed() -> Fit:
         return Fit(_parts(bucket, tensors, admitted), scalar_kinds(states, names))
@@ -233,19 +233,47 @@ def _fit(bucket: Bucket, states: list[State], tensors: Tensors, admitted: list[B
 
 
 def _parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> list[Part]:
-    """A single part if one backend supports all tensors; otherwise each goes to the first one that supports it.
+    """Each tensor goes to the first backend that supports it; a single part if one supports all.
+
+    Raises:
+        RuntimeError: a class of parameters has methods of its own, and an option needs others.
+    """
+    every = list(range(len(bucket.params)))
+    if transformed():
+        return [Part(by_methods.backend, every)]
+    special = {kind for kind in set(map(type, bucket.values)) if has_own_methods(kind)}
+    if not special:
+        return _usual_parts(bucket, tensors, admitted, every)
+    if bucket.rounding != "nearest":
+        names = ", ".join(sorted(kind.__name__ for kind in special))
+        raise RuntimeError(
+            f"bf16_update={bucket.rounding!r} would change {names} without the methods of this class: "
+            'use bf16_update="nearest" for its parameters'
+        )
+    own = [i for i in every if type(bucket.values[i]) in special]
+    others = [i for i in every if type(bucket.values[i]) not in special]
+    parts = [Part(by_methods.backend, own)]
+    if others:
+        parts += _usual_parts(bucket, tensors, admitted, others)
+    return parts
+
+
+def _usual_parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend], members: list[int]) -> list[Part]:
+    """The parts of the members of a bucket whose classes have no methods of their own.
 
     Tensors of which other ranks hold pieces stay together: those ranks see other layouts.
     """
-    every = list(range(len(bucket.params)))
-    backend = _first(admitted, tensors, bucket.by_rows)
+    if len(members) < len(bucket.params):
+        backend = _first(admitted, tensors.take(members), bucket.by_rows)
+    else:
+        backend = _first(admitted, tensors, bucket.by_rows)
     if backend is not foreach.backend or bucket.ranks is not None:
-        return [Part(backend, every)]
-    members: dict[Backend, list[int]] = {}
-    for i in every:
+        return [Part(backend, members)]
+    by_backend: dict[Backend, list[int]] = {}
+    for i in members:
         backend = _first(admitted, tensors.take([i]), bucket.by_rows)
-        members.setdefault(backend, []).append(i)
-    return [Part(backend, of_backend) for backend, of_backend in members.items()]
+        by_backend.setdefault(backend, []).append(i)
+    return [Part(backend, of_backend) for backend, of_backend in by_backend.items()]
 
 
 def _first(backends: list[Backend], tensors: Tensors, by_rows: bool) -> Backend:

@@ -25,10 +25,15 @@ def traced() -> bool:
 
 
 def without_values() -> bool:
-    """Whether a step is compiled, its tensors are fake (estimation of memory, export), or make_fx records it."""
-    if torch.compiler.is_compiling():
+    """Whether a step is compiled or transformed, its tensors are fake (estimation of memory), or make_fx records it."""
+    if torch.compiler.is_compiling() or transformed():
         return True
     return is_in_torch_dispatch_mode() and any(map(torch._C._get_dispatch_mode, SIMULATIONS))
+
+
+def transformed() -> bool:
+    """Whether torch.func transforms the step: its tensors may wrap others, which foreach does not take."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
@@ -68,7 +73,11 @@ def copied(tensors: TensorList, dtype: torch.dtype) -> TensorList:
 
 def tensor_squares(tensors: TensorList, dtype: torch.dtype) -> Tensor:
     """The sum of |x|^2 of each tensor, shape (N,), in `dtype`; half precision accumulates in float32."""
-    norms = list(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype)))
+    dtype_of_sums = accumulation_dtype(tensors[0].dtype)
+    if transformed():
+        norms = [torch.linalg.vector_norm(x, dtype=dtype_of_sums) for x in tensors]
+    else:
+        norms = list(torch._foreach_norm(tensors, 2, dtype=dtype_of_sums))
     if norms[0].device.type == "cpu" or traced():
         return torch.stack(norms).to(dtype).square()
     vector = torch.empty(len(norms), dtype=dtype, device=norms[0].device)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from psilogic.tensors.norms import transformed
+
 State = dict[str, Any]
 """The state of a parameter, as in `torch.optim.Optimizer.state`."""
 CLOCKS = ("step", "chaos_start")
@@ -48,7 +50,7 @@ def write_(states: Sequence[State], scalars: dict[str, Tensor]) -> None:
         targets += [state[name] for state in states]
         sources += values.unbind()
     for targets, sources in copies.values():
-        if torch.is_grad_enabled():  # `_foreach_copy_` has no derivative
+        if torch.is_grad_enabled() or transformed():  # `_foreach_copy_` has no derivative
             for target, source in zip(targets, sources, strict=True):
                 target.copy_(source)
         elif targets:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.norms import TensorList
+from psilogic.tensors.norms import TensorList, transformed
 from psilogic.tensors.scalars import CLOCKS, State, detector_dtype, memory_names
 from psilogic.tensors.sharding import local
 
@@ -44,7 +44,10 @@ def _start_detector(p: Tensor, state: State, detector: list[str]) -> None:
     """Start the detector of one parameter; its clock starts now."""
     state["chaos_start"] = state["step"].clone()
     for name in detector:
-        state[name] = torch.zeros((), dtype=detector_dtype(p), device=p.device)
+        if transformed():  # one for each tensor that p stands for
+            state[name] = p.new_zeros((), dtype=detector_dtype(p))
+        else:
+            state[name] = torch.zeros((), dtype=detector_dtype(p), device=p.device)
 
 
 def move_clocks_(states: list[State], device: torch.device) -> None:

@@ -176,3 +176,23 @@ def test_arrows_tell_the_direction_of_each_arena():
     names = "Method,MNIST ↑,PTB ↓\nOurs,0.9 ± 0.01,20 ± 0.5\nSGD,0.8 ± 0.01,30 ± 0.5"
     judged = fb.verdicts(io.StringIO(names), columns={"n": "5"})
     assert [(c.arena, c.direction, c.verdict) for c in judged] == [("MNIST", "max", "better"), ("PTB", "min", "better")]
+
+
+@pytest.mark.parametrize("keys", [("0.1", "0.01"), ("32", "64"), ("10", "100")])
+def test_a_level_of_settings_is_refused(keys):
+    runs = {keys[0]: [1.0, 1.2, 1.1], keys[1]: [1.3, 1.1, 1.2]}
+    with pytest.raises(UsageError, match="level 2"):
+        judge(json.dumps({"AdamW": runs, "SGD": runs}))
+
+
+@pytest.mark.parametrize("heading", ["MNIST (95% CI)", "MNIST (mean ± SE)", "MNIST [min-max]"])
+def test_a_heading_may_say_that_the_second_number_is_no_deviation(heading):
+    text = f"Method,{heading},SVHN\nAdamW,1 ± .1,1 ± .1\nSGD,2 ± .1,2 ± .1"
+    with pytest.raises(UsageError, match="is no standard deviation"):
+        judge(text, columns={"n": "5"})
+
+
+def test_what_describe_writes_is_one_summary():
+    text = "optimizer,count,mean,std,min,25%,50%,75%,max\nAdamW,5,1,.1,.8,.9,1,1.1,1.2\nSGD,5,2,.1,1.8,1.9,2,2.1,2.2"
+    (c,) = judge(text)
+    assert (c.n_optimizer, c.mean_optimizer, c.std_optimizer) == (5, 1, 0.1)

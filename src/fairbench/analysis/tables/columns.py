@@ -6,7 +6,7 @@ from functools import cached_property
 
 from fairbench.analysis.tables.cell_numbers import is_lost, is_number
 from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, has_no_name, is_incidental, plain_name
-from fairbench.analysis.tables.labels import is_summary, role_of
+from fairbench.analysis.tables.labels import are_sizes, is_summary, role_of
 from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL, STEP_IN_LIST
 from fairbench.analysis.tables.readers.sheet import Sheet
@@ -89,7 +89,7 @@ class Columns:
         if not has_no_name(column):
             return ""
         # numbers in the first column of a file may count its rows, but as keys of JSON they are seeds
-        if role == "seed" and not column.startswith(LEVEL):
+        if role == "seed" and (not column.startswith(LEVEL) or are_sizes(self.sheet.column(column))):
             return ""
         return role
 

@@ -31,6 +31,8 @@ SUMMARY_WORD = (
 )
 SUMMARY = re.compile(rf"(?:{SUMMARY_WORD}|[øµμσδ∅]|\d+(?:\.\d+)?%|q\d+|p\d\d)")
 """A word of a row or a column that summarizes others."""
+WINS = re.compile(r"\W*w\w*\s*/\s*(?:[td]\w*\s*/\s*)?l\w*\W*", re.IGNORECASE)
+"""The name of a row that counts wins, ties and losses, as "W/T/L"."""
 FILLER = re.compile(
     r"(?:of|over|the|all|a|for|per|across|and|in|type|value|standard|geometric|harmonic|arithmetic|weighted|macro|micro"
     r"|test|val|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
@@ -47,6 +49,8 @@ def words_of(text: str) -> list[str]:
 
 def is_summary(text: str) -> bool:
     """Whether a text says that a row or a column summarizes others, as "Avg." and "Mean of 5 runs"."""
+    if WINS.fullmatch(text):
+        return True
     words = words_of(text)
     summaries = [word for word in words if SUMMARY.fullmatch(word)]
     if not summaries:
@@ -66,6 +70,14 @@ def seed_in(text: str) -> str:
 def are_seeds(texts: Iterable[str]) -> bool:
     """Whether all texts are seeds."""
     return all(seed_in(text) for text in texts)
+
+
+def are_sizes(texts: Iterable[str]) -> bool:
+    """Whether whole numbers are sizes or counts of steps rather than seeds: powers of two, or multiples of ten."""
+    numbers = {int(text) for text in texts if text.isdigit()}
+    if len(numbers) < 2 or min(numbers) < 8:
+        return False
+    return all(number & (number - 1) == 0 for number in numbers) or all(number % 10 == 0 for number in numbers)
 
 
 def is_optimizer(text: str) -> bool:

@@ -1,8 +1,10 @@
 """Conversion of a table of any layout into one with a value, or a summary, in each row."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fairbench.analysis.tables.cell_numbers import pair_of
 from fairbench.analysis.tables.column_names import has_no_name
 from fairbench.analysis.tables.columns import Columns, Roles, which_column
 from fairbench.analysis.tables.labels import are_seeds, is_summary, seed_in
@@ -12,6 +14,9 @@ from fairbench.analysis.tables.value_columns import columns_of_value
 from fairbench.analysis.tables.wide import Wide, wide, with_row_for_each
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
+
+NO_DEVIATION = re.compile(r"\bCIs?\b|confidence|\bSEM?\b|std\.? ?err|standard error|min.{1,3}max|range|IQR")
+"""What a heading says of the second number of a cell if it is no standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         meanings[table.role] = f"the columns {some(table.labels)}"
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in its rows")
+    _check_headings(columns.sheet, list(table.columns) if table is not None else roles.get("value", []))
     if columns.row_role == "step":
         sheet, roles = with_rows_as_steps(sheet, roles)
     judged = {column for names in roles.values() for column in names}
@@ -72,6 +78,16 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         meanings[columns.row_role] = "the rows"
     left_out = [*roles.get("ignore", ()), *unexplained, *left_out]
     return LongTable(sheet, roles=roles, metric=metric, meanings=meanings, left_out=left_out)
+
+
+def _check_headings(sheet: Sheet, values: Sequence[str]) -> None:
+    """Refuse cells with two numbers below a heading that says that the second one is no standard deviation."""
+    for column in values:
+        if NO_DEVIATION.search(column) and any(pair_of(text) for text in sheet.column(column)):
+            raise UsageError(
+                f"{sheet.name}: by the heading {column!r}, the second number of a cell is no standard deviation; give "
+                "columns with mean, std or sem, and n"
+            )
 
 
 def _arena_without_name(columns: Columns, roles: Roles, table: Wide | None) -> Roles:

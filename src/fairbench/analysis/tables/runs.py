@@ -7,6 +7,7 @@ from fairbench.analysis.tables.cell_numbers import is_lost, is_number
 from fairbench.analysis.tables.column_names import is_incidental, is_varied
 from fairbench.analysis.tables.columns import Roles, has_numbers
 from fairbench.analysis.tables.metric_names import is_metric
+from fairbench.analysis.tables.readers.nested import LEVEL
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
 from fairbench.common.grouping import grouped
@@ -36,7 +37,7 @@ def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str
             continue
         texts = [[row.cells[column] for row in rows] for rows in arms.values()]
         is_numeric = has_numbers(sheet, column)
-        if is_varied(column):
+        if is_varied(column) or column.startswith(LEVEL):
             is_unexplained = True
         elif is_incidental(column) or is_metric(column):
             is_unexplained = False

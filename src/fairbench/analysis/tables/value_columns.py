@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from fairbench.analysis.tables.column_names import VALUES, is_setting, plain_name
 from fairbench.analysis.tables.columns import Roles, which_column
+from fairbench.analysis.tables.labels import is_summary
 from fairbench.analysis.tables.metric_names import chosen_metric, is_metric, statistic_of
 from fairbench.analysis.tables.readers.sheet import Sheet
 
@@ -73,7 +74,7 @@ def _likely_values(numeric: Sequence[str]) -> list[str]:
     metrics = []
     others = []
     for column in numeric:
-        if statistic_of(column) is not None:
+        if statistic_of(column) is not None or (is_summary(column) and not is_metric(column)):
             continue
         if is_metric(column):
             metrics.append(column)

@@ -155,8 +155,9 @@ def _split_by_pandas(values: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
 
 
 def _is_column_by_row_numbers(column: Mapping[str, Any]) -> bool:
-    """Whether a mapping holds the values of a column by the numbers of the rows."""
-    return all(key.isdigit() and not isinstance(value, Mapping) for key, value in column.items())
+    """Whether a mapping holds the values of a column by the numbers of the rows, which count from 0."""
+    numbers = [str(number) for number in range(len(column))]
+    return [*column] == numbers and not any(isinstance(value, Mapping) or _is_list(value) for value in column.values())
 
 
 def _rows_of_numbered(columns: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

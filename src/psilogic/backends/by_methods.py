@@ -1,0 +1,88 @@
+"""The update of one tensor after the other, by the tensors' own methods, as torch's AdamW calls them.
+
+For classes that change what such a method does, and for tensors that torch.func transforms: foreach knows neither.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from psilogic.backends.by_torch import ByTorch
+from psilogic.backends.factors import readable
+from psilogic.step import BucketStep, Scalar, Step, Tensors
+from psilogic.tensors.buckets import broadcast_units
+from psilogic.tensors.norms import TensorList, as_real
+
+METHODS = ("mul_", "lerp_", "addcmul_", "addcdiv_", "add_", "sub_", "div_", "copy_")
+"""The methods by which an optimizer changes a tensor."""
+USUAL: Any = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+"""What a class without a `__torch_function__` of its own has."""
+
+
+class ByMethods(ByTorch):
+    """The tensors' own methods."""
+
+    name = "methods"
+
+    def supports(self, tensors: Tensors, by_rows: bool) -> bool:
+        """Every tensor."""
+        return True
+
+    def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
+        """Update one tensor after the other."""
+        tensors = work.tensors._replace(grads=as_real(processed_grads(work)))
+        for i, (p, g, exp_avg, exp_avg_sq) in enumerate(zip(*tensors, strict=True)):
+            adam_(p, g.to(p.dtype), exp_avg, exp_avg_sq, work.step.take(i))
+
+
+def has_own_methods(kind: Any) -> bool:
+    """Whether a class of tensors changes what one of these methods does."""
+    if kind is Tensor or kind is Parameter:
+        return False
+    of_functions = kind.__torch_function__
+    of_functions = getattr(of_functions, "__func__", of_functions)
+    if of_functions is not USUAL and of_functions is not torch._C._disabled_torch_function_impl:
+        return True
+    return any(getattr(kind, name) is not getattr(Tensor, name) for name in METHODS)
+
+
+def processed_grads(work: BucketStep) -> TensorList:
+    """scale (g - mean) of each tensor; `p.grad` is not changed."""
+    bucket = work.owned
+    grads = bucket.grads
+    pieces = [] if bucket.ranks is None else bucket.pieces
+    if work.mean is not None:
+        means = broadcast_units(work.mean, bucket.units, grads, pieces)
+        grads = [g - mean for g, mean in zip(grads, means, strict=True)]
+    if work.scale is not None:
+        scales = broadcast_units(work.scale, bucket.units, grads, pieces)
+        grads = [g * scale for g, scale in zip(grads, scales, strict=True)]
+    return grads
+
+
+def adam_(p: Tensor, g: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step: Step) -> None:
+    """One step of a tensor with a processed gradient: decay, quantum decay, Adam."""
+    p.mul_(number(1 - step.decay))
+    if step.quantum_rate is not None:
+        p.mul_(1 - number(step.quantum_rate) * g.abs().tanh())
+    exp_avg.lerp_(g, number(1 - step.beta1))
+    exp_avg_sq.mul_(number(step.beta2)).addcmul_(g, g, value=number(1 - step.beta2))
+    root2 = (1 - step.beta2**step.t).sqrt()
+    step_size = step.lr / (1 - step.beta1**step.t)
+    denominator = (exp_avg_sq.sqrt() / number(root2)).add_(number(step.eps))
+    if readable(step_size):
+        p.addcdiv_(exp_avg, denominator, value=-step_size.item())
+    else:  # it takes no factor from the device
+        p.addcdiv_(exp_avg, denominator / -step_size)
+
+
+def number(x: Scalar) -> Any:
+    """A number that the host can read as Python's, since methods have no other for some of their arguments."""
+    if isinstance(x, Tensor) and readable(x):
+        return x.item()
+    return x
+
+
+backend = ByMethods()

@@ -1,0 +1,98 @@
+"""The update by the tensors' own methods: of classes that change these, and inside torch.func."""
+
+import pytest
+import torch
+from configurations import ACTIVE, CONFIGURATIONS, TOGETHER, assert_same, build, chosen, trace, truth
+from torch import nn
+from trajectories import gradients, parameters, set_gradients
+
+from psilogic import PsiLogic
+from psilogic.backends import by_methods
+
+
+class Bounded(nn.Parameter):
+    """A parameter whose update leaves its elements within a bound."""
+
+    def addcdiv_(self, *arguments, **options):
+        super().addcdiv_(*arguments, **options)
+        with torch.no_grad():
+            return self.clamp_(-1.0, 1.0)
+
+
+@pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"foreach": False}, {"max_grad_norm": 1.0}], ids=str)
+def test_a_class_is_updated_by_its_methods(flags):
+    bounded = Bounded(torch.ones(3))
+    usual = nn.Parameter(torch.ones(3))
+    optimizer = PsiLogic([bounded, usual], lr=0.1, **flags)
+    for _ in range(3):
+        set_gradients([bounded, usual], [-torch.ones(3), -torch.ones(3)])
+        optimizer.step()
+    assert optimizer.executed["methods"] == 1
+    assert bounded.max() <= 1.0
+    assert usual.min() > 1.1
+
+
+def test_an_option_that_needs_other_methods_names_the_class():
+    p = Bounded(torch.ones(3, dtype=torch.bfloat16))
+    p.grad = torch.ones_like(p)
+    optimizer = PsiLogic([p], bf16_update="kahan")
+    with pytest.raises(RuntimeError, match=r"without the methods of this class: .*nearest"):
+        optimizer.step()
+    assert torch.equal(p.detach().float(), torch.ones(3))
+
+
+@pytest.mark.parametrize("name", chosen())
+def test_methods_take_the_same_steps(monkeypatch, name):
+    monkeypatch.setattr(by_methods, "has_own_methods", lambda kind: True)
+    monkeypatch.setattr("psilogic.backends.select.has_own_methods", lambda kind: True)
+    options = CONFIGURATIONS[name]
+    params = parameters()
+    optimizer = build(params, **options)
+    assert_same(trace(optimizer, params, gradients(20, every=6)), truth(options, 20, every=6), 1e-12)
+    assert set(optimizer.executed) == {"methods"}
+
+
+def trained(kind, weight, grad, **options):
+    """A weight after some steps."""
+    optimizer = kind([weight], lr=1e-2, weight_decay=1e-2, **options)
+    for _ in range(3):
+        weight.grad = grad
+        optimizer.step()
+    return weight
+
+
+TRANSFORMED = {
+    "grad": lambda train: torch.func.grad(lambda x: (train(torch.ones(3), torch.ones(3)) * x).sum())(torch.ones(3)),
+    "jacrev": lambda train: torch.func.jacrev(lambda x: train(torch.ones(3), torch.ones(3)) * x)(torch.ones(3)),
+    "jvp": lambda train: torch.func.jvp(
+        lambda x: train(torch.ones(3), torch.ones(3)) * x, (torch.ones(3),), (torch.ones(3),)
+    )[1],
+    "vmap": lambda train: torch.vmap(train)(torch.ones(2, 3), torch.tensor([[1.0, 2, 3], [-1.0, 0, 5]])),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_a_step_inside_a_transformed_function_is_that_of_adamw(name):
+    ours = TRANSFORMED[name](lambda weight, grad: trained(PsiLogic, weight, grad, gamma=0.0))
+    theirs = TRANSFORMED[name](lambda weight, grad: trained(torch.optim.AdamW, weight, grad))
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TOGETHER)
+def test_each_member_of_an_ensemble_decides_for_itself(name):
+    options = {**ACTIVE, **CONFIGURATIONS[name], "lr": 1e-2, "weight_decay": 1e-2}
+    weights = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(0))
+    grads = torch.tensor([1.0, 100.0, 0.01]).view(3, 1, 1) * torch.ones(3, 4, 2)
+
+    def train(weight, grad):
+        optimizer = PsiLogic([weight], **options)
+        for _ in range(3):
+            weight.grad = grad
+            optimizer.step()
+        return weight
+
+    together = torch.vmap(train)(weights.clone(), grads)
+    for weight, grad, of_member in zip(weights, grads, together, strict=True):
+        torch.testing.assert_close(of_member, train(weight.clone(), grad))
