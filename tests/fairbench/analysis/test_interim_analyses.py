@@ -261,6 +261,7 @@ def test_an_arena_that_is_tuned_on_another_uses_what_that_one_selects_at_each_lo
     judged = judge_interim_analyses(the_study, records)
     assert [(c.arena, c.seeds) for c in judged.comparisons] == [("vit", 4), ("twin", 12)]
     assert set(judged.seeds.values()) == {12}  # vit continues, since the twin is tuned on it
+    assert judged.comparisons[1].finer_optimizer == 0  # not the twin's own trials searched
     twin = judged.results.arm("twin", "PsiLogic")
     assert [(run.lr, run.seed) for run in twin.final] == [(1e-2, seed) for seed in SEEDS]
     assert [(run.lr, run.seed) for run in twin.others] == [(1e-3, seed) for seed in SEEDS[: INTERIM_ANALYSES[0]]]
