@@ -6,8 +6,7 @@
 Every study has one arena and the two copies of AdamW of the bank. It is planned, selected and judged by the code that
 plans, selects and judges real ones, with a margin so small that nothing is equivalent. Its seeds are drawn from those
 of the bank without replacement: the same for both copies, as in every study, or other ones for each. A rate outside of
-the bank counts as diverged. The grid of the second copy is that of the first, or lies half a step higher: its best rate
-is then at another place of its grid, as that of another optimizer may be.
+the bank counts as diverged.
 """
 
 import sys
@@ -33,28 +32,21 @@ from fairbench.study.trial_spec import TrialSpec
 
 COPIES = {"AdamW": "0", "PsiLogic": "1"}
 """The copy of the bank that takes the place of each optimizer."""
-SCALES = (1.0, 1.77828)
-"""Of the second copy's grid: the same rates, or those half a step higher."""
 Bank = dict[tuple[str, int, str, int], dict[str, str]]
 """Rows by copy, steps, rate and seed."""
 
 
-def study_of(arena: str, rates: list[float], seeds: int, scale: float) -> ResolvedSuite:
-    """A study of the two copies in one arena, searched over the rates of the bank.
-
-    `rates` are the bank's, half a step apart; those of the second copy's grid are `scale` times as high.
-    """
-    grid = rates[::2]
+def study_of(arena: str, rates: list[float], seeds: int) -> ResolvedSuite:
+    """A study of the two copies in one arena, searched over the rates of the bank."""
     study = the_study(seeds)
     suite = replace(
         study.suite,
         arenas={arena: study.suite.arenas[arena]},
         optimizers={name: study.suite.optimizers[name] for name in COPIES},
-        sweep=replace(study.suite.sweep, lr_min=grid[0], lr_max=grid[-1], points=len(grid), budget=len(grid)),
+        sweep=replace(study.suite.sweep, lr_min=rates[0], lr_max=rates[-1], points=len(rates), budget=len(rates)),
         final=replace(study.suite.final, seeds=[*range(1, 1 + seeds)], interim_analyses=[]),
     )
     optimizers = {name: study.optimizers[name] for name in COPIES}
-    optimizers["PsiLogic"] = replace(optimizers["PsiLogic"], lr_scale=scale)
     return replace(study, suite=suite, arenas={arena: study.arenas[arena]}, optimizers=optimizers)
 
 
@@ -89,9 +81,7 @@ class BankRecords:
         return record_of(spec, "finished", final)
 
 
-def row(
-    arena: str, rows: list[dict[str, str]], seeds: int, same_seeds: bool, scale: float, studies: int
-) -> dict[str, Any]:
+def row(arena: str, rows: list[dict[str, str]], seeds: int, same_seeds: bool, studies: int) -> dict[str, Any]:
     """The share of studies with a false difference, and how large the difference is on average."""
     rates = sorted({float(training["lr"]) for training in rows})
     of_bank = sorted({int(training["seed"]) for training in rows})
@@ -99,7 +89,7 @@ def row(
     for training in rows:
         rate = f"{float(training['lr']):.3g}"
         bank[training["copy"], int(training["steps"]), rate, int(training["seed"])] = training
-    study = study_of(arena, rates, seeds, scale)
+    study = study_of(arena, rates, seeds)
     plans = history(study)
     metrics = study.suite.metrics[arena]
     metric = study.suite.arenas[arena].metric
@@ -122,7 +112,6 @@ def row(
         "arena": arena,
         "seeds": seeds,
         "same_seeds": same_seeds,
-        "scale": scale,
         "false_verdict": np.mean(found["different"]),
         "withheld": np.mean(found["withheld"]),
         "mean_difference": np.mean(found["gain"]),
@@ -140,8 +129,8 @@ def main() -> None:
     for training in read_csv(options.bank):
         by_arena[training["arena"]].append(training)
     rows = []
-    for (arena, trainings), seeds, same, scale in product(by_arena.items(), (5, 8), (True, False), SCALES):
-        rows.append(row(arena, trainings, seeds, same, scale, options.studies))
+    for (arena, trainings), seeds, same in product(by_arena.items(), (5, 8), (True, False)):
+        rows.append(row(arena, trainings, seeds, same, options.studies))
         print(*rows[-1].values(), sep="\t", flush=True)
     if options.csv:
         write_csv(rows, options.csv)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, SimpleNamespace
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docutils import nodes
 from markdown_text import code, escaped, meanings, summary, table
@@ -151,6 +151,8 @@ def _type(hint: Any) -> str:
     parts = get_args(hint)
     if NoneType in parts:
         hint = next(part for part in parts if part is not NoneType)
+    if get_origin(hint) is Literal:
+        return " or ".join(f'"{word}"' for word in get_args(hint))
     if get_origin(hint) is list:
         (item,) = get_args(hint)
         return f"list of {_type(item)}s"

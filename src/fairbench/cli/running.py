@@ -146,7 +146,7 @@ def noise(options: argparse.Namespace) -> MeasuredNoise:
     from fairbench.runner.progress.live import LiveProgress
     from fairbench.runner.run_study import run_study
 
-    console = Terminal()
+    console = Terminal(quiet=options.json)  # only the object is printed then
     if device:
         console.print(device, style="dim", highlight=False)
     seeds = {base: len(suite.final.seeds), repeated: REPEATED}

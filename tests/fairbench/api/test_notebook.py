@@ -67,7 +67,7 @@ def printed(cell):
 def test_the_example_shows_tables_figures_and_a_link(cells):
     by_last_line = {cell.source.splitlines()[-1]: cell for cell in cells}
     plan = by_last_line["suite.plan()"]
-    assert "28 trials, at most 12 more; about " in results(plan)["text/plain"]
+    assert "32 trials, at most 8 more; about " in results(plan)["text/plain"]
     assert len(plan.outputs) == 1
     verdicts = results(by_last_line["study.verdicts()"])
     assert "<td" in verdicts["text/html"]

@@ -28,6 +28,7 @@ KEYS = documented_keys()
 WORDS = {
     "list": [],
     "plan": ["tiny.toml", "-o", "out", "--workers", "1"],
+    "noise": ["--program", "python -S noisy.py {{seed}}", "--metric", "val/loss:min", "--steps", "3", "-o", "noise"],
     "status": ["out"],
     "audit": ["out"],
     "verdicts": ["paper"],
@@ -49,6 +50,7 @@ def test_the_page_has_every_command():
 @pytest.mark.parametrize("command", WORDS)
 def test_a_command_prints_the_keys_of_the_page(command, finished, monkeypatch, capsys):
     monkeypatch.chdir(finished.folder)
+    Path("noisy.py").write_text("import sys\nprint('val/loss:', int(sys.argv[1]) % 3)\n")
     trial = next((finished.output / "trials").glob("*.json")).stem
     words = [word.format(trial=trial) for word in WORDS[command]]
     code = main([*command.split(), *words, "--json"])

@@ -41,7 +41,7 @@ def test_hyperparameters_are_added_to_those_of_the_suite():
     words = ["--add-optimizer", "mine.py:Mine", "--set", "Mine.betas = [0.9, 0.95]", "--set", "PsiLogic.gamma=0.5"]
     suite = chosen(*words, "--set", 'Mine.mode="fast"', "--set", "AdamW.amsgrad=true")
     assert suite.optimizers["Mine"].options == {"betas": [0.9, 0.95], "mode": "fast"}
-    assert suite.optimizers["PsiLogic"].options == {"weight_decay": 0.01, "chaos_warmup": 20, "gamma": 0.5}
+    assert suite.optimizers["PsiLogic"].options == {"weight_decay": 0.01, "chaos_warmup": 0.05, "gamma": 0.5}
     assert suite.optimizers["AdamW"].options == {"weight_decay": 0.01, "fused": True, "amsgrad": True}
 
 
