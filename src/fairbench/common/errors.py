@@ -48,7 +48,13 @@ class CallFailed(UsageError):
 
     def __init__(self, call: str, cause: str, details: str) -> None:
         super().__init__(f"{call}: {cause}\n{details}".rstrip())
+        self.call = call
         self.cause = cause
+        self.details = details
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        """The class and its arguments, so that the error can be sent to another process."""
+        return CallFailed, (self.call, self.cause, self.details)
 
 
 def one_line(error: BaseException) -> str:

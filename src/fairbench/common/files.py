@@ -68,10 +68,16 @@ def remove(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, so that a rename survives a loss of power."""
+    """Write the names in a folder to the disk, so that a rename survives a loss of power.
+
+    Some file systems, such as those of networks, can do this for files alone.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(handle)
 

@@ -3,6 +3,7 @@
 import importlib
 import multiprocessing.util
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import CallFailed, UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import preload as preloading
 from fairbench.runner.executors.local import ProcessExecutor
@@ -265,3 +266,15 @@ def test_a_signal_while_a_process_starts_leaves_none(moment, tmp_path):
     command = [sys.executable, "-c", INTERRUPTED, moment]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_an_error_of_a_call_reaches_another_process_whole():
+    error = CallFailed("plan of smoke", "no end after 5 s", "its stack")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.cause) == (CallFailed, str(error), error.cause)
+
+
+def test_a_daemon_is_told_that_it_may_start_no_trials(monkeypatch):
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    with ProcessExecutor([DeviceSlot()]) as executor, pytest.raises(UsageError, match="ProcessPoolExecutor"):
+        executor.call(len, "abc")

@@ -10,11 +10,12 @@ import io
 import os
 import signal
 from collections.abc import Callable, Sequence
-from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
+from multiprocessing import current_process, forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
 from multiprocessing.context import ForkServerProcess, set_spawning_popen
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from fairbench.common.errors import UsageError
 from fairbench.runner.executors.worker import PAUSE, STUCK
 
 SIGNALS = (signal.SIGINT, PAUSE, STUCK)
@@ -62,6 +63,7 @@ class _Popen(popen_forkserver.Popen):
         A script without a main guard would run its study again; a notebook and standard input cannot be run again.
         """
         preparation = spawn.get_preparation_data(process_obj.name)
+        preparation.pop("start_method", None)  # it may be another library's, such as that of joblib's workers
         preparation.pop("init_main_from_name", None)
         preparation.pop("init_main_from_path", None)
         message = io.BytesIO()
@@ -84,7 +86,15 @@ def start_with_server(process: ServedProcess) -> None:
 
     The server is single-threaded, and signals are blocked in this thread. The server and its children inherit this, so
     that a signal to the whole process group ends neither the server nor a child that has not set its handlers yet.
+
+    Raises:
+        UsageError: this process is a daemon, which may have no children.
     """
+    if current_process().daemon:
+        raise UsageError(
+            "trials run in processes, which a worker of multiprocessing.Pool may not start; "
+            "call it in concurrent.futures.ProcessPoolExecutor or in the main process"
+        )
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
     try:
