@@ -6,6 +6,7 @@ from math import inf, isclose
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
+from fairbench.analysis.statistics.sequential import InterimAnalysis
 from fairbench.analysis.statistics.significance import critical_t, holm, holm_levels, upper_tail
 from fairbench.common.errors import UsageError
 
@@ -72,16 +73,21 @@ def _tested(c: Comparison) -> Comparison:
     highest = c.gain + _known(c.finer_optimizer)
     lowest = c.gain - _known(c.finer_baseline)
     remaining = max(lowest, -highest)
-    p = 1.0
+    interim_analysis = InterimAnalysis(c.seeds, c.share)
+    p: float | None = 1.0
     if remaining > 0:
-        p = _repeated(c, 2 * upper_tail(remaining / c.error, c.df))
+        p = interim_analysis.repeated(2 * upper_tail(remaining / c.error, c.df))
     tested = replace(c, t=c.gain / c.error, p=p)
     if c.margin is None:
         return tested
     largest = max(highest, -lowest)
     p_equivalence = upper_tail((c.margin - largest) / c.error, c.df)
     p_no_worse = upper_tail((c.margin + lowest) / c.error, c.df)
-    return replace(tested, p_equivalence=_repeated(c, p_equivalence), p_no_worse=_repeated(c, p_no_worse))
+    return replace(
+        tested,
+        p_equivalence=interim_analysis.repeated(p_equivalence),
+        p_no_worse=interim_analysis.repeated(p_no_worse),
+    )
 
 
 def _known(finer: float | None) -> float:
@@ -89,13 +95,6 @@ def _known(finer: float | None) -> float:
     if finer is None:
         return inf
     return finer
-
-
-def _repeated(c: Comparison, p: float) -> float:
-    """The p-value of an interim analysis for all of them together, see `InterimAnalysis.repeated`."""
-    if p < c.share:
-        return p / c.share
-    return 1.0
 
 
 def _decided(c: Comparison, alpha: float, level: float, equivalence_level: float, min_seeds: int) -> Comparison:

@@ -95,11 +95,6 @@ class InterimAnalysis:
     seeds: int
     share: float
 
-    @property
-    def level(self) -> float:
-        """The level of the confidence interval of this analysis. All intervals together then cover with 95%."""
-        return self.share * 0.05
-
     def repeated(self, p: float | None) -> float | None:
         """The repeated p-value of a p-value in this interim analysis: P_k = min(1, p_k / w_k).
 
@@ -113,7 +108,3 @@ class InterimAnalysis:
         if p < self.share:
             return p / self.share
         return 1.0
-
-
-ONLY_ANALYSIS = InterimAnalysis(1, 1.0)
-"""The single analysis of a study without interim analyses."""

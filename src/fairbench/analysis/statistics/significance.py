@@ -16,6 +16,8 @@ Values = Sequence[float]
 EQUAL = 1e-12
 """Values that vary by less than this share of their size are equal: computers round."""
 ALL_EQUAL = "all values are equal"
+LEVEL = 0.05
+"""The confidence intervals cover with 1 - LEVEL."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class TTest:
     Attributes:
         difference: mean of the first minus mean of the second.
         error: standard error of the difference.
-        ci_low, ci_high: the confidence interval of the difference, 95% unless another level was requested.
+        ci_low, ci_high: the 95% confidence interval of the difference.
         p: two-sided p-value.
         reason: why there is no proper test; empty when there is one.
     """
@@ -68,17 +70,16 @@ class TTest:
     reason: str = ""
 
 
-def t_test(difference: float, error: float, df: float, *, level: float = 0.05) -> TTest:
+def t_test(difference: float, error: float, df: float) -> TTest:
     """The t-test of a difference.
 
     Args:
         difference: the estimated difference.
         error: its standard error, positive.
         df: the degrees of freedom.
-        level: the confidence interval covers with 1 - level.
     """
     t = difference / error
-    half_width = critical_t(level / 2, df) * error
+    half_width = critical_t(LEVEL / 2, df) * error
     return TTest(
         difference=difference,
         error=error,
@@ -115,8 +116,8 @@ def no_test_reason(a: Summary, b: Summary) -> str:
     return "no variance in either arm, no test"
 
 
-def welch(a: Summary, b: Summary, *, level: float = 0.05) -> TTest:
-    """Compare two means without assuming equal variances; the interval covers with 1 - level.
+def welch(a: Summary, b: Summary) -> TTest:
+    """Compare two means without assuming equal variances; the interval covers with 95%.
 
         t = (mean(a) - mean(b)) / sqrt(var(a)/n + var(b)/m)
 
@@ -132,7 +133,7 @@ def welch(a: Summary, b: Summary, *, level: float = 0.05) -> TTest:
     if reason:
         return TTest(difference, reason=reason)
     error, df = error_and_freedom(a, b)
-    return t_test(difference, error, df, level=level)
+    return t_test(difference, error, df)
 
 
 def error_and_freedom(a: Summary, b: Summary) -> tuple[float, float]:
@@ -215,8 +216,8 @@ def holm_levels(p_values: Sequence[float | None], alpha: float) -> list[float]:
     return [levels.get(i, alpha / remaining) for i in range(family)]
 
 
-def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
-    """Compare two means by their differences in each seed; the interval covers with 1 - level.
+def paired_t(a: Values, b: Values) -> TTest:
+    """Compare two means by their differences in each seed; the interval covers with 95%.
 
         t = mean(d) / (std(d) / sqrt(n)),    d_i = a_i - b_i,    n - 1 degrees of freedom
 
@@ -236,14 +237,14 @@ def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
     if d.std <= EQUAL * size:
         return TTest(d.mean, reason="the same difference in every seed, no test")
     error = d.std / math.sqrt(d.n)
-    return t_test(d.mean, error, d.n - 1, level=level)
+    return t_test(d.mean, error, d.n - 1)
 
 
-def difference_test(test: str, a: Values, b: Values, *, level: float = 0.05) -> TTest:
+def difference_test(test: str, a: Values, b: Values) -> TTest:
     """The test of a suite, "paired" or "welch", of two arms by the values of the same seeds in the same order."""
     if test == "paired":
-        return paired_t(a, b, level=level)
-    return welch(summarize(a), summarize(b), level=level)
+        return paired_t(a, b)
+    return welch(summarize(a), summarize(b))
 
 
 def seed_correlation(a: Values, b: Values) -> float | None:
