@@ -188,7 +188,10 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
     """
     group = work.group
     beta1, beta2 = group["betas"]
-    mean, scale = (None, None) if unit_vectors is None else unit_vectors
+    mean = None
+    scale = None
+    if unit_vectors is not None:
+        mean, scale = unit_vectors
     clips = group["agc_clip"] > 0
     centered = None
     if clips or group["grad_centralize"]:
