@@ -26,8 +26,8 @@ from fabricated import history
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.alternatives import DEPENDS
-from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Record
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
 COPIES = {"AdamW": "0", "PsiLogic": "1"}

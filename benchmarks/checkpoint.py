@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from tiny import study_of
 
 from fairbench.common.files import replacing
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.checkpoint import read_state, write_state

@@ -14,9 +14,9 @@ from csv_files import csv_parser, write_csv
 from fabricated import Records, history, study
 
 from fairbench.report.study import write_report
-from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_queue import TrialQueue
 from fairbench.study.trial_spec import TrialSpec

@@ -25,9 +25,9 @@ from fabricated import METRICS, QUANTITIES, Records, edited, history, mechanism,
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.history import read_history, write_history
-from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Details, MechanismReport, Record, Series
 from fairbench.study.records import Store
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_queue import TrialQueue
 

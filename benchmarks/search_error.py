@@ -34,8 +34,8 @@ from fabricated import history, resolved_optimizer
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.alternatives import DEPENDS
 from fairbench.analysis.comparison.judge import FINER
-from fairbench.study.plan import ResolvedArena, ResolvedSuite
 from fairbench.study.record import Hashes, Record, Result, Seconds, TrialCost
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 

@@ -18,7 +18,7 @@ from typing import Any
 from csv_files import csv_parser, write_csv
 
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from fairbench.arenas.program import ProgramOptions, code_of
 from fairbench.optimizers.spec import ResolvedOptimizer
-from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.study.planned_trial import trial_spec
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 

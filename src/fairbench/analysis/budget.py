@@ -9,7 +9,7 @@ from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.common.formatting import NONE, exact, merged, plural, rate
 from fairbench.common.grouping import grouped
 from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, schedule
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from fairbench.analysis.comparison.interim_analyses import design_of
 from fairbench.analysis.comparison.size_trends import detectable_trends
 from fairbench.analysis.results import ArmResults, Results, collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
-from fairbench.study.plan import Lookup, ResolvedSuite, typical_trial
+from fairbench.study.plan import Lookup
+from fairbench.study.planned_trial import typical_trial
 from fairbench.study.preflight_result import Preflight, trial_seconds
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.schema import Suite
 
 RECORD_BYTES = 2500

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
 from fairbench.study.environments import environment_values
-from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, arms, timing_trials
+from fairbench.study.plan import Arm, Lookup, SeedsNeeded, arms
+from fairbench.study.planned_trial import timing_trials
 from fairbench.study.record import Details, Error, MechanismReport, Record, Result, Series, TrialCost, WholeRecord
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import NO_RATE, Setting
 

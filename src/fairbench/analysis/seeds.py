@@ -1,6 +1,7 @@
 """The number of final seeds that each arm of a study needs."""
 
-from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
+from fairbench.study.plan import Lookup, SeedsNeeded
+from fairbench.study.resolved_suite import ResolvedSuite
 
 
 def seeds_needed(study: ResolvedSuite, lookup: Lookup) -> SeedsNeeded:

@@ -14,7 +14,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.common.grouping import grouped
 from fairbench.optimizers.spec import WARMUP
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.search import Setting
 
 DEFAULT = "default"

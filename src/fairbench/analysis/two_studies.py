@@ -13,7 +13,7 @@ from fairbench.analysis.statistics.significance import difference_test
 from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
 from fairbench.study.history import ABSENT, Change, changes, locked_settings
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 
 HASHES = ("initial_weights", "batches", "noise")
 """The hashes that must agree between two trials with the same seed, so that their values are a pair."""

@@ -22,8 +22,8 @@ from fairbench.runner.devices import slots_of_trials
 from fairbench.runner.run_study import plan_study
 from fairbench.study.folder import CONFIG, NOISE
 from fairbench.study.history import History
-from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record import Record
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.snapshot import Snapshot, open_study
 from fairbench.study.target import Target
 from fairbench.suites.schema import Suite

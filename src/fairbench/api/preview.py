@@ -27,9 +27,10 @@ from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.preload import preload
-from fairbench.study.plan import ResolvedSuite, trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.preflight_result import time_limits
 from fairbench.study.record import Record
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites import schema
 from fairbench.suites.loader import changed

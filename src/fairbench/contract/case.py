@@ -13,7 +13,8 @@ from fairbench.arenas.registry import load_arena
 from fairbench.optimizers.building import build_optimizer
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.study.planned_trial import trial_spec
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.search import search_for

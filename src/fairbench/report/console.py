@@ -24,7 +24,7 @@ from fairbench.common.formatting import (
 )
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.schema import Suite
 from fairbench.suites.stages import TESTS
 

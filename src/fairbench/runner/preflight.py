@@ -16,8 +16,8 @@ from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.trainings import training_of
-from fairbench.study.plan import ResolvedArena, ResolvedSuite
 from fairbench.study.preflight_result import Preflight
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 

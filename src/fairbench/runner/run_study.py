@@ -26,10 +26,11 @@ from fairbench.runner.revisions import checked_out
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.folder import NOISE, REVISIONS
 from fairbench.study.history import History, declare, write_history
-from fairbench.study.plan import ResolvedSuite, arms
+from fairbench.study.plan import arms
 from fairbench.study.preflight_result import Preflight, check_gpu_memory, time_limits
 from fairbench.study.record import WholeRecord
 from fairbench.study.records import Store
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.target import Target
 from fairbench.training.device_slot import DeviceSlot
 

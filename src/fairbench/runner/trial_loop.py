@@ -15,9 +15,10 @@ from fairbench.runner.coordination.liveness import CHECK_SECONDS, CHECK_SECONDS_
 from fairbench.runner.executors.executor import Ended, Executor, PausedTrial
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
-from fairbench.study.plan import ResolvedSuite, SeedsNeeded
+from fairbench.study.plan import SeedsNeeded
 from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_queue import TrialQueue
 from fairbench.study.trial_spec import TrialSpec
 

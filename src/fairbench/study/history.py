@@ -15,7 +15,7 @@ from fairbench.common.files import stamp, write_atomically
 from fairbench.common.hashing import digest, without_defaults
 from fairbench.common.reading import Damaged, read_json, read_text
 from fairbench.study.folder import CONFIG
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.schema import Suite
 
 TOUCHES_NO_VERDICT = ("description", "trial_timeout", "checkpoint_every", "first_steps")

@@ -4,30 +4,21 @@ An interrupted study therefore resumes as if it had never stopped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from fairbench.arenas.base import ArenaFacts
-from fairbench.common.coercion import build
-from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import Record
-from fairbench.study.trial_spec import ArenaSpec, TrainingSpec, TrialSpec
-from fairbench.suites.arenas import ArenaPlan
-from fairbench.suites.checks import check_resolved
-from fairbench.suites.loader import parse_suite
-from fairbench.suites.schema import Suite
+from fairbench.study.resolved_suite import ResolvedSuite
+from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import (
     KEPT,
-    NO_RATE,
-    OtherValues,
     Score,
     Scores,
-    Search,
     Setting,
-    Untuned,
     ranked,
-    search_for,
 )
 
 T = TypeVar("T")
@@ -38,72 +29,6 @@ SeedsNeeded = Mapping[tuple[str, str], int]
 """The number of final seeds that each arm needs, by arena and optimizer. Seeds are used in their order."""
 More = Callable[[Scores], list[Setting]]
 """A function that returns the settings to try next, by the scores so far."""
-TIMING_TRIALS = 5
-"""Timing trials of each optimizer in each arena."""
-TIMED_STEPS = 60
-"""Training steps of a timing trial."""
-
-
-@dataclass(frozen=True)
-class ResolvedArena:
-    """An arena with its data and code on this machine.
-
-    Attributes:
-        fingerprint: sha256 of its data.
-        code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.
-        starts: sha256 of the initial weights of each seed, made in a process that has loaded no optimizer.
-        shared: which examples are in two splits, in words; empty if none.
-    """
-
-    fingerprint: str
-    code: Mapping[str, str]
-    starts: Mapping[str, str]
-    shared: str = ""
-
-
-@dataclass(frozen=True)
-class ResolvedSuite:
-    """A suite as it is resolved on this machine; planning and reporting need only this."""
-
-    suite: Suite
-    device: str
-    arenas: Mapping[str, ResolvedArena]
-    optimizers: Mapping[str, ResolvedOptimizer]
-    environment: Mapping[str, str]
-
-    def search(self, optimizer: str) -> Search:
-        """The search for the settings of an optimizer."""
-        resolved = self.optimizers[optimizer]
-        if not resolved.has_rate:
-            return Untuned(self.suite.sweep, NO_RATE)
-        return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr, resolved.lacks)
-
-    def tuned(self, optimizer: str) -> bool:
-        """Whether the learning rate of an optimizer is searched. A program without a rate leaves nothing to tune."""
-        return self.optimizers[optimizer].lr is None
-
-    def searched(self, optimizer: str) -> bool:
-        """Whether an optimizer has a sweep."""
-        return self.tuned(optimizer) and self.optimizers[optimizer].has_rate
-
-    def to_json(self) -> dict[str, Any]:
-        """The study as plain JSON values, which `from_json` reads."""
-        return {**asdict(self), "suite": self.suite.to_json()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any], where: str) -> "ResolvedSuite":
-        """Read the study that `to_json` wrote. Error messages name it `where`."""
-        plain = build(dict[str, Any], value, ())
-        suite = parse_suite(build(dict[str, Any], plain.get("suite"), ("suite",)), where)
-        device = build(str, plain.get("device"), ("device",))
-        arenas = build(dict[str, ResolvedArena], plain.get("arenas"), ("arenas",))
-        optimizers = build(dict[str, ResolvedOptimizer], plain.get("optimizers"), ("optimizers",))
-        if optimizers.keys() != suite.optimizers.keys() or arenas.keys() != suite.arenas.keys():
-            raise ValueError("its optimizers or arenas are not those of its suite")
-        for name, resolved in optimizers.items():
-            check_resolved(("optimizers", name), suite.sweep, resolved)
-        environment = build(dict[str, str], plain.get("environment", {}), ("environment",))
-        return cls(suite=suite, device=device, arenas=arenas, optimizers=optimizers, environment=environment)
 
 
 @dataclass(frozen=True)
@@ -317,86 +242,3 @@ def _by_rate(entries: Mapping[Setting, T]) -> dict[Setting, T]:
 def _mean(scores: list[Score]) -> Score:
     """The mean of several scores, part by part."""
     return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
-
-
-def trial_spec(
-    study: ResolvedSuite, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: OtherValues = ()
-) -> TrialSpec:
-    """The spec of one trial of a study. Hyperparameters that are not in `extra` have the optimizer's values."""
-    suite = study.suite
-    plan = suite.arenas[arena]
-    steps = _steps(plan, stage)
-    evaluations = _evaluations(suite, stage)
-    searched: dict[str, Any] = {}
-    if lr != NO_RATE:
-        searched["lr"] = lr
-    searched.update(extra)
-    warmup_steps = searched.pop(WARMUP, suite.training.warmup_steps)
-    schedule, min_lr = suite.schedule(arena, optimizer)
-    training = {
-        **vars(suite.training),
-        "clip_norm": suite.clip_norm(optimizer),
-        WARMUP: warmup_steps,
-        "schedule": schedule,
-        "min_lr": min_lr,
-        "steps": steps,
-        "evaluations": evaluations,
-        "selection": suite.selection,
-        "decides": suite.decides,
-        "shock": plan.shock,
-        "device": study.device,
-    }
-    resolved = study.arenas[arena]
-    task = ArenaSpec(
-        name=arena,
-        task=suite.task(arena),
-        data=plan.data,
-        model=plan.model,
-        batch_size=plan.batch_size,
-        fingerprint=resolved.fingerprint,
-        code=resolved.code,
-    )
-    optimizer_spec = study.optimizers[optimizer].spec(arena, searched, steps)
-    return TrialSpec(arena=task, optimizer=optimizer_spec, training=TrainingSpec(**training), stage=stage, seed=seed)
-
-
-def _steps(plan: ArenaPlan, stage: str) -> int:
-    """The number of training steps of a trial of a stage."""
-    if stage == "sweep":
-        return plan.sweep_steps
-    if stage == "timing":
-        return TIMED_STEPS
-    return plan.steps
-
-
-def _evaluations(suite: Suite, stage: str) -> int:
-    """The number of evaluations of a trial of a stage."""
-    if stage == "final":
-        return suite.final.evaluations
-    if stage == "timing":
-        return 1
-    return suite.sweep.evaluations
-
-
-def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
-    """Short trials that measure the cost of a step.
-
-    The optimizers take turns, so that a drift of the machine's speed affects all of them alike.
-    """
-    suite = study.suite
-    trials: list[TrialSpec] = []
-    for arena, plan in suite.arenas.items():
-        if plan.shock or plan.curve_only:  # neither a shock nor another length changes the cost of a step
-            continue
-        typical = [typical_trial(study, arena, name, "timing") for name in suite.optimizers]
-        for seed in range(TIMING_TRIALS):
-            for spec in typical:
-                trials += spec.with_seeds([seed])
-    return trials
-
-
-def typical_trial(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> TrialSpec:
-    """A trial with seed 0 and a setting from the middle of the optimizer's search, for stages that read no metric."""
-    settings = study.search(optimizer).first()
-    typical = settings[len(settings) // 2]
-    return trial_spec(study, arena, optimizer, stage, typical.lr, seed=0, extra=typical.extra)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fairbench.common.errors import UsageError
 from fairbench.common.grouping import grouped
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
 LEAST_LIMIT = 300.0

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, Trials, timing_trials
+from fairbench.study.plan import Arm, Lookup, SeedsNeeded, Trials
+from fairbench.study.planned_trial import timing_trials
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
 ArmKey = tuple[str, str]

@@ -19,7 +19,8 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.console import plan_view
 from fairbench.report.sections.trial_tables import search_table
 from fairbench.runner.progress.watch import arm_statuses, status_table
-from fairbench.study.plan import ResolvedSuite, timing_trials
+from fairbench.study.planned_trial import timing_trials
+from fairbench.study.resolved_suite import ResolvedSuite
 
 pytestmark = pytest.mark.xdist_group("searches")
 

@@ -10,7 +10,7 @@ from tiny import TINY, study_of, write_tiny
 from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
 from fairbench.arenas.shocks.kinds import KINDS
 from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import Series, encode
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.training.trial import trial

@@ -11,7 +11,7 @@ from fairbench.api.preview import preview, rates, run_preview
 from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fabricated.records import METRICS, sha
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import DeclaredPlan, History
-from fairbench.study.plan import ResolvedArena, ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.arenas import ArenaPlan, LadderPoint
 from fairbench.suites.loader import load_suite

@@ -10,7 +10,7 @@ from torch import nn
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.data.loading import load_source
 from fairbench.optimizers.controls import Mirror, SlowNormClip, field_groups
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.training.trial import trial
 from psilogic import PsiLogic

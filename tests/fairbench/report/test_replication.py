@@ -25,7 +25,7 @@ from fairbench.analysis.published.replication import (
 )
 from fairbench.report.page import write_document
 from fairbench.report.replication import replicated
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.stages import Sweep
 

@@ -24,7 +24,7 @@ from fabricated import (
 from pages import printed
 from written_reports import HIGH, LOW, NOISY, TWO, contents, page, rows, text_of, write, written_by
 
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
 TABLES = {f"{name}.csv" for name in ALWAYS}

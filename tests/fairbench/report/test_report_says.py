@@ -11,7 +11,7 @@ from written_reports import HIGH, LOW, NOISY, TWO, page, text_of, write
 
 from fairbench.analysis.audit import audit
 from fairbench.report.study import study_report
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,8 @@ from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.history import declare, plan_digest, write_history
-from fairbench.study.plan import arms, timing_trials
+from fairbench.study.plan import arms
+from fairbench.study.planned_trial import timing_trials
 from fairbench.study.record import Record, WholeRecord, failed
 from fairbench.study.records import Store
 from fairbench.study.target import target_in

@@ -18,7 +18,7 @@ from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.preload import PRELOAD, preload
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.preflight_result import check_gpu_memory
 from fairbench.study.target import target_in
 from fairbench.suites.named_plans import named_arenas

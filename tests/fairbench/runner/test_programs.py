@@ -25,7 +25,8 @@ from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.study.planned_trial import trial_spec
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.device_slot import DeviceSlot

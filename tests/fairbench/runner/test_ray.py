@@ -20,7 +20,7 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.preload import PRELOAD
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import plain_values
 from fairbench.suites.loader import load_suite
 from fairbench.training import environment

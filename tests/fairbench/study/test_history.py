@@ -13,7 +13,7 @@ from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
 from fairbench.report.study import write_report
 from fairbench.study.history import Change, History, changes, locked_settings, plan_digest, read_history, write_history
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.schema import Compare
 
 pytestmark = pytest.mark.usefixtures("no_figures")

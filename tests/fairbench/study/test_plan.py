@@ -9,7 +9,8 @@ import pytest
 from fabricated import Records, edited
 
 from fairbench.optimizers.spec import ResolvedOptimizer
-from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
+from fairbench.study.plan import arms
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_queue import TrialQueue
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite

@@ -1,7 +1,7 @@
 """The order in which final trials are given."""
 
 from fairbench.optimizers.resolve import resolve_optimizer
-from fairbench.study.plan import ResolvedArena, ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_queue import TrialQueue
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides

@@ -13,7 +13,7 @@ from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
 from fairbench.data.loading import load_source
 from fairbench.optimizers.treatments import schedule
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import changed, load_suite, parse_suite, suite_names
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.schema import Compare

@@ -18,7 +18,8 @@ from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.preflight import arenas_and_environment
-from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.study.planned_trial import trial_spec
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial

@@ -16,7 +16,7 @@ from tiny import here, study_of
 from fairbench.common.errors import OutOfMemory, Paused
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training import checkpoint as checkpoints

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fairbench.arenas.registry import ARENAS
-from fairbench.study.plan import trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.device_slot import DeviceSlot

@@ -14,7 +14,8 @@ from tiny import study_of
 from fairbench.arenas.registry import ARENAS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.study.plan import arms, trial_spec
+from fairbench.study.plan import arms
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides

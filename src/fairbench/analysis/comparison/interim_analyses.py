@@ -18,7 +18,8 @@ from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.results import Results, collect
 from fairbench.analysis.statistics.moderated import NO_PRIOR
 from fairbench.analysis.statistics.sequential import Design, InterimAnalysis
-from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
+from fairbench.study.plan import Lookup, SeedsNeeded
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.schema import Suite
 
 Pair = tuple[str, str, str]

@@ -22,8 +22,9 @@ from fairbench.runner.coordination.status import DriverStatus, damaged_statuses
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import progress_line, time_left, trials_line, trials_table
 from fairbench.study.folder import CONFIG
-from fairbench.study.plan import Arm, Lookup, ResolvedSuite, arms
+from fairbench.study.plan import Arm, Lookup, arms
 from fairbench.study.record import Record
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.snapshot import Snapshot, read_plans
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import NO_RATE

@@ -20,8 +20,9 @@ from fairbench.common.loaded_modules import LoadedCode
 from fairbench.data.splits import Data, shared_rows
 from fairbench.optimizers.needs import remedy
 from fairbench.runner.code_identity import arena_code
-from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Training

@@ -11,8 +11,9 @@ from typing import Any
 
 from fairbench.arenas.program import ASKED, PLACEHOLDER, ProgramOptions, own_folder
 from fairbench.common.errors import UsageError
-from fairbench.study.plan import ResolvedSuite, trial_spec
+from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import ProgramFailed, StillRunning, program_trial, start_of

@@ -7,7 +7,7 @@ from typing import Any
 from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
 from fairbench.optimizers.variant import VariantPlan
 from fairbench.runner.trainings.first_check import first_steps
-from fairbench.study.plan import ResolvedArena
+from fairbench.study.resolved_suite import ResolvedArena
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program import program_trial
