@@ -100,6 +100,16 @@ def test_rows_without_names_that_fall_are_no_runs():
     assert (c.n_optimizer, c.test) == (7, "welch")
 
 
+def test_short_rows_that_fall_together_are_no_runs():
+    """Three rows of one optimizer fall by chance one time in six, those of two optimizers one time in 36."""
+    with pytest.raises(UsageError, match="the values fall from row to row"):
+        judge("AdamW,SGD\n3.0,3.3\n2.0,2.4\n1.5,1.9\n", better="lower")
+    (c,) = judge("AdamW,SGD\n3.0,2.4\n2.0,3.3\n1.5,1.9\n", better="lower")
+    assert (c.n_optimizer, c.test) == (3, "welch")
+    (c,) = judge("AdamW,SGD\n3.0,3.3\n2.0,2.4\n", better="lower")
+    assert c.n_optimizer == 2
+
+
 SUMMARIES = [
     *("Avg.", "Overall", "Total", "Mean:", "Average (4 seeds)", "SEM", "stderr", "var", "p-value", "25%", "best"),
     *("Mittelwert", "Moyenne", "Durchschnitt", "Std. dev.", "mean ± std", "95% CI", "Mean of 4 runs", "Avg. rank"),

@@ -1,5 +1,6 @@
 """What tells the runs of an arm apart: each is a run of the same settings, or the table is refused."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,8 +13,8 @@ from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
 from fairbench.common.grouping import grouped
 
-FEWEST_OF_A_CURVE = 4
-"""The smallest number of rows that are checked for a trend."""
+FEWEST_ORDERS = 20
+"""With fewer possible orders of the rows within the arms, a common trend may be chance. Four rows have 24."""
 TREND = 0.85
 """The rank correlation of values with their order from which they may be a curve."""
 PLACE = "its place"
@@ -111,9 +112,10 @@ def _check_order(sheet: Sheet, roles: Roles, arms: Mapping[Names, Sequence[Row]]
         numbers = [_number(row.cells[column]) for row in rows if row.cells.get(column)]
         if len(numbers) > 1:
             series.append(numbers)
-    trends = [_trend(numbers) for numbers in series if len(numbers) >= FEWEST_OF_A_CURVE]
-    if not trends or len(trends) < len(series):
+    log_orders = sum(math.lgamma(len(numbers) + 1) for numbers in series)
+    if log_orders < math.log(FEWEST_ORDERS):
         return
+    trends = [_trend(numbers) for numbers in series]
     if min(trends) >= TREND or max(trends) <= -TREND:
         word = "rise" if min(trends) > 0 else "fall"
         raise UsageError(
