@@ -52,8 +52,8 @@ def send(signal_number, pids):
             os.kill(pid, signal_number)
 
 
-OF_TIME = rb'"declared": ".*"|shared device & .*\n|p\{[\d.]+em\}'
-"""When a study was declared, which trials shared the device, and the widths of columns that the latter may change."""
+OF_TIME = rb'"declared": ".*"|(shared device|step time drifts|throttled or loaded) & .*\n|p\{[\d.]+em\}'
+"""When a study was declared, what the audit says of its machine, and the widths of columns that this may change."""
 
 
 def tables(folder):

@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import os
 import re
 import shlex
 import subprocess
@@ -32,6 +33,8 @@ OF_A_STUDY = ("trials", "claims", "drivers")
 """Folders that every study has."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A placeholder in a word of the command, as `{lr}`, which a value of the trial replaces."""
+PYTHON_FILES = ":(top)*.py"
+"""The Python files of a whole repository, for git."""
 VARIANT = "{variant}"
 """The placeholder for the words of a variant. Without it they stand at the end of the command."""
 
@@ -44,7 +47,8 @@ class ProgramOptions:
         program: the command, with placeholders such as `{lr}`; it runs without a shell, in the working directory.
         metrics: every metric, and whether its minimum or its maximum is best.
         code: patterns of files; a change of one makes every trial a new one. By default all files of the program's
-            folder that git knows, without git its Python files, and always the files that the command names.
+            folder that git tracks, and the Python files of the repository that git does not ignore; without git the
+            Python files of the folder. The files that the command names always count.
         gpus: GPUs of each trial.
         cores: CPU cores of each trial.
         results: a pattern of the files below `{out}` with the results: JSON lines, `*.json`, `*.csv`, `*.tsv`,
@@ -220,12 +224,13 @@ def with_texts(words: Iterable[str], options: Mapping[str, Any]) -> list[str]:
     return replaced
 
 
-def command(words: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+def command(words: Iterable[str], values: Mapping[str, Any], remedy: str) -> list[str]:
     """The words of a command, with values in place of the placeholders.
 
     Args:
         words: the words of the command.
         values: the values of a trial by name; None for a value that the trial does not set.
+        remedy: what sets further values, for errors.
 
     Raises:
         UsageError: the command has a placeholder that the trial does not set.
@@ -237,7 +242,7 @@ def command(words: Iterable[str], values: Mapping[str, Any]) -> list[str]:
         if value is None:
             known = ", ".join(f"{{{other}}}" for other, each in values.items() if each is not None)
             reason = f"the command has {placeholder[0]}, which this trial does not set{nearest(name, values)}"
-            raise UsageError(f"{reason} (known: {known}); correct it, or give optimizers.NAME.options a value")
+            raise UsageError(f"{reason} (known: {known}); correct it, or give it a value: {remedy}")
         return str(value)
 
     return [PLACEHOLDER.sub(value_of, word) for word in words]
@@ -254,7 +259,7 @@ def code_of(options: ProgramOptions, args: str = "", folder: Path = Path()) -> d
     first, *others = words_of(options.program, args)
     sources = [word for word in others if "{" not in word and (folder / word).is_file()]
     files = set(sources)
-    if _is_script(first, folder):
+    if _is_own(first, folder):
         files.add(first)
     if options.code:
         files.update(matched(options.code, "code", folder))
@@ -266,38 +271,65 @@ def code_of(options: ProgramOptions, args: str = "", folder: Path = Path()) -> d
     return hashes
 
 
-def _is_script(word: str, folder: Path) -> bool:
-    """Whether the first word of a command is a script in a relative path, and not an interpreter."""
-    if Path(word).is_absolute():
-        return False
+def _is_own(word: str, folder: Path) -> bool:
+    """Whether the first word of a command is a script or a binary of the user, in a relative path.
+
+    The interpreter of an environment is none: it is a link to one that is installed.
+    """
     file = folder / word
-    return file.is_file() and file.read_bytes().startswith(b"#!")
+    if Path(word).is_absolute() or not file.is_file():
+        return False
+    return file.read_bytes().startswith(b"#!") or not file.is_symlink()
 
 
 def _known_files(sources: list[str], folder: Path) -> list[str]:
-    """The files of the program's folder that git tracks. Without git, the Python files of the folder."""
+    """The files of the program's folder that git tracks, and every Python file of its repository.
+
+    Those of submodules count, and Python files that git does not know yet, but none that git ignores. Without git, the
+    Python files of the program's folder.
+    """
     of_program = Path(sources[0]).parent if sources else Path()
-    git = ["git", "-C", str(folder / of_program), "ls-files", "-z"]
+    tracked = _listed(folder, of_program, "--recurse-submodules")
+    tracked += _listed(folder, of_program, "--recurse-submodules", "--", PYTHON_FILES)
+    untracked = _listed(folder, of_program, "--others", "--exclude-standard", "--", PYTHON_FILES)
+    known = [*tracked, *_without_copies(folder, untracked, tracked)]
+    if not any(_is_below(file, of_program) for file in known):
+        found = [file.relative_to(folder) for file in (folder / of_program).rglob("*.py")]
+        visible = [file for file in found if "/." not in f"/{file.as_posix()}"]
+        known += _without_copies(folder, visible)
+    return [str(file) for file in known]
+
+
+def _is_below(file: Path, folder: Path) -> bool:
+    """Whether a relative path is one below a relative folder."""
+    return not os.path.relpath(file, folder).startswith(os.pardir)
+
+
+def _listed(folder: Path, of_program: Path, *options: str) -> list[Path]:
+    """The files that `git ls-files` lists in the folder of a program, and that exist; none without git."""
+    git = ["git", "-C", str(folder / of_program), "ls-files", "-z", *options]
     try:
         listed = subprocess.run(git, capture_output=True, check=True).stdout.decode(errors="surrogateescape")
     except (OSError, subprocess.CalledProcessError):
-        listed = ""
-    tracked = [of_program / name for name in listed.split("\0") if name]
-    present = [str(file) for file in tracked if (folder / file).is_file()]
-    if present:
-        return present
-    found = [file.relative_to(folder) for file in (folder / of_program).rglob("*.py")]
-    return _without_copies(folder, [file for file in found if "/." not in f"/{file.as_posix()}"])
+        return []
+    files = [Path(os.path.normpath(of_program / name)) for name in listed.split("\0") if name]
+    return [file for file in files if (folder / file).is_file()]
 
 
-def _without_copies(folder: Path, files: Iterable[Path]) -> list[str]:
-    """The files that no trial has written: outside of folders of studies, and no copy of a file nearer to the top."""
-    by_content: dict[bytes, Path] = {}
+def _without_copies(folder: Path, files: Iterable[Path], originals: Iterable[Path] = ()) -> list[Path]:
+    """The files that no trial has written: outside of folders of studies, and no copy of a file nearer to the top.
+
+    A copy of one of the `originals` is left out too.
+    """
+    seen = {(folder / file).read_bytes() for file in originals if file.suffix == ".py"}
+    kept = []
     for file in sorted(files, key=lambda file: (len(file.parts), file)):
         is_of_study = any(_is_study(folder / parent) for parent in file.parents)
-        if not is_of_study:
-            by_content.setdefault((folder / file).read_bytes(), file)
-    return [str(file) for file in by_content.values()]
+        content = (folder / file).read_bytes()
+        if not is_of_study and content not in seen:
+            seen.add(content)
+            kept.append(file)
+    return kept
 
 
 def _is_study(folder: Path) -> bool:

@@ -241,6 +241,20 @@ def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high
     )
 
 
+def ratios(title: str, middle: str, low: str, high: str, digits: int = 2) -> TextColumn:
+    """A column of an attribute that is a ratio, with its interval. An end of the interval may be open."""
+    attributes = attrgetter(middle, low, high)
+
+    def text(row: Row) -> str:
+        ratio, lower_end, upper_end = attributes(row)
+        if ratio is None:
+            return NONE
+        ends = ["open" if end is None else f"{end:.{digits}f}" for end in (lower_end, upper_end)]
+        return f"{ratio:.{digits}f} [{', '.join(ends)}]"
+
+    return replace(intervals(title, middle, low, high), show=text, together=None)
+
+
 def means(title: str, mean: str, std: str) -> TextColumn:
     """A column of an attribute that is a mean, with its standard deviation. Each metric has its own decimals."""
     mean_and_std = attrgetter(mean, std)

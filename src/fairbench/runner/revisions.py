@@ -1,9 +1,9 @@
 """Git revisions of a user's program, checked out for the variants of a study.
 
 Each revision has a worktree of its own in the folder of the study. The user's checkout, its index and its stash stay as
-they are. A revision is resolved to a commit when the study begins. While the study has not ended, the same command
-continues with these commits, wherever the branches are by then. If the program fails before the first plan, the study
-has not begun, so that its author can correct it.
+they are. A revision is resolved to a commit when the study begins. The same command continues with these commits,
+wherever the branches are by then, also after the end of the study. If the program fails before the first plan, the
+study has not begun, so that its author can correct it.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -84,6 +84,14 @@ class Repository:
             raise UsageError(
                 f"variants.{variant}: git knows no revision {revision!r} in {self.root}; {advice}"
             ) from None
+
+    def has(self, commit: str) -> bool:
+        """Whether a commit is in the repository. One of a working tree may be removed by git after some weeks."""
+        try:
+            _git(self.root, "cat-file", "-e", f"{commit}^{{commit}}")
+        except GitFailed:
+            return False
+        return True
 
     def _commit_of_working_tree(self, excluded: Path) -> str:
         """A commit of the files of the working tree, tracked or not, but without ignored ones.
@@ -249,14 +257,13 @@ def _revisions(suite: Suite) -> dict[str, VariantPlan]:
 
 
 def _fixed(folder: Path, history: History) -> dict[str, str]:
-    """The commit of each revision with which the study has begun, or that its frozen plan has."""
-    try:
-        fixed: dict[str, str] = json.loads((folder / COMMITS).read_text())
-    except FileNotFoundError:
-        fixed = {}
-        if history.frozen:
-            for variant in _revisions(history.study.suite).values():
-                fixed[variant.revision] = variant.commit
+    """The commit of each revision with which the study has begun; none for a revision that is new to it."""
+    fixed = {}
+    for plan in history.plans:
+        for variant in _revisions(plan.study.suite).values():
+            fixed[variant.revision] = variant.commit
+    with suppress(FileNotFoundError):
+        fixed.update(json.loads((folder / COMMITS).read_text()))
     return fixed
 
 
@@ -268,15 +275,35 @@ def _commit(
     study: Path,
     say: Callable[[str], None],
 ) -> str:
-    """The commit of a variant's revision: the one with which the study has begun, or else the present one."""
-    present = repository.commit(name, revision, study)
-    commit = fixed.get(revision, present)
+    """The commit of a variant's revision: the one with which the study has begun, or else the present one.
+
+    Raises:
+        UsageError: git does not know the revision, or the commit is no longer in the repository.
+    """
     shown = "the working tree" if revision == WORKING_TREE else revision
+    commit = fixed.get(revision)
+    if commit is None:
+        commit = repository.commit(name, revision, study)
+        say(f"{name}: {shown}, commit {commit[:NAMED]}")
+        return commit
+    if not repository.has(commit):
+        reason = f"the study began with commit {commit[:NAMED]} of {shown}, which is not in {repository.root}"
+        raise UsageError(f"variants.{name}: {reason}; fetch it, or give another --output-dir for a new study")
     line = f"{name}: {shown}, commit {commit[:NAMED]}"
+    present = _present(repository, name, revision, study)
     if commit != present:
-        line += f", as when the study began; now it is {present[:NAMED]}, for which another --output-dir is needed"
+        now = f"it is {present[:NAMED]}" if present else "git knows no such revision"
+        line += f", as when the study began; now {now}, and a study of that needs another --output-dir"
     say(line)
     return commit
+
+
+def _present(repository: Repository, name: str, revision: str, study: Path) -> str:
+    """The commit of a revision as it is now; empty if git does not know it any more."""
+    try:
+        return repository.commit(name, revision, study)
+    except UsageError:
+        return ""
 
 
 def _with_commits(suite: Suite, commits: Mapping[str, str], prefix: str) -> Suite:

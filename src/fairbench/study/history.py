@@ -104,7 +104,7 @@ class History:
             return replace(self, plans=(*earlier, replace(last, study=same)))
         if self.frozen:
             raise UsageError(
-                f"the plan of this directory is frozen, but this run would change{_listed(differing)}\n"
+                f"the plan of this directory is frozen, but this run would change{_listed(differing, study.suite)}\n"
                 "run it as it was frozen, or choose another --output-dir"
             )
         new = DeclaredPlan(study, declared=now, final_trials=final_trials)
@@ -186,9 +186,9 @@ def _shown(value: Any) -> Any:
     return "a table" if isinstance(value, dict) else value
 
 
-def _listed(differing: list[Change]) -> str:
-    """Changes as a text with a line for each."""
-    return "".join(f"\n  {change}" for change in differing)
+def _listed(differing: list[Change], suite: Suite) -> str:
+    """Changes as a text with a line for each, in the words of a suite."""
+    return suite.wording.text("".join(f"\n  {change}" for change in differing))
 
 
 def read_history(directory: Path) -> History:
@@ -245,8 +245,9 @@ def declare(
     if history.plans and running:
         differing = _changes_of_study(history.study, study)
         if differing:
+            listed = _listed(differing, study.suite)
             raise UsageError(
-                f"{running} runs the plan of {directory}, which this run would change{_listed(differing)}\n"
+                f"{running} runs the plan of {directory}, which this run would change{listed}\n"
                 "wait until it has ended, or choose another --output-dir; "
                 f"if it was lost with its machine, that is known after {expiry:.0f} s"
             )

@@ -136,6 +136,8 @@ class TrialCost(msgspec.Struct, frozen=True, gc=False):
         alone: whether the trial had its device to itself.
         data_on: kind of the device that held the data; "program" for a training program, all of whose wall time is
             that of the optimizer's step.
+        other_load: of a training program, the mean number of cores that other processes used; None if not known.
+        throttled: of a training program, how often the processors were throttled; None if not known.
     """
 
     seconds: Seconds
@@ -143,6 +145,8 @@ class TrialCost(msgspec.Struct, frozen=True, gc=False):
     peak_memory_bytes: int
     alone: bool
     data_on: str
+    other_load: float | None = None
+    throttled: int | None = None
 
 
 class Error(msgspec.Struct, frozen=True, gc=False):

@@ -27,6 +27,7 @@ from fairbench.common.terminal import say
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
+from fairbench.training.machine_load import Load, LoadMeter
 from fairbench.training.program_record import FINGERPRINTS, Fingerprints, program_record
 from fairbench.training.program_results import read_reported
 from fairbench.training.result_files import OUTPUT, Folders, States, end_last_line, is_elsewhere, result_files, states
@@ -78,18 +79,20 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
         folder.mkdir(parents=True, exist_ok=True)
         with ending(FOLDER, str(folder)):
             try:
-                attempts, seconds = _attempt(spec, folder, slot, progress, longest)
+                ended = _attempt(spec, folder, slot, progress, longest)
             except ProgramFailed as error:
                 if _is_first_attempt(folder) or not REFUSES_FOLDER.search(str(error)):
                     raise
                 say("the program refuses the folder of its interrupted attempt, and starts again in an empty one")
                 _set_aside(folder)
-                attempts, seconds = _attempt(spec, folder, slot, progress, longest)
+                ended = _attempt(spec, folder, slot, progress, longest)
         folders = Folders(folder, _folder_of(spec.optimizer.variant or {}, slot))
-        reported = read_reported(folders, options, attempts)
+        reported = read_reported(folders, options, ended.states)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
-        return program_record(spec, slot, options, reported, Fingerprints.read(own_folder(folder)), seconds)
+        load = ended.load if len(ended.states) == 1 else None
+        fingerprints = Fingerprints.read(own_folder(folder))
+        return program_record(spec, slot, options, reported, fingerprints, ended.seconds, load)
 
 
 @contextmanager
@@ -106,26 +109,36 @@ def _alone_where_it_writes(spec: TrialSpec, slot: DeviceSlot, options: ProgramOp
         os.close(descriptor)  # it also ends the lock
 
 
-def _attempt(
-    spec: TrialSpec, folder: Path, slot: DeviceSlot, progress: Progress, longest: float
-) -> tuple[list[States], float]:
-    """Run the program of a trial once.
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt of a trial that has ended.
 
-    Returns:
-        The states of the files of results at the beginning of each attempt, and the seconds of this one.
+    Attributes:
+        states: the states of the files of results at the beginning of each attempt.
+        seconds: the duration of this attempt.
+        load: the load of the machine during this attempt.
     """
+
+    states: list[States]
+    seconds: float
+    load: Load
+
+
+def _attempt(spec: TrialSpec, folder: Path, slot: DeviceSlot, progress: Progress, longest: float) -> Attempt:
+    """Run the program of a trial once."""
     options = ProgramOptions(**spec.arena.model)
     started = start_of(spec, folder, slot, options)
     folders = Folders(folder, started.folder)
     attempts = _begin_attempt(spec, folders, options, slot)
     show_progress = partial(_show_progress, folders, options, attempts, progress)
     began = time.monotonic()
+    meter = LoadMeter()
     try:
         _run(started, folder, slot, show_progress, longest)
     except StillRunning:
         read_reported(folders, options, attempts, ended=False)
         raise
-    return attempts, time.monotonic() - began
+    return Attempt(attempts, time.monotonic() - began, meter.read())
 
 
 def _is_first_attempt(folder: Path) -> bool:
@@ -166,14 +179,17 @@ def start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOp
     trial_values = values(spec, folder)
     environment = _environment(folder, slot, options)
     own = variant.get("env", {})
-    own_values = command(own.values(), trial_values)
+    remedy = f"optimizers.{spec.optimizer.name}.options"
+    if variant:
+        remedy = f"variants.{spec.optimizer.name}.values"
+    own_values = command(own.values(), trial_values, remedy)
     if options.seed_env:
         environment[options.seed_env] = str(spec.seed)
     environment.update(zip(own, own_values, strict=True))
     words = words_of(options.program, variant.get("args", ""))
     if spec.optimizer.variant is None:
         words = with_texts(words, spec.optimizer.options)
-    first, *others = command(words, trial_values)
+    first, *others = command(words, trial_values, remedy)
     runs_in = _folder_of(variant, slot)
     is_path = "/" in first
     if is_path and not (runs_in / first).exists() and Path(first).exists():

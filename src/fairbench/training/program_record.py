@@ -15,6 +15,7 @@ from fairbench.study.record import Details, Hashes, MechanismReport, Result, Sec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment
+from fairbench.training.machine_load import Load
 from fairbench.training.program_results import Reported
 from fairbench.training.result_files import OUTPUT
 from fairbench.training.result_names import WrongResults
@@ -59,6 +60,7 @@ def program_record(
     reported: Reported,
     fingerprints: Fingerprints,
     seconds: float,
+    load: Load | None,
 ) -> WholeRecord:
     """The record of a program that has ended without an error. A program may end before its last step.
 
@@ -69,6 +71,7 @@ def program_record(
         reported: the reports of the program.
         fingerprints: the fingerprints of the trial.
         seconds: the duration of the last attempt.
+        load: the load of the machine meanwhile; None if the trial had more than one attempt.
 
     Raises:
         WrongResults: the reports lack metrics, or go beyond the last step.
@@ -113,6 +116,8 @@ def program_record(
             peak_memory_bytes=peak,
             alone=slot.alone,
             data_on="program",
+            other_load=load.others if load else None,
+            throttled=load.throttled if load else None,
         ),
         environment=environment(slot.device),
         details=details,

@@ -100,6 +100,23 @@ def test_a_step_time_that_drifts():
     assert "step time drifts" not in timed(rising, margin=1.0)  # a difference of the metric that large does not matter
 
 
+def test_unequal_load_and_throttling():
+    the_study = study(("vit",), TWO)
+
+    def flag(**of_psilogic):
+        def edits(spec):
+            others = {"cost.other_load": 0.25, "cost.throttled": 0}
+            if spec.optimizer.name == "PsiLogic":
+                others |= {f"cost.{name}": value for name, value in of_psilogic.items()}
+            return {"cost.data_on": "program", **others}
+
+        return flags_of(the_study, Records(the_study, recorded(edits))).get("throttled or loaded")
+
+    assert flag() is None
+    assert flag(other_load=1.5) == "vit: other processes used this many cores: AdamW 0.2, PsiLogic 1.5"
+    assert flag(throttled=3) == "vit: PsiLogic 3 of 3 trials throttled"
+
+
 def test_the_test_of_a_drift_is_that_of_a_straight_line():
     values = [1.0, 1.2, 0.9, 1.4, 1.3]
     expected = stats.linregress(range(5), values)

@@ -89,7 +89,7 @@ def test_the_same_difference_in_every_seed_has_no_interval():
     shifted = [score + 0.01 for score in ABLATION_STEPS["AdamW"]]
     rows = rows_of(**{**ABLATION_STEPS, "+GC": shifted})
     assert (rows[0].contribution, rows[0].ci_low) == (pytest.approx(0.01), None)
-    assert rows[0].note == "the same difference in every seed, no test"
+    assert rows[0].note == "every pair differs by the same amount, sign test"
 
 
 def test_in_words():

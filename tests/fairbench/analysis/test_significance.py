@@ -96,7 +96,7 @@ def test_welch_is_r_t_test_on_the_sleep_data():
     ("a", "b", "p", "reason"),
     [
         ([0.1] * 3, [0.1] * 3, 1, "all values are equal"),  # numpy's variance of [0.1] * 3 is not 0
-        ([0.1] * 3, [0.2] * 3, None, "no variance in either arm, no test"),
+        ([0.1] * 3, [0.2] * 3, None, "every seed gives the same value, no test"),
         ([1.0], [2.0, 3.0], None, "fewer than 2 seeds, no test"),
         ([1.0, 2.0], [3.0], None, "fewer than 2 seeds, no test"),
         ([1.0], [1.0], None, "fewer than 2 seeds, no test"),
@@ -170,7 +170,13 @@ def test_the_paired_test_is_scipys(arms):
     ("a", "b", "p", "reason"),
     [
         ([0.5, 0.6, 0.7], [0.5, 0.6, 0.7], 1, "no seed differs"),
-        ([0.5, 0.6, 0.7], [0.4, 0.5, 0.6], None, "the same difference in every seed, no test"),  # except for rounding
+        (
+            [0.5, 0.6, 0.7],
+            [0.4, 0.5, 0.6],
+            0.25,
+            "every pair differs by the same amount, sign test",
+        ),  # but for rounding
+        ([0.5] * 8, [0.4] * 8, None, "every seed gives the same value, no test"),
         ([0.5], [0.4], None, "fewer than 2 seeds, no test"),
         ([0.5], [0.5], None, "fewer than 2 seeds, no test"),
     ],

@@ -162,11 +162,31 @@ def test_identical_results_are_stated():
 
 
 @pytest.mark.parametrize(
+    ("seeds", "difference", "verdict"),
+    [(8, 0.25, "better"), (8, -0.25, "worse"), (8, 0.0625, "equivalent"), (5, 0.25, "inconclusive")],
+)
+def test_the_same_difference_in_every_seed_is_judged_by_the_sign_test(seeds, difference, verdict):
+    theirs = [seed / 64 for seed in range(seeds)]
+    ours = [value + difference for value in theirs]
+    found = one(PsiLogic=ours, AdamW=theirs, seeds=range(seeds), margin=0.125)
+    assert found.verdict == verdict
+    assert found.note.startswith("every pair differs by the same amount, sign test")
+    by_scipy = stats.binomtest(seeds, seeds).pvalue
+    assert found.p == pytest.approx(by_scipy)
+    assert found.p_no_worse == (1.0 if difference < -0.125 else pytest.approx(by_scipy / 2))
+    assert found.seeds_needed == 6
+    if verdict == "inconclusive":
+        assert found.ci_low is None
+    else:
+        assert (found.ci_low, found.ci_high) == (difference, difference)
+        assert found.ci_level == pytest.approx(1 - by_scipy)
+
+
+@pytest.mark.parametrize(
     ("test", "ours", "theirs", "note"),
     [
-        ("paired", [0.9] * 3, [0.5] * 3, "the same difference in every seed, no test"),
-        ("paired", [0.7, 0.8, 0.9], [0.4, 0.5, 0.6], "the same difference in every seed, no test"),
-        ("welch", [0.9] * 3, [0.5] * 3, "no variance in either arm, no test"),
+        ("paired", [0.9] * 8, [0.5] * 8, "every seed gives the same value, no test"),
+        ("welch", [0.9] * 3, [0.5] * 3, "every seed gives the same value, no test"),
         ("paired", [0.9], [0.1], "fewer than 2 seeds, no test"),
         ("welch", [0.9], [0.1], "fewer than 2 seeds, no test"),
     ],

@@ -170,7 +170,7 @@ def test_arms_that_do_not_vary_have_no_test():
     rows = verdict_rows(PAPER, *judged(the_study, **scores))
     differing = row_of(rows, arena="vit", baseline="AdamW")
     assert differing.agree is None
-    assert differing.note == "no variance in either arm, no test"
+    assert differing.note == "every seed gives the same value, no test"
     same = row_of(rows, arena="vit", baseline="Adam")
     assert same.our_p == 1.0
     assert same.our_direction == "equal"

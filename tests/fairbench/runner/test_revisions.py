@@ -7,7 +7,8 @@ import pytest
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.revisions import checked_out
-from fairbench.study.history import History
+from fairbench.study.history import DeclaredPlan, History
+from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.variants import parsed_variants
@@ -47,12 +48,21 @@ def suite_of(*texts, program=PROGRAM):
     return load_suite("program", Overrides(settings=settings, variants=parsed_variants(texts, program)))
 
 
-def entered(suite):
+def entered(suite, history=None):
     """The revisions of a suite for a study in `out`, and the messages about them."""
     messages = []
     out = Path("out")
     out.mkdir(exist_ok=True)
-    return checked_out(suite, out, out / "revisions", History(), messages.append), messages
+    return checked_out(suite, out, out / "revisions", history or History(), messages.append), messages
+
+
+def ended(suite):
+    """The history of a study of a suite that has run to its end."""
+    revisions, _ = entered(suite)
+    with revisions as checkouts:
+        study = ResolvedSuite(checkouts.suite, device="cpu", arenas={}, optimizers={}, environment={})
+    assert not Path("out/revisions").exists()
+    return History((DeclaredPlan(study, declared="2026-01-01T00:00:00+00:00", final_trials=0),))
 
 
 def state():
@@ -114,9 +124,33 @@ def test_an_interrupted_study_continues_with_its_commits_though_the_branch_has_m
     with continued as checkouts:
         assert files_of(checkouts, "mine") == {"train.py": "second"}
     assert "as when the study began" in messages[0]
-    begun_again, _ = entered(suite)  # the study has ended
-    with begun_again as checkouts:
-        assert files_of(checkouts, "mine")["train.py"] == "edited"
+
+
+def test_a_study_that_has_ended_continues_with_its_commits(checkout):
+    suite = suite_of("base", "mine: @topic", "now: @")
+    git("branch", "topic")
+    history = ended(suite)
+    git("commit", "-qam", "later")
+    git("branch", "-f", "topic", "main")
+    continued, messages = entered(suite_of("base", "mine: @topic", "now: @", "other: @main"), history)
+    with continued as checkouts:
+        assert files_of(checkouts, "mine") == {"train.py": "second"}
+        assert files_of(checkouts, "other") == {"train.py": "edited", "staged.py": "staged"}  # is new to the study
+    assert "as when the study began; now it is" in messages[0]
+    assert "as when the study began" not in messages[1]  # the files of the working tree are the same
+    git("branch", "-D", "topic")
+    without_branch, messages = entered(suite, history)
+    with without_branch as checkouts:
+        assert files_of(checkouts, "mine") == {"train.py": "second"}
+    assert "now git knows no such revision" in messages[0]
+
+
+def test_a_commit_that_git_has_removed_is_an_error(checkout):
+    history = ended(suite_of("base", "now: @"))
+    git("prune", "--expire=now")
+    continued, _ = entered(suite_of("base", "now: @"), history)
+    with pytest.raises(UsageError, match=r"variants\.now: the study began with commit .* which is not in"), continued:
+        pass
 
 
 @pytest.mark.parametrize(

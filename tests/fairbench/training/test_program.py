@@ -211,7 +211,7 @@ def test_the_folder_of_a_program_begins_empty(here):
     [
         ("no-such-program {lr}", "the program 'no-such-program' cannot be started: No such file"),
         ("python train.py {lrr}", r"the command has \{lrr\}, which this trial does not set; did you mean 'lr'"),
-        ("python train.py {momentum}", r"\{momentum\}, which this trial does not set.*optimizers.NAME.options"),
+        ("python train.py {momentum}", r"\{momentum\}, which this trial does not set.*optimizers.AdamW.options"),
     ],
 )
 def test_a_command_that_cannot_be_started(here, command, message):

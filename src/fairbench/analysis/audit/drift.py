@@ -8,12 +8,14 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
 from fairbench.analysis.statistics.significance import upper_tail
 from fairbench.common.checks import check
-from fairbench.common.formatting import percent
+from fairbench.common.formatting import percent, plural, some
 
 LEAST_DRIFT = 0.02
 """The largest share by which a step time may change without a remark, even if the margin is a smaller share."""
 LEVEL = 0.01
 """The p-value below which step times that rise or fall are taken for a drift."""
+UNEQUAL_LOAD = 0.5
+"""Mean numbers of cores that other processes used in two arms may differ by this without a remark."""
 FEWEST = 4
 """The fewest trials in which a drift can be seen."""
 
@@ -59,6 +61,28 @@ def step_time_drifts(case: Analyses) -> Iterator[tuple[str, str]]:
             first = f"{1000 * found.first:.3g}"
             last = f"{1000 * found.last:.3g}"
             yield arm.arena, f"{arm.optimizer} from {first} to {last} ms a step ({percent(change)})"
+
+
+@check(
+    "throttled or loaded", "warn", "Run nothing else on the machine, give it less to do (`-j 1`), and mind its heat."
+)
+def unequal_load(case: Analyses) -> Iterator[tuple[str, str]]:
+    """Processors were throttled in final trials of a program, or other load differs between its arms."""
+    for arena in case.suite.arenas:
+        loads = {}
+        for arm in case.results.arms:
+            costs = [run.cost for run in arm.final if run.cost]
+            throttled = sum(bool(cost.throttled) for cost in costs)
+            if arm.arena != arena or not costs:
+                continue
+            if throttled:
+                yield arena, f"{arm.optimizer} {throttled} of {plural(len(costs), 'trial')} throttled"
+            known = [cost.other_load for cost in costs if cost.other_load is not None]
+            if known:
+                loads[arm.optimizer] = fmean(known)
+        if loads and max(loads.values()) - min(loads.values()) > UNEQUAL_LOAD:
+            means = [f"{name} {load:.1f}" for name, load in loads.items()]
+            yield arena, f"other processes used this many cores: {some(means)}"
 
 
 def _step_seconds(arm: ArmResults) -> list[float]:

@@ -58,7 +58,7 @@ def _with_values(runs: Sequence[Run], metric: str) -> list[Run]:
 def _separated(runs: list[Run], selected: list[Run], metric: str, alpha: float) -> bool:
     """Whether the values on validation of a setting differ significantly from those of the selected one."""
     test = paired_t(_scores(runs, "val", metric), _scores(selected, "val", metric))
-    if test.p is None:  # the same difference in every seed
+    if test.error is None or test.p is None:  # the same difference in every seed
         return test.difference != 0
     return test.p < alpha
 

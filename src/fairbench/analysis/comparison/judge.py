@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf, isclose
+from math import floor, inf, isclose, log2
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
 from fairbench.analysis.statistics.sequential import InterimAnalysis
-from fairbench.analysis.statistics.significance import critical_t, holm, holm_levels, upper_tail
+from fairbench.analysis.statistics.significance import critical_t, holm, holm_levels, sign_p, upper_tail
 from fairbench.common.errors import UsageError
 
 ROUNDING = 1e-6
@@ -64,10 +64,13 @@ def _tested(c: Comparison) -> Comparison:
 
     `finer` is what a finer search could still gain for the optimizer that is worse. The lowest and the largest gain are
     those that a finer search could make, the largest one in either direction. What is unknown of a finer search counts
-    as infinite. A comparison without an error keeps the p-value that it has: 1 if no seed differs, otherwise None.
+    as infinite. A comparison without an error is judged by the sign test if every pair differs by the same amount.
+    Otherwise it keeps the p-value that it has: 1 if no seed differs, otherwise None.
 
     Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
     """
+    if _has_same_difference(c):
+        return _sign_tested(c)
     if c.error is None or c.df is None or c.gain is None:
         return c
     highest = c.gain + _known(c.finer_optimizer)
@@ -87,6 +90,34 @@ def _tested(c: Comparison) -> Comparison:
         tested,
         p_equivalence=interim_analysis.repeated(p_equivalence),
         p_no_worse=interim_analysis.repeated(p_no_worse),
+    )
+
+
+def _has_same_difference(c: Comparison) -> bool:
+    """Whether every pair of a comparison differs by the same amount, so that it has no error."""
+    return c.test == "paired" and c.error is None and c.p is not None and bool(c.gain)
+
+
+def _sign_tested(c: Comparison) -> Comparison:
+    """The comparison with its p-values by the sign test. All n differences are the gain, so they lie on one side.
+
+        p = 2 (1/2)^n,    p_equivalence = p_no_worse = (1/2)^n where the gain lies inside the margin
+
+    They are 1 where a finer search could bring the gain to the other side.
+    """
+    assert c.gain is not None
+    highest = c.gain + _known(c.finer_optimizer)
+    lowest = c.gain - _known(c.finer_baseline)
+    interim_analysis = InterimAnalysis(c.seeds, c.share)
+    two_sided = interim_analysis.repeated(sign_p(c.n_optimizer))
+    one_sided = interim_analysis.repeated(sign_p(c.n_optimizer) / 2)
+    tested = replace(c, p=two_sided if max(lowest, -highest) > 0 else 1.0)
+    if c.margin is None:
+        return tested
+    return replace(
+        tested,
+        p_equivalence=one_sided if max(highest, -lowest) < c.margin else 1.0,
+        p_no_worse=one_sided if -lowest < c.margin else 1.0,
     )
 
 
@@ -185,15 +216,23 @@ def _with_interval(c: Comparison, level: float, equivalence_level: float) -> Com
         gain - t error - finer_baseline  to  gain + t error + finer_optimizer
 
     t is the critical value of the step of Holm's correction: of the two one-sided tests for "equivalent", otherwise of
-    the two-sided test. What is unknown of a finer search is left out.
+    the two-sided test. What is unknown of a finer search is left out. If every pair differs by the same amount, the
+    interval of the sign test has no width. With too few pairs for the level there is none.
     """
-    if c.error is None or c.df is None or c.gain is None:
+    if c.gain is None:
         return c
     highest = c.gain + (c.finer_optimizer or 0.0)
     lowest = c.gain - (c.finer_baseline or 0.0)
     outside = level * c.share
     if c.verdict == "equivalent":
         outside = 2 * equivalence_level * c.share
+    if _has_same_difference(c):
+        smallest = sign_p(c.n_optimizer)
+        if smallest > outside:
+            return c
+        return replace(c, ci_low=lowest, ci_high=highest, ci_level=1 - smallest)
+    if c.error is None or c.df is None:
+        return c
     if not outside > 0:
         return c  # this interim analysis has no part of the level
     half_width = critical_t(outside / 2, c.df) * c.error
@@ -201,7 +240,12 @@ def _with_interval(c: Comparison, level: float, equivalence_level: float) -> Com
 
 
 def _seeds_needed(c: Comparison, level: float) -> int | None:
-    """The number of seeds of each arm with which the test alone detects the margin; None without a margin or a test."""
+    """The number of seeds of each arm with which the test alone detects the margin; None without a margin or a test.
+
+    If every pair differs by the same amount, it is the smallest number with which the sign test can be significant.
+    """
+    if _has_same_difference(c):
+        return 1 + floor(1 - log2(level))
     if c.margin is None or c.t is None:
         return None
     if c.test == "paired":

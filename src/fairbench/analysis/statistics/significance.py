@@ -16,6 +16,8 @@ Values = Sequence[float]
 EQUAL = 1e-12
 """Values that vary by less than this share of their size are equal: computers round."""
 ALL_EQUAL = "all values are equal"
+NO_VARIANCE = "every seed gives the same value, no test"
+SAME_DIFFERENCE = "every pair differs by the same amount, sign test"
 LEVEL = 0.05
 """The confidence intervals cover with 1 - LEVEL."""
 
@@ -113,7 +115,7 @@ def no_test_reason(a: Summary, b: Summary) -> str:
         return ""
     if a.mean == b.mean:
         return ALL_EQUAL
-    return "no variance in either arm, no test"
+    return NO_VARIANCE
 
 
 def welch(a: Summary, b: Summary) -> TTest:
@@ -223,7 +225,8 @@ def paired_t(a: Values, b: Values) -> TTest:
 
     The effect of a seed that both arms share cancels: the higher their correlation over seeds, the more powerful is
     this test compared with Welch's. Without correlation it is less powerful, with half the degrees of freedom. p = 1
-    where no seed differs; there is no test where all seeds differ equally, or with fewer than 2 seeds.
+    where no seed differs. Where all seeds differ equally, the sign test gives p, unless each arm has the same value in
+    every seed: then the seeds are no more than one. There is no test with fewer than 2 seeds.
 
     Source: Student, "The probable error of a mean", Biometrika 1908.
     """
@@ -235,9 +238,21 @@ def paired_t(a: Values, b: Values) -> TTest:
         return TTest(d.mean, p=1.0, reason="no seed differs")
     size = max(map(abs, (*a, *b)))
     if d.std <= EQUAL * size:
-        return TTest(d.mean, reason="the same difference in every seed, no test")
+        if summarize(a).std <= EQUAL * size:
+            return TTest(d.mean, reason=NO_VARIANCE)
+        return TTest(d.mean, p=sign_p(d.n), reason=SAME_DIFFERENCE)
     error = d.std / math.sqrt(d.n)
     return t_test(d.mean, error, d.n - 1)
+
+
+def sign_p(n: int) -> float:
+    """The two-sided p-value of the sign test where all n differences have the same sign: 2 (1/2)^n.
+
+    Without a difference of the two arms, either sign is equally probable in each pair.
+
+    Source: Arbuthnot, "An argument for divine providence", Philosophical Transactions 1710.
+    """
+    return 2.0 ** (1 - n)
 
 
 def difference_test(test: str, a: Values, b: Values) -> TTest:

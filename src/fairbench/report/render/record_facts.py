@@ -176,6 +176,18 @@ COST = (
         path="cost.data_on",
         meaning="kind of the device that held the data",
     ),
+    Fact(
+        name="other_load",
+        type="number",
+        path="cost.other_load",
+        meaning="cores that other processes used, of a training program",
+    ),
+    Fact(
+        name="throttled",
+        type="integer",
+        path="cost.throttled",
+        meaning="how often the processors were throttled, of a training program",
+    ),
 )
 
 ORIGIN = (

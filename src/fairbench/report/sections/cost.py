@@ -1,11 +1,15 @@
 """Time and memory of each arm."""
 
+from dataclasses import replace
+
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import Cost, costs
 from fairbench.analysis.curves import equal_times
+from fairbench.analysis.pair_times import PairTimes, pair_times
+from fairbench.common.formatting import p_value
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.step_time import draw_step_time
-from fairbench.report.view import ARM, aligned, integers, numbers, page_only, values, words
+from fairbench.report.view import ARM, aligned, integers, numbers, page_only, ratios, values, words
 
 whole_number = "{:.0f}".format
 
@@ -57,6 +61,30 @@ COST_TABLE = Output[Analyses](
     always=True,
 )
 
+PAIR_TIME_COLUMNS = (
+    *ARM,
+    words("Baseline", "baseline"),
+    integers("Pairs", "pairs"),
+    words("Verdict", "verdict"),
+    replace(ratios("Time of a trial", "trial_ratio", "trial_low", "trial_high", digits=3), title="Time of a trial"),
+    replace(ratios("Time of a step", "step_ratio", "step_low", "step_high", digits=3), title="Time of a step"),
+    numbers("Holm p", "p_holm", form=p_value),
+    *page_only(words("Note", "note")),
+)
+
+PAIR_TIMES_TABLE = Output[Analyses](
+    name="pair_times",
+    title="Time of pairs",
+    rows=lambda analyses: analyses.of(pair_times),
+    columns=PAIR_TIME_COLUMNS,
+    caption=(
+        "Time of the optimizer divided by that of its baseline: geometric mean over pairs, with the interval that "
+        "decides. Only pairs count whose trials ran next to each other while no other process used the machine. "
+        "Faster and slower: the interval for a trial excludes 1; it is corrected for the number of comparisons (Holm)."
+    ),
+    kind=PairTimes,
+)
+
 EQUAL_TIME_COLUMNS = (
     *ARM,
     words("Metric", "metric"),
@@ -89,5 +117,5 @@ EQUAL_TIME_TABLE = Output[Analyses](
 COST = Section[Analyses](
     name="cost",
     title="Cost",
-    outputs=(STEP_TIME_FIGURE, COST_TABLE, EQUAL_TIME_TABLE),
+    outputs=(STEP_TIME_FIGURE, COST_TABLE, PAIR_TIMES_TABLE, EQUAL_TIME_TABLE),
 )

@@ -1,21 +1,17 @@
 """Speed-ups: how many fewer steps than the reference an optimizer needs, and whether this changes with size."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from operator import attrgetter
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import SizeTrend, ladder_laws, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.statistics.scaling_law import LadderLaw
-from fairbench.common.formatting import NONE, exact, interval, p_value, plural, some
+from fairbench.common.formatting import exact, interval, p_value, plural, some
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.size_trends import draw_size_trends
 from fairbench.report.figures.speedup import draw_speedup, speedup_text
 from fairbench.report.view import (
     ARM,
-    Row,
-    TextColumn,
     aligned,
     answers,
     integers,
@@ -23,6 +19,7 @@ from fairbench.report.view import (
     numbers,
     page_only,
     percents,
+    ratios,
     words,
 )
 
@@ -57,37 +54,13 @@ def _trend(row: SizeTrend) -> str:
     return f"Whether the speed-up of {row.optimizer} changes with size in {row.arena} cannot be told{size}."
 
 
-def _ratio_column(title: str, middle: str, low: str, high: str) -> TextColumn:
-    """A column of an attribute that is a ratio, with its interval. An end of the interval may be open."""
-    column = intervals(title, middle, low, high)
-    return replace(column, show=_ratio_text(middle, low, high), together=None)
-
-
-def _ratio_text(middle: str, low: str, high: str) -> Callable[[Row], str]:
-    """A function that writes the ratio of a row and its interval."""
-    attributes = attrgetter(middle, low, high)
-
-    def text(row: Row) -> str:
-        ratio, lower_end, upper_end = attributes(row)
-        if ratio is None:
-            return NONE
-        return f"{ratio:.2f} [{_end(lower_end)}, {_end(upper_end)}]"
-
-    return text
-
-
-def _end(ratio: float | None) -> str:
-    """An end of an interval as text."""
-    return "open" if ratio is None else f"{ratio:.2f}"
-
-
-SPEEDUP_RATIO = replace(_ratio_column("Speed-up", "speedup", "ci_low", "ci_high"), show=speedup_text)
+SPEEDUP_RATIO = replace(ratios("Speed-up", "speedup", "ci_low", "ci_high"), show=speedup_text)
 
 SPEEDUP_COLUMNS = (
     *ARM,
     integers("Steps", "steps"),
     SPEEDUP_RATIO,
-    _ratio_column("In time", "time_speedup", "time_low", "time_high"),
+    ratios("In time", "time_speedup", "time_low", "time_high"),
     words("Verdict", "verdict"),
     answers("Faster", "claimed"),
     *page_only(integers("Seeds", "n"), words("Note", "note")),
@@ -118,7 +91,7 @@ SPEEDUP_TABLE = Output[Analyses](
 
 SIZE_TREND_COLUMNS = (
     *ARM,
-    _ratio_column("Speed-up", "speedup", "ci_low", "ci_high"),
+    ratios("Speed-up", "speedup", "ci_low", "ci_high"),
     *page_only(aligned("Smallest", "smallest"), aligned("Largest", "largest")),
     intervals("Trend", "trend", "trend_low", "trend_high"),
     numbers("Holm p", "p_holm", form=p_value),

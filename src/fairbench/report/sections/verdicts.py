@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
+from fairbench.analysis.pair_times import pair_times
 from fairbench.common.formatting import column_of_means, p_value, plural, some
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.leaderboard import draw_leaderboard
@@ -125,6 +126,20 @@ def _meaning(analyses: Analyses) -> str:
     )
 
 
+def _times(analyses: Analyses) -> str:
+    """Sentences on the time of each variant against its baseline; empty where no variants are compared."""
+    sentences = []
+    for row in analyses.of(pair_times):
+        pair = analyses.suite.pair_title(row.arena, row.optimizer, row.baseline)
+        if row.trial_ratio is None or row.trial_low is None or row.trial_high is None:
+            sentences.append(f"{pair}: {row.verdict} ({row.note}).")
+            continue
+        ratio = f"{row.trial_ratio:.3f} times the time of a trial"
+        interval = f"[{row.trial_low:.3f}, {row.trial_high:.3f}]"
+        sentences.append(f"{pair}: {row.verdict}, {ratio} {interval}, {plural(row.pairs, 'pair')}.")
+    return " ".join(sentences)
+
+
 def _lost_to_correction(analyses: Analyses) -> str:
     """A sentence on the comparisons that would be decided only before the correction; empty without any."""
     alpha = analyses.suite.alpha
@@ -157,6 +172,7 @@ VERDICT_SECTION = Section[Analyses](
     outputs=(
         Output(name="frozen", finding=("Frozen plan", _frozen)),
         Output(name="verdicts", title="Verdicts", view=verdict_grid, finding=("Verdicts", _counts)),
+        Output(name="times", finding=("Verdicts on time", _times)),
         Output(name="main", title="Table 1", view=main_table, open_up_to=40),
         Output(name="leaderboard", figure=draw_leaderboard),
         Output(name="meaning", finding=("Meaning of the verdicts", _meaning)),

@@ -193,6 +193,12 @@ class FirstCheck:
         with_other = self.run(first.steps, other)
         if with_other.record is None:
             return
+        if first.reported == with_other.reported and not self._options.seeded:
+            self.notices.append(
+                "the program reports the same in each run: its seed is fixed, so that its runs are no more than one; "
+                "times can be compared, a difference of the metric has no test"
+            )
+            return
         if first.reported == with_other.reported:
             raise UsageError(
                 f"arenas.{self._arena}: the program reports the same for seeds {one} and {other}; pass {{seed}} to it, "

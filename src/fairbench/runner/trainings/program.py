@@ -39,16 +39,16 @@ def variant_code(suite: Suite, variant: VariantPlan) -> dict[str, str]:
     for plan in suite.arenas.values():
         options = ProgramOptions(**plan.model)
         code.update(code_of(options, variant.args, folder))
-    others = [
-        plan.variant.folder
-        for plan in suite.optimizers.values()
-        if plan.variant and plan.variant.folder and not plan.variant.commit
-    ]
-    inner = [Path(other).resolve() for other in others]
-    inner = [other for other in inner if other != folder.resolve() and other.is_relative_to(folder.resolve())]
+    own_folder = folder.resolve()
+    others = []
+    for plan_of_other in suite.optimizers.values():
+        other = plan_of_other.variant
+        if other and other.folder and not other.commit:
+            others.append(Path(other.folder).resolve())
+    others = [other for other in others if not own_folder.is_relative_to(other)]
     own = {}
     for file, sha in code.items():
         path = (folder / file).resolve()
-        if not any(path.is_relative_to(other) for other in inner):
+        if not any(path.is_relative_to(other) for other in others):
             own[file] = sha
     return own
