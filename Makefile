@@ -18,7 +18,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick arm dist docs wheelhouse versions soak check browser gpu-test gpu-bench clean
+.PHONY: setup bench test quick arm dist addresses docs wheelhouse versions soak check browser gpu-test gpu-bench clean
 
 setup: $(VENV)/.installed
 
@@ -105,6 +105,12 @@ dist: setup
 	$(VENV)/bin/abi3audit --strict --summary dist/*.whl
 	$(VENV)/bin/check-wheel-contents dist/*.whl
 	$(VENV)/bin/twine check --strict dist/*
+
+# Put the address of the repository in place of what stands for it: REPOSITORY=https://HOST/OWNER/NAME make addresses
+addresses:
+	@test -n '$(REPOSITORY)' || { echo 'make addresses needs the address: REPOSITORY=https://HOST/OWNER/NAME make addresses'; exit 2; }
+	sed -i 's|https://example.invalid/psilogic-fairbench|$(REPOSITORY)|' pyproject.toml CITATION.cff
+	sed -i 's|git clone URL \(.*\)  # URL: .*|git clone $(REPOSITORY) \1|' README.md README.md.in CONTRIBUTING.md docs/index.md
 
 # Every warning fails it, a link that leads nowhere among them.
 docs: setup

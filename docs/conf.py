@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "ext"), str(HERE.parent / "src")]
 
 project = "psilogic and fairbench"
-author = "The PsiLogic maintainers"
+author = "psilogic-fairbench contributors"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
