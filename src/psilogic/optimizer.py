@@ -1,5 +1,6 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +13,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from psilogic import checkpoint
 from psilogic.backends.select import select
+from psilogic.decision import t_warm
 from psilogic.description import describe
 from psilogic.gradients import reduce
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
@@ -41,11 +43,15 @@ class PsiLogic(Observable):
         \theta \leftarrow \theta (1 - lr \cdot q_t \cdot w (1 - s) \tanh|g|) \\
         \theta \leftarrow \theta - lr \cdot \hat m / (\sqrt{\hat v} + eps)
 
-    The defaults do nothing before step 500 that ``torch.optim.AdamW`` does not; from step 625 on they cancel in full
-    (`chaos_warmup`). With ``gamma=0`` and ``quantum_decay=0`` every step is AdamW's. The state has three scalars per
-    tensor more than AdamW's (four with ``chaos_signal="relative"``). Norms, AGC and centralization treat whole tensors,
-    also if ranks hold pieces of them (DTensor). When gn is not finite (in float32 from a norm of 1.8e19 on) the step is
-    AdamW's and the detector keeps its memory; after an overflow that `torch.amp.GradScaler` found nothing changes.
+    With the defaults the first 500 steps are those of ``torch.optim.AdamW`` with the same hyperparameters, or the first
+    twentieth of `total_steps` if that is more; from step 625 on the cancellation is complete (`chaos_warmup`). If
+    `total_steps` is no longer than that, a warning says so: ``chaos_warmup=0.05`` waits for a twentieth of any length.
+    With ``gamma=0`` and ``quantum_decay=0`` every step is AdamW's.
+
+    The state has three scalars per tensor more than AdamW's (four with ``chaos_signal="relative"``). Norms, AGC and
+    centralization treat whole tensors, also if ranks hold pieces of them (DTensor). When gn is not finite (in float32
+    from a norm of 1.8e19 on) the step is AdamW's and the detector keeps its memory; after an overflow that
+    `torch.amp.GradScaler` found nothing changes.
 
     Args:
         params: parameters, named parameters or parameter groups.
@@ -143,6 +149,7 @@ class PsiLogic(Observable):
         check_hyperparameters(defaults)
         super().__init__(params, as_plain(defaults))
         self._start_fresh()
+        _warn_of_a_short_training(self.param_groups)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; options that it lacks have their defaults.
@@ -333,3 +340,18 @@ class PsiLogic(Observable):
 
 DEFAULTS = defaults_of(PsiLogic)
 """The default of every option, from the one table of them: the constructor's signature."""
+
+
+def _warn_of_a_short_training(groups: Iterable[dict[str, Any]]) -> None:
+    """Warn once if the chaos term of a group waits for as many steps as the training has."""
+    for group in groups:
+        is_used = group["gamma"] > 0 or group["quantum_decay"] > 0
+        steps = group["total_steps"]
+        warmup = t_warm(group)
+        if is_used and 0 < steps <= warmup:
+            warnings.warn(
+                f"the chaos term does nothing in this training: it waits for {warmup:g} steps (chaos_warmup), and "
+                f"total_steps is {steps}; chaos_warmup=0.05 waits for a twentieth of the training",
+                stacklevel=4,
+            )
+            return

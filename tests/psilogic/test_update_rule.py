@@ -1,5 +1,7 @@
 """The package against the reference: every option alone and all together, to 1e-12 in float64."""
 
+import warnings
+
 import pytest
 import torch
 from by_reference import Twin
@@ -200,6 +202,44 @@ def test_automatic_warmup(options):
     decisions = compare(script, [(), (2,)], lr=0.02, gamma=0.5, chaos_warmup=-1, **options)
     assert any(0 < d.w < 1 for d in acted(decisions))
     assert any(d.w == 1 for d in acted(decisions))
+
+
+def test_the_defaults_are_adamw_for_500_steps():
+    script = gradients(600, shapes=[(4, 3), (2,)], every=20)
+    ours = parameters([(4, 3), (2,)])
+    theirs = parameters([(4, 3), (2,)])
+    options = {"lr": 0.02, "weight_decay": 0.01}
+    trainings = {
+        "ours": (PsiLogic(ours, **options), ours),
+        "theirs": (torch.optim.AdamW(theirs, **options), theirs),
+    }
+    for optimizer, params in trainings.values():
+        train(optimizer, params, script[:500])
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+    for optimizer, params in trainings.values():
+        train(optimizer, params, script[500:])
+    assert not torch.allclose(ours[0], theirs[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(500, -1), (100, 500)])
+def test_a_training_without_chaos_term_is_warned_of_once(steps, warmup):
+    groups = [{"params": parameters()}, {"params": parameters()}]
+    message = rf"waits for 500 steps .*, and total_steps is {steps};"
+    with pytest.warns(UserWarning, match=message) as warned:
+        PsiLogic(groups, total_steps=steps, chaos_warmup=warmup)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"total_steps": 501}, {"total_steps": 100, "chaos_warmup": 0.05}, {"total_steps": 100, "gamma": 0}],
+    ids=name,
+)
+def test_a_training_in_which_the_chaos_term_may_act_is_silent(options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PsiLogic(parameters(), **options)
 
 
 @pytest.mark.parametrize("signal", ["raw", "relative"])
