@@ -29,7 +29,7 @@ from fairbench.report.study import write_report
 from fairbench.study.record import Series
 
 DOCS = Path(__file__).parents[3] / "docs"
-VERDICTS = (DOCS / "verdicts.md").read_text()
+VERDICTS = (DOCS / "reference/verdicts.md").read_text()
 TYPES = {"string": "string", "integer": "int64", "number": "double", "boolean": "bool", "any": "string"}
 SCORES = {"PsiLogic": [0.9, 0.91, "diverged"], "+groups": ["failed", 0.5, 0.6], "AdamW": [0.5, 0.51, None]}
 
