@@ -3,6 +3,8 @@
 import csv
 import importlib
 import re
+import shutil
+import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -64,14 +66,33 @@ def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch):
     assert on_the_pages == groups
 
 
-def test_the_readme_is_short_and_has_the_published_picture(monkeypatch):
+@pytest.mark.parametrize(("page", "most"), [("README.md", 6), ("docs/verdicts.md", 12)])
+def test_first_pages_are_short(page, most):
+    assert len((ROOT / page).read_bytes()) <= most * 1024
+
+
+def test_the_readme_has_the_published_picture(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     readme = importlib.import_module("readme")
-    assert len((ROOT / "README.md").read_bytes()) <= 6 * 1024
     light = readme.picture()
-    figures = ROOT / "docs/results/mini/figures"
-    assert (figures / "readme-light.svg").read_text() == light, "run docs/readme.py"
-    assert (figures / "readme-dark.svg").read_text() == readme.dark(light), "run docs/readme.py"
+    figures = ROOT / "docs/static"
+    assert (figures / "gains-light.svg").read_text() == light, "run docs/readme.py"
+    assert (figures / "gains-dark.svg").read_text() == readme.dark(light), "run docs/readme.py"
+
+
+def test_a_release_fills_the_address_of_the_repository_in(tmp_path):
+    placeholder = re.compile(r"example\.invalid|git clone URL")
+    expected = {"CITATION.cff", "CONTRIBUTING.md", "README.md", "README.md.in", "docs/index.md", "pyproject.toml"}
+    (tmp_path / "docs").mkdir()
+    for name in ("Makefile", *expected):
+        shutil.copy(ROOT / name, tmp_path / name)
+        assert name == "Makefile" or placeholder.search((ROOT / name).read_text()), name
+    command = ["make", "addresses", "REPOSITORY=https://host/owner/name"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    for name in expected:
+        text = (tmp_path / name).read_text()
+        assert not placeholder.search(text), name
+        assert "https://host/owner/name" in text, name
 
 
 def test_every_benchmark_can_be_imported_and_none_replaces_a_module_of_python(monkeypatch):
@@ -136,10 +157,11 @@ def test_pages_that_the_source_names_exist():
 
 
 def test_every_verdict_and_every_column_of_significance_is_explained():
-    page = (ROOT / "docs/verdicts.md").read_text()
-    verdicts, _, rest = page.partition("## significance.csv")
+    verdicts = (ROOT / "docs/verdicts.md").read_text()
     _, *rows = re.findall(r"^\| ([a-z ]+) \|", verdicts, flags=re.MULTILINE)
     assert rows == list(VERDICTS)
+    reference = (ROOT / "docs/reference/verdicts.md").read_text()
+    _, _, rest = reference.partition("## significance.csv")
     columns, _, _ = rest.partition("\n\n## ")
     names = []
     for row in re.findall(r"^\| (`.*?) \|", columns, flags=re.MULTILINE):

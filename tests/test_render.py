@@ -19,6 +19,8 @@ TEMPLATES = pages()
 MEASURED_NAMES = ("README.md.in", "what-we-found.md.in", "performance.md.in")
 MEASURED = [template for template in TEMPLATES if template.name in MEASURED_NAMES]
 """Pages on which every number comes from a table."""
+STUDIES = [template for template in TEMPLATES if (template.parent / "significance.csv").exists()]
+"""Pages of the published studies."""
 VERDICT = re.compile(r"\b(?:better|worse|equivalent|no\s+difference)\b", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+\s?%)(?![\w.]*\.\d)")
 NO_CLAIM = (
@@ -30,10 +32,10 @@ NO_CLAIM = (
     re.compile(r"alt=\"[^\"]*\""),
     re.compile(r"^\| (?:versions|Python|torch) \|.*$", re.MULTILINE),
     re.compile(r"95% interval"),
-    re.compile(r"Is my change better\?"),
+    re.compile(r"Is my change better\?|Is B really better than A\?"),
     re.compile(r"(?:Python|python3|torch) \(?[\d.]+(?:\+cpu)?(?: to [\d.]+)?"),
 )
-"""Code, names of verdicts in italics, links, alternative texts, versions, levels, and the question of a page."""
+"""Code, names of verdicts in italics, links, alternative texts, versions, levels, and the questions of pages."""
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: str(template.relative_to(ROOT)))
@@ -42,13 +44,30 @@ def test_a_page_has_the_numbers_of_the_tables(template):
     assert rendered(template.read_text()) == page, f"edit {template.name}, then run docs/render.py"
 
 
-@pytest.mark.parametrize("template", MEASURED, ids=lambda template: str(template.relative_to(ROOT)))
-def test_no_number_and_no_verdict_is_typed(template):
+def claims(template):
+    """The text of a template without what is written from tables, and without what claims nothing."""
     text = NAMED.sub("", template.read_text())
     for pattern in NO_CLAIM:
         text = pattern.sub("", text)
-    assert not VERDICT.findall(text)
-    assert not NUMBER.findall(text)
+    return text
+
+
+@pytest.mark.parametrize("template", MEASURED, ids=lambda template: str(template.relative_to(ROOT)))
+def test_no_number_is_typed(template):
+    assert not NUMBER.findall(claims(template))
+
+
+@pytest.mark.parametrize("template", [*MEASURED, *STUDIES], ids=lambda template: str(template.relative_to(ROOT)))
+def test_no_verdict_is_typed(template):
+    assert not VERDICT.findall(claims(template))
+
+
+@pytest.mark.parametrize("template", STUDIES, ids=lambda template: template.parent.name)
+def test_a_page_says_whether_equivalent_is_corrected(template):
+    with (template.parent / "significance.csv").open() as file:
+        is_corrected = "p_equivalence_holm" in next(csv.reader(file))
+    says_it_is_not = re.search(r"\*equivalent\*[^.;]* not corrected", template.read_text()) is not None
+    assert says_it_is_not != is_corrected
 
 
 def test_every_name_is_on_a_page():
