@@ -1,4 +1,4 @@
-"""Write the pages that show results: README.md and every page that has a template, as `verdicts.md.in`.
+"""Write the pages that show results: README.md and every page that has a template, such as `performance.md.in`.
 
 .venv/bin/python docs/render.py
 
