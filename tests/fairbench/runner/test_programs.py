@@ -25,6 +25,7 @@ from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.runner.preflight import run_preflight
+from fairbench.runner.trainings import first_check
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite
@@ -105,6 +106,7 @@ SLOW_START = "time.sleep(0.3)\n" + PLAIN
         (SLOW_START, "", []),
         ("seed = os.getpid()\nnoise = random.Random(seed)\n" + PLAIN, "seeded = false", []),
         ("seed = int(os.environ['S'])\n" + PLAIN, 'seed_env = "S"', []),
+        (PLAIN, "seeded = false", ["its seed is fixed, so that its runs are no more than one"]),
     ],
 )
 def test_the_first_check_of_a_program(tmp_path, monkeypatch, rest, keys, said):
@@ -116,6 +118,14 @@ def test_the_first_check_of_a_program(tmp_path, monkeypatch, rest, keys, said):
     assert len([text for text in found if not text.startswith("measuring")]) == len(said)
     if rest == SLOW_START:
         assert preflight.start_seconds["mine"] > 20 * preflight.step_seconds["mine"]
+
+
+def test_a_seed_that_does_not_reach_a_long_program_is_told_without_a_second_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(first_check, "LONGEST", 0.6)  # the program takes more than a third of it
+    write_program(tmp_path, SLOW_START, COMMAND.replace("{seed}", "7"))
+    _, said = checked(load_suite("mine.toml"))
+    assert "the seed does not reach the program: pass {seed} to it" in "".join(said)
 
 
 def test_no_first_check_is_a_choice(tmp_path, monkeypatch):

@@ -27,6 +27,8 @@ VISIBLE = 1.5
 """A run whose time is such a multiple of the first one's shows the time of a step."""
 BUDGET = 60.0
 """The most seconds of all longer runs together, approximately."""
+PASS_SEED = "pass {seed} to it, or give --seed-env NAME; if it cannot be seeded, --unseeded compares independent runs"
+"""What to do if the seed does not reach a program."""
 MAKES = ("optimizer", "about")
 """What a program asks `fairbench.trial` for if it gets all options of its optimizer there."""
 
@@ -187,7 +189,11 @@ class FirstCheck:
 
         Raises `UsageError` if it reports the same for all seeds.
         """
-        if len(self._seeds) < 2 or first.seconds > LONGEST / 3:
+        if len(self._seeds) < 2:
+            return
+        if first.seconds > LONGEST / 3:
+            if self._options.seeded and not self._gets_seed(first):
+                self.notices.append(f"the seed does not reach the program: {PASS_SEED}")
             return
         one, other = self._seeds[:2]
         with_other = self.run(first.steps, other)
@@ -204,17 +210,19 @@ class FirstCheck:
                 f"arenas.{self._arena}: the program reports the same for seeds {one} and {other}; pass {{seed}} to it, "
                 "or fairbench.trial.current().seed, or name the variable that it reads: --seed-env NAME"
             )
-        gets_seed = "seed" in self._placeholders or bool(self._options.seed_env)
-        if not gets_seed and not {"seed", "about"} & {*first.asked} and self._options.seeded:
-            self.notices.append(
-                "the seed does not reach the program, whose runs differ: pass {seed} to it, or give --seed-env NAME; "
-                "if it cannot be seeded, --unseeded compares independent runs"
-            )
+        if self._options.seeded and not self._gets_seed(first):
+            self.notices.append(f"the seed does not reach the program, whose runs differ: {PASS_SEED}")
             return
         if self._options.seeded:
             again = self.run(first.steps, one)
             if again.record is not None and again.reported != first.reported:
                 self.notices.append(_nondeterminism(first, again, one))
+
+    def _gets_seed(self, run: Run) -> bool:
+        """Whether the program gets the seed, by its command, by a variable, or from `fairbench.trial`."""
+        if "seed" in self._placeholders or self._options.seed_env:
+            return True
+        return bool({"seed", "about"} & {*run.asked})
 
     @property
     def _words(self) -> Sequence[str]:
