@@ -13,6 +13,7 @@ import psilogic
 
 FAIRBENCH = (
     ("cli",),
+    ("gate",),
     ("api", "trial"),
     ("report", "runner"),
     ("contract",),

@@ -39,7 +39,7 @@ ECHO = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. The exit code is 0, 1, 2, 75 or 130; the help of each command explains it."""
+    """Run the command. The exit code is 0, 1, 2, 3, 75 or 130; the help of each command explains it."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
@@ -91,7 +91,7 @@ def _run(words: Sequence[str]) -> int:
     options = top.parse_args(words)
     if options.command in READERS:
         gc.disable()  # everything that is read is needed until the end
-    stopping = preemptible() if options.command in ("run", "noise") else nullcontext()
+    stopping = preemptible() if options.command in ("run", "noise", "gate") else nullcontext()
     with stopping:
         shown = options.do(options)
         if isinstance(shown, int):
@@ -143,11 +143,14 @@ def _as_json(shown: Any, options: argparse.Namespace) -> str:
 
 
 def _exit_code(shown: Any, options: argparse.Namespace) -> int:
-    """The exit code of a command by what it shows: 1 if something failed, otherwise 0.
+    """The exit code of a command by what it shows: its own, or else 1 if something failed, otherwise 0.
 
     With `status --exit-code`, it is also 1 if the study is not complete, and with `--require`, if the requirement does
     not hold for each comparison.
     """
+    code = getattr(shown, "exit_code", None)
+    if code is not None:
+        return int(code)
     if options.command == "status" and options.exit_code and not shown.complete:
         return 1
     if not getattr(shown, "ok", True):

@@ -30,26 +30,13 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
     suite = f"name or TOML file (default: {DEFAULT_SUITE}, with --data-root {PAPER_SUITE}; `fairbench list` shows all)"
     add("--suite", metavar="S", help=suite)
-    program = "your own training program, with placeholders as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
-    add("--program", metavar="COMMAND", help=program)
+    add_program_options(group)
     variant = (
         "a variant of the program, may be repeated, the first is the baseline: its words stand at {variant} in the "
         "command, or at its end (docs/is-my-change-better.md)"
     )
     add("--variant", action="append", default=[], metavar="'NAME: WORDS'", help=variant)
-    metric = "the program's primary metric and its better direction, as val/loss:min"
-    add("--metric", metavar="NAME:min|max", help=metric)
     add("--margin", type=number, metavar="X", help="largest difference of that metric that does not matter")
-    results = (
-        "files with the program's results below {out}, as '**/metrics.csv' (default: metrics.jsonl, or its output)"
-    )
-    add("--results", metavar="GLOB", help=results)
-    pattern = "regular expression with one group that reads the metric from each line of the program's output"
-    add("--metric-pattern", metavar="REGEX", help=pattern)
-    at = "take the metric of the program's last report, or of the one with the best validation value (default: last)"
-    add("--at", choices=("last", "best"), help=at)
-    seed_env = "environment variable that tells the program its seed, where {seed} cannot stand in the command"
-    add("--seed-env", metavar="NAME", help=seed_env)
     unseeded = "the program cannot be seeded: its runs are independent, and Welch's test decides"
     add("--unseeded", action="store_true", help=unseeded)
     first = "steps of the program's first check, before any trial; 0 for no check (default: 2)"
@@ -79,6 +66,25 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--gpus", metavar="N,M,...", help="numbers of the GPUs, or all (default: 0)")
     add("--trials-per-gpu", type=whole, metavar="N", help="concurrent trials on each GPU (default: 1)")
     add("-j", "--workers", type=whole, metavar="N", help="concurrent trials on the CPU (default: its cores)")
+
+
+def add_program_options(command: argparse._ActionsContainer) -> None:
+    """Add the options that describe a training program: how it starts, and where its metric is."""
+    add = command.add_argument
+    program = "your own training program, with placeholders as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
+    add("--program", metavar="COMMAND", help=program)
+    metric = "the program's primary metric and its better direction, as val/loss:min"
+    add("--metric", metavar="NAME:min|max", help=metric)
+    results = (
+        "files with the program's results below {out}, as '**/metrics.csv' (default: metrics.jsonl, or its output)"
+    )
+    add("--results", metavar="GLOB", help=results)
+    pattern = "regular expression with one group that reads the metric from each line of the program's output"
+    add("--metric-pattern", metavar="REGEX", help=pattern)
+    at = "take the metric of the program's last report, or of the one with the best validation value (default: last)"
+    add("--at", choices=("last", "best"), help=at)
+    seed_env = "environment variable that tells the program its seed, where {seed} cannot stand in the command"
+    add("--seed-env", metavar="NAME", help=seed_env)
 
 
 def add_setting(command: argparse._ActionsContainer, text: str = OPTION) -> None:
@@ -142,7 +148,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     changed: dict[str, Any] = {}
     if options.compile:
         changed["training.compile"] = True
-    changed.update(_program_settings(options))
+    changed.update(program_settings(options))
     if options.first_steps is not None:
         changed["first_steps"] = options.first_steps
     changed.update(settings(options))
@@ -189,7 +195,7 @@ def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
     return given
 
 
-def _program_settings(options: argparse.Namespace) -> dict[str, Any]:
+def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options of a training program make in the suite `program`; empty without a program."""
     values = {"--metric": options.metric, "--margin": options.margin}
     if not options.program:

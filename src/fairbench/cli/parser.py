@@ -13,6 +13,7 @@ from fairbench.cli.arguments import Parser, Version, columns, learning_rates, na
 from fairbench.cli.options import (
     DEFAULT_SUITE,
     OPTIMIZER,
+    add_program_options,
     add_require,
     add_run_options,
     add_sbatch_options,
@@ -23,6 +24,7 @@ from fairbench.cli.options import (
 Commands = argparse._SubParsersAction
 UNMET = "1 a trial failed, or what --require names does not hold"
 RUNS = f"0 done; {UNMET}; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
+STOPPED = "2 the user must change something; 3 the program failed; 75 stopped by a signal, to be continued; 130 Ctrl-C"
 DONE = "0 done; 2 the user must change something"
 
 
@@ -38,6 +40,7 @@ def parser() -> Parser:
     _add_run(commands)
     _add_plan(commands)
     _add_noise(commands)
+    _add_gate(commands)
     _add_slurm(commands)
     _add_status(commands)
     _add_watch(commands)
@@ -146,6 +149,47 @@ def _add_noise(commands: Commands[Parser]) -> None:
     runs = "number of runs; two of them repeat a seed (default: 6)"
     command.add_argument("--runs", type=whole, default=6, metavar="N", help=runs)
     add_suite_options(command)
+
+
+def _add_gate(commands: Commands[Parser]) -> None:
+    text = "keep or drop changes of a training program one by one, and certify what was kept (docs/agents.md)"
+    gate = commands.add_parser("gate", help=text, description=f"{text}.")
+    verbs = gate.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    text = "begin a session in this git repository: train the program as it is with six seeds"
+    example = '--program "python train.py" --metric val_bpb:min --seed-env SEED --protect prepare.py'
+    codes = f"0 calibrated; {STOPPED}"
+    init = _add(verbs, "init", text, "gate:init", example=example, codes=codes, json=True)
+    _add_gate_options(init)
+    text = "train a change with one to three seeds, and keep or drop it; nothing is claimed"
+    codes = f"0 keep; 1 drop; {STOPPED}"
+    tried = _add(verbs, "try", text, "gate:try_commit", codes=codes, json=True)
+    revision = "a commit, or @ for the working tree (default: HEAD, or the working tree if a tracked file differs)"
+    tried.add_argument("revision", nargs="?", default="", metavar="REV", help=revision)
+    text = "compare everything that was kept since base with base, both trained now; only this reads a test split"
+    codes = f"0 certified; 1 not, with the commit to return to; {STOPPED}"
+    _add(verbs, "certify", text, "gate:certify", codes=codes, json=True)
+    text = "show base, head, what is certified, what is left of the level, and the command that comes next"
+    _add(verbs, "status", text, "gate:status", json=True)
+    text = "show every step of the session"
+    log = _add(verbs, "log", text, "gate:log", example="--tsv")
+    log.add_argument("--tsv", action="store_true", help="print tab-separated values, with all digits")
+    text = "remove each change alone from the certified stack, and say which may go"
+    pruned = _add(verbs, "prune", text, "gate:prune", example="--margin 0.0005", codes=f"0 done; {STOPPED}", json=True)
+    margin = "largest difference of the metric that does not matter"
+    pruned.add_argument("--margin", type=number, required=True, metavar="X", help=margin)
+
+
+def _add_gate_options(command: Parser) -> None:
+    """Add the options that declare a session."""
+    add_program_options(command)
+    add = command.add_argument
+    steps = "steps of each run, which the program gets as {steps} (default: as long as the program trains)"
+    add("--steps", type=whole, metavar="N", help=steps)
+    test = "name of the same metric on a test split, which only certificates read"
+    add("--test-metric", metavar="NAME", help=test)
+    protect = "files that no try may change, as 'eval/*'; may be repeated"
+    add("--protect", action="append", default=[], metavar="GLOB", help=protect)
+    add("--new", action="store_true", help="begin another session; the ledger of the last one stays")
 
 
 def _add_slurm(commands: Commands[Parser]) -> None:

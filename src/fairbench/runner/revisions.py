@@ -66,8 +66,8 @@ class Repository:
     def here(cls, variant: str) -> "Repository":
         """The repository of the working directory. `variant` is the one that asks for it, for the error."""
         try:
-            root = _git(Path(), "rev-parse", "--show-toplevel")
-            prefix = _git(Path(), "rev-parse", "--show-prefix")
+            root = git(Path(), "rev-parse", "--show-toplevel")
+            prefix = git(Path(), "rev-parse", "--show-prefix")
         except GitFailed as error:
             reason = f"has a revision, and {Path.cwd()} is in no git repository ({error})"
             raise UsageError(f"variants.{variant}: {reason}; start fairbench in the checkout of the program") from None
@@ -78,7 +78,7 @@ class Repository:
         if revision == WORKING_TREE:
             return self._commit_of_working_tree(excluded)
         try:
-            return _git(self.root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+            return git(self.root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
         except GitFailed:
             advice = "see git log and git branch; @ alone is the working tree, @./FOLDER a folder"
             raise UsageError(
@@ -88,7 +88,7 @@ class Repository:
     def has(self, commit: str) -> bool:
         """Whether a commit is in the repository. One of a working tree may be removed by git after some weeks."""
         try:
-            _git(self.root, "cat-file", "-e", f"{commit}^{{commit}}")
+            git(self.root, "cat-file", "-e", f"{commit}^{{commit}}")
         except GitFailed:
             return False
         return True
@@ -104,15 +104,15 @@ class Repository:
             for key, value in AUTHOR.items():
                 variables[f"GIT_AUTHOR_{key}"] = value
                 variables[f"GIT_COMMITTER_{key}"] = value
-            own_index = Path(_git(self.root, "rev-parse", "--absolute-git-dir")) / "index"
+            own_index = Path(git(self.root, "rev-parse", "--absolute-git-dir")) / "index"
             if own_index.exists():
                 shutil.copyfile(own_index, index)  # it knows which files are unchanged
             paths = ["."]
             if excluded.is_relative_to(self.root):
                 paths.append(f":(exclude){excluded.relative_to(self.root)}")
-            _git(self.root, "add", "--all", "--", *paths, variables=variables)
-            tree = _git(self.root, "write-tree", variables=variables)
-            return _git(self.root, "commit-tree", tree, "-m", "working tree", variables=variables)
+            git(self.root, "add", "--all", "--", *paths, variables=variables)
+            tree = git(self.root, "write-tree", variables=variables)
+            return git(self.root, "commit-tree", tree, "-m", "working tree", variables=variables)
 
     def check_words(self, variant: str, words: Iterable[str]) -> None:
         """Raise `UsageError` if a word of a command is the absolute path of a file that git tracks.
@@ -123,7 +123,7 @@ class Repository:
             path = Path(word)
             if not path.is_absolute() or not path.is_relative_to(self.root):
                 continue
-            if _git(self.root, "ls-files", "--", word):
+            if git(self.root, "ls-files", "--", word):
                 reason = f"{word} is the same file in every revision"
                 raise UsageError(f"variants.{variant}: {reason}; give its path relative to {Path.cwd()}")
 
@@ -133,7 +133,7 @@ class Repository:
         if not complete.exists():
             self.remove(folder)  # an interrupted run may have left a part of it
             no_hooks = ("-c", f"core.hooksPath={os.devnull}")
-            _git(self.root, *no_hooks, "worktree", "add", "--force", "--detach", str(folder), commit)
+            git(self.root, *no_hooks, "worktree", "add", "--force", "--detach", str(folder), commit)
             complete.touch()
         return [*_missing_submodules(folder), *_missing_files(folder)]
 
@@ -142,14 +142,14 @@ class Repository:
         complete = folder.with_name(f"{folder.name}.complete")
         remove(complete)
         remove(folder)
-        _git(self.root, "worktree", "prune")
+        git(self.root, "worktree", "prune")
 
 
 class GitFailed(Exception):
     """A command of git failed; the message is its last line."""
 
 
-def _git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
+def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
     """What a command of git prints, without the line end. Raises `GitFailed` if it fails."""
     environment = {**os.environ, **(variables or {})}
     try:
@@ -166,7 +166,7 @@ def _git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) 
 
 def _missing_submodules(folder: Path) -> Iterator[str]:
     """The submodules of a worktree, none of which git checks out there."""
-    for line in _git(folder, "ls-files", "--stage").splitlines():
+    for line in git(folder, "ls-files", "--stage").splitlines():
         details, _, name = line.partition("\t")
         if details.startswith("160000"):
             yield f"the submodule {name}"
@@ -174,7 +174,7 @@ def _missing_submodules(folder: Path) -> Iterator[str]:
 
 def _missing_files(folder: Path) -> Iterator[str]:
     """The files of a worktree that git-lfs has not fetched."""
-    listed = _git(folder, "ls-files", "-z", "--", ":(attr:filter=lfs)")
+    listed = git(folder, "ls-files", "-z", "--", ":(attr:filter=lfs)")
     for name in listed.split("\0"):
         file = folder / name
         if name and file.is_file():

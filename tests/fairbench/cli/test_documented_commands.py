@@ -90,7 +90,8 @@ FOLLOWED[r"verdicts results/flag"] = only_parsed, "needs that study; test_varian
 FOLLOWED[r"verdicts '?(runs|logs)"] = only_parsed, "needs files of many runs; test_table_files.py reads some"
 FOLLOWED[r"plan --freeze"] = run_options, "comes before the first trial; test_main.py does it"
 FOLLOWED[r"slurm"] = run_options, "wants the paper's data; test_slurm.py runs it"
-FOLLOWED[r"check (MyRule-slow|attempt_1)"] = only_parsed, "take as long as the first check"
+FOLLOWED[r"check MyRule-slow"] = only_parsed, "takes as long as the first check"
+FOLLOWED[r"gate"] = only_parsed, "needs a git repository with a program; gate/test_commands.py has some"
 FOLLOWED[r"data (download|prepare$)"] = only_parsed, "want the network, or the archives of all datasets"
 """Commands that are not run, as a page has them: how far they are followed, and why no further."""
 NOT_RUN = {
@@ -254,13 +255,3 @@ def test_a_trial_that_several_studies_have_is_explained_by_its_file(user, comman
     said = command("explain", next(Path("results/mini/trials").glob("*.json")).stem, code=2)
     assert "full/trials" in said
     assert said.endswith("give one of these files\n")
-
-
-def test_an_attempt_of_an_agent_is_frozen_and_has_its_own_seeds_and_alpha(user):
-    attempt = fairbench.open("results/attempt-1")
-    (row,) = attempt.verdicts()
-    assert (row.optimizer, row.baseline, row.seeds) == ("Attempt1", "AdamW", 5)
-    config = json.loads(Path("results/attempt-1/config.json").read_text())
-    assert config["plans"][-1]["study"]["suite"]["alpha"] == 0.005
-    specs = [stored(path)["spec"] for path in Path("results/attempt-1/trials").glob("*.json")]
-    assert {spec["seed"] for spec in specs if spec["stage"] == "final"} == {*range(21, 26)}

@@ -25,7 +25,7 @@ def documented_keys():
 
 
 KEYS = documented_keys()
-WORDS = {
+WORDS = {  # gate/test_commands.py has the commands of a session
     "list": [],
     "plan": ["tiny.toml", "-o", "out", "--workers", "1"],
     "noise": ["--program", "python -S noisy.py {{seed}}", "--metric", "val/loss:min", "--steps", "3", "-o", "noise"],
@@ -44,7 +44,7 @@ def test_the_page_has_every_command():
         if "--json" in command.format_help():
             having.append(command.prog)
     assert sorted(having) == sorted(f"fairbench {command}" for command in KEYS)
-    assert KEYS.keys() == WORDS.keys()
+    assert {command for command in KEYS if not command.startswith("gate ")} == WORDS.keys()
 
 
 @pytest.mark.parametrize("command", WORDS)

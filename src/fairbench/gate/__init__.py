@@ -1,0 +1,1 @@
+"""A session of changes to a training program: kept provisionally, and certified as a stack."""

@@ -1,0 +1,133 @@
+"""The page of a session: the ladder of certificates, what is claimed, and every step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairbench.common.formatting import number, p_value, percent, plural
+from fairbench.gate.rules import ALPHA, level_spent
+from fairbench.gate.session import Entry, Session
+from fairbench.gate.steps import LOG, PastStep, certified_of, log_row
+from fairbench.report.document import Document, Output, Section
+from fairbench.report.page import write_document
+from fairbench.report.table import Table
+from fairbench.report.view import TextColumn, differences, integers, numbers, table_view, words
+
+PAGE = "gate.html"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A session as its page tells it: its first entry, its state and its steps."""
+
+    facts: Entry
+    session: Session
+    steps: Sequence[PastStep]
+
+    @property
+    def ladder(self) -> list[PastStep]:
+        """The certificates that were passed."""
+        return certified_of(self.steps)
+
+    @property
+    def certificates(self) -> list[PastStep]:
+        """All certificates."""
+        return [step for step in self.steps if step.kind == "certificate"]
+
+
+def write_page(folder: Path, facts: Entry, session: Session, steps: Sequence[PastStep]) -> Path:
+    """Write the page of a session, and its log. Returns the path of the page."""
+    document = Document(
+        source=Told(facts, session, steps),
+        sections=(CLAIMED, ALL_STEPS),
+        title=f"gate, {facts['metric']}",
+        lead=f"{facts['settings']['arenas.program.model.program']}, begun at commit {facts['base'][:12]}.",
+        flags=(),
+        page_name=PAGE,
+    )
+    return write_document(document, folder)[-1]
+
+
+def _claims(told: Told) -> list[str]:
+    """What is claimed, and what is not."""
+    ladder = told.ladder
+    spent = percent(level_spent(told.session.certificates))
+    level = f"{plural(len(told.certificates), 'certificate')} used {spent} of the session's {percent(ALPHA)}."
+    if not ladder:
+        return [f"No gain is certified. {level}"]
+    total = sum(step.gain or 0.0 for step in ladder)
+    claimed = (
+        f"The certified gains of {told.facts['metric']} add up to {number(total, 3)}, positive where it is better."
+    )
+    stack = "Each gain is that of a whole stack of changes against the stack before it. No single change is certified."
+    return [claimed, stack, level]
+
+
+def _pending(told: Told) -> list[str]:
+    """The changes that were kept and are not certified."""
+    session = told.session
+    if not session.pending:
+        return []
+    kept = ", ".join(keep.commit[:12] for keep in session.pending)
+    return [f"Kept and not certified, so nothing is claimed of them: {kept}."]
+
+
+def steps_table(steps: Sequence[PastStep]) -> Table[dict[str, Any]]:
+    """The table of steps in the data file, with the one of the page."""
+    rows = [log_row(step) for step in steps]
+    view = table_view(STEPS.name, "", STEP_COLUMNS, steps)
+    return Table(rows, columns=LOG, report_view=view)
+
+
+def _short(step: PastStep) -> str:
+    """The beginning of the commit of a step."""
+    return step.commit[:12]
+
+
+COMMIT = TextColumn("Commit", _short)
+
+LADDER = Output[Told](
+    name="ladder",
+    title="Certificates",
+    rows=lambda told: told.certificates,
+    columns=(
+        COMMIT,
+        words("Verdict", "verdict"),
+        differences("Gain", "gain"),
+        numbers("Low", "ci_low", form=number),
+        numbers("High", "ci_high", form=number),
+        numbers("p", "p", form=p_value),
+        numbers("Level", "level", form=percent),
+        words("Change", "subject"),
+    ),
+    caption=(
+        "Every certificate: head against base, both trained with fresh seeds, in pairs. The gain is positive where "
+        "head is better. Its interval is the one that decides. p is at most the level where a gain is certified."
+    ),
+    texts=lambda told: [*_claims(told), *_pending(told)],
+    open_up_to=100,
+)
+
+STEP_COLUMNS = (
+    integers("Step", "number"),
+    words("Kind", "kind"),
+    COMMIT,
+    words("Verdict", "verdict"),
+    words("Values", "value_text"),
+    words("Change", "subject"),
+)
+
+STEPS = Output[Told](
+    name="steps",
+    title="Every step",
+    rows=lambda told: told.steps,
+    columns=STEP_COLUMNS,
+    caption="Every step of the session, also those that were dropped. The values of a try decide nothing but its keep.",
+    data=lambda told: steps_table(told.steps),
+    file="gate_steps",
+    open_up_to=1000,
+)
+
+CLAIMED = Section[Told](name="claimed", title="What is claimed", outputs=(LADDER,), always=True)
+ALL_STEPS = Section[Told](name="steps", title="All tries", outputs=(STEPS,))

@@ -1,0 +1,160 @@
+"""What a command of a session shows: as text, as JSON, and by its exit code."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairbench.common.formatting import number, p_value, percent, plural
+from fairbench.gate.opened import Gate
+from fairbench.gate.page import write_page
+from fairbench.gate.repository import is_working_tree
+from fairbench.gate.rules import ALPHA, detectable_gain, level_of, level_spent
+from fairbench.gate.session import most_runs_left
+from fairbench.gate.steps import PastStep, step_seconds, steps_of
+
+EXIT_CODES = {"keep": 0, "calibrated": 0, "certified": 0, "pruned": 0, "failed": 3}
+"""The exit code of a command by its verdict; 1 for every other one."""
+NAMED = 12
+"""The digits of a commit in texts."""
+SLOWER = 1.02
+"""A step that takes at least such a multiple of head's time is said to be slower."""
+CONTINUED_BY = {
+    "calibration": "fairbench gate init",
+    "try": "fairbench gate try",
+    "certificate": "fairbench gate certify",
+    "prune": "fairbench gate prune",
+}
+"""The command that continues a step."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The session after a command.
+
+    Attributes:
+        values: what `--json` prints.
+        text: what a terminal shows.
+        exit_code: the exit code of the command.
+    """
+
+    values: dict[str, Any]
+    text: str
+    exit_code: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The values of all keys."""
+        return self.values
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def shown(gate: Gate, step: PastStep | None = None) -> Shown:
+    """The session after a step. The page is written again.
+
+    Args:
+        gate: the session.
+        step: the step; None for the last one.
+    """
+    steps = steps_of(gate.ledger.entries)
+    if step is None:
+        step = steps[-1]
+    values = _values(gate, steps, step)
+    values["page"] = str(write_page(gate.ledger.folder, gate.ledger.facts, gate.session, steps))
+    exit_code = EXIT_CODES.get(step.verdict, 1)
+    return Shown(values, "\n".join(_lines(gate, step, values)), exit_code)
+
+
+def _values(gate: Gate, steps: list[PastStep], step: PastStep) -> dict[str, Any]:
+    """What `--json` prints of a step and the session, but the page."""
+    session = gate.session
+    spent = level_spent(session.certificates)
+    interval = None
+    if step.ci_low is not None:
+        interval = [step.ci_low, step.ci_high]
+    return {
+        "verdict": step.verdict,
+        "commit": step.commit,
+        "base": session.base,
+        "head": session.head,
+        "values": step.values,
+        "gain": step.gain,
+        "interval": interval,
+        "confidence": step.number_of("confidence"),
+        "p": step.p,
+        "level": step.level,
+        "level_next": level_of(session.certificates + 1),
+        "level_spent": spent,
+        "level_left": ALPHA - spent,
+        "seeds": step.seeds,
+        "runs": session.runs,
+        "runs_left": most_runs_left(session),
+        "detectable": detectable_gain(session.std, session.certificates + 1),
+        "step_seconds": {
+            "base": step_seconds(steps, session.base),
+            "head": step_seconds(steps, session.head),
+            "commit": step_seconds(steps, step.commit),
+        },
+        "keeps": dict(step.end.get("keeps", {})),
+        "next": _next(gate, step),
+        "ledger": str(gate.ledger.path),
+    }
+
+
+def _next(gate: Gate, step: PastStep) -> str:
+    """The command that comes next."""
+    session = gate.session
+    if session.step is not None:
+        return CONTINUED_BY[step.kind]
+    if step.kind == "calibration" and step.verdict == "failed":
+        return CONTINUED_BY["calibration"]
+    if session.is_due:
+        return "fairbench gate certify"
+    if step.kind in ("try", "certificate") and step.commit != session.head:
+        if is_working_tree(gate.repository, session.head):
+            return f"git restore --source={session.head} --staged --worktree :/"
+        return f"git reset --hard {session.head}"
+    return "fairbench gate try"
+
+
+def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
+    """The lines of a terminal."""
+    session = gate.session
+    lines = [f"{step.verdict}: {step.kind} of {step.commit[:NAMED]} {step.subject}".rstrip()]
+    if step.value_text:
+        lines.append(f"{gate.ledger.facts['metric']}: {step.value_text}")
+    if step.end.get("reason"):
+        lines.append(f"reason: {step.end['reason']}")
+    if step.gain is not None:
+        lines.append(_gain_line(step))
+    for keep, verdict in values["keeps"].items():
+        lines.append(f"without {keep[:NAMED]}: {verdict}")
+    lines += _speed_lines(values["step_seconds"])
+    left = percent(values["level_left"])
+    lines.append(
+        f"base {session.base[:NAMED]}, head {session.head[:NAMED]}, {plural(len(session.pending), 'keep')} pending"
+    )
+    lines.append(f"{plural(session.runs, 'run')} so far; level left {left} of {percent(ALPHA)}")
+    if session.std:
+        seen = number(values["detectable"], 2)
+        lines.append(f"sd over seeds {number(session.std, 2)}; the next certificate detects a gain of {seen}")
+    lines.append(f"page: {values['page']}")
+    lines.append(f"next: {values['next']}")
+    return lines
+
+
+def _gain_line(step: PastStep) -> str:
+    """The gain of a certificate, with what decided it."""
+    line = f"gain {number(step.gain, 3)}"
+    if step.ci_low is not None:
+        confidence = percent(step.number_of("confidence"))
+        line += f", {confidence} interval from {number(step.ci_low, 3)} to {number(step.ci_high, 3)}"
+    return f"{line}, p {p_value(step.p)}, level {percent(step.level)}"
+
+
+def _speed_lines(seconds: dict[str, float | None]) -> list[str]:
+    """A line if a training step of the commit takes longer than one of head."""
+    ours = seconds["commit"]
+    theirs = seconds["head"]
+    if not ours or not theirs or ours < SLOWER * theirs:
+        return []
+    return [f"a training step takes {percent(ours / theirs - 1)} longer than one of head"]
