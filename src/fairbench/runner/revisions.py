@@ -106,7 +106,7 @@ class Repository:
                 variables[f"GIT_COMMITTER_{key}"] = value
             own_index = Path(git(self.root, "rev-parse", "--absolute-git-dir")) / "index"
             if own_index.exists():
-                shutil.copyfile(own_index, index)  # it knows which files are unchanged
+                shutil.copy2(own_index, index)  # with its time, by which git knows what may have changed
             paths = ["."]
             if excluded.is_relative_to(self.root):
                 paths.append(f":(exclude){excluded.relative_to(self.root)}")
