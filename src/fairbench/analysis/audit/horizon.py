@@ -107,7 +107,7 @@ def gap_changes(case: Analyses) -> Iterator[str]:
 
 @check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
 def still_improving(case: Analyses) -> Iterator[tuple[str, str]]:
-    """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
+    """An arm's validation metric improves by more than the margin in the last third, while the learning rate falls."""
     curves = _curves(case)
     for arena, plan in case.suite.arenas.items():
         improving = []

@@ -31,7 +31,11 @@ def _rates(runs: Sequence[Run]) -> set[float]:
     return {run.lr for run in runs if run.lr is not None}
 
 
-@check("rate at the edge", "warn", "Widen the range of rates, or give the searches more settings (`sweep.budget`).")
+@check(
+    "rate at the edge",
+    "warn",
+    "Widen the range of learning rates, or give the searches more settings (`sweep.budget`).",
+)
 def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried at the reported length."""
     tuned_arms = 0
@@ -55,7 +59,7 @@ def at_edge(case: Analyses) -> str:
 @check(
     "selected by one search",
     "warn",
-    "Train several settings with the final seeds (`final.settings`), or claim nothing about other rates.",
+    "Train several settings with the final seeds (`final.settings`), or claim nothing about other learning rates.",
 )
 def by_one_search(case: Analyses) -> str:
     """A single search selected the settings, so a verdict is about them; another search might select others."""
@@ -81,7 +85,7 @@ def untuned(case: Analyses) -> str:
 
 @check("searched value at the end", "note", "Add values beyond it (`sweep.extra`) for all optimizers.")
 def extra_at_end(case: Analyses) -> Iterator[str]:
-    """The selected value of a hyperparameter that is searched with the rate is its lowest or its highest."""
+    """The selected value of a hyperparameter that is searched with the learning rate is its lowest or its highest."""
     for name, values in case.suite.sweep.extra.items():
         if len(values) < 3 or not are_numbers(values):
             continue  # each of two values is an edge, and words have no order

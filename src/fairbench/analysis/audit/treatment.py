@@ -26,7 +26,7 @@ Most belong to one optimizer. `min_lr` is a part of the schedule, which is named
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
 def unequal_treatment(case: Analyses) -> Iterator[tuple[str, str]]:
-    """Optimizers differ in a treatment that any could have, such as clipping, schedule, gradients per step or rates."""
+    """Optimizers differ in a treatment that any could have: clipping, schedule, gradients per step, learning rates."""
     study = case.results.study
     for arena in study.suite.compared_arenas:
         values: dict[str, dict[str, str]] = {}

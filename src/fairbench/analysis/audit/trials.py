@@ -92,7 +92,11 @@ def shared_examples(case: Analyses) -> Iterator[tuple[str, str]]:
             yield name, arena.shared
 
 
-@check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
+@check(
+    "diverged trials",
+    "warn",
+    "Look at the loss curves; compare again with lower learning rates or more warm-up for all.",
+)
 def diverged(case: Analyses) -> str:
     """The loss or a metric of a trial was not finite."""
     lost = case.results.select(lambda run: run.status == "diverged")
