@@ -9,7 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from types import MappingProxyType
 
-from fabricated import Records, analysed, given, study, sweep
+from fabricated import Records, analysed, given, study, sweep, timing
 from rich.console import Console
 
 from fairbench.analysis.audit import audit
@@ -140,7 +140,7 @@ def broken():
     scores["Lion"] = [0.6, "diverged", "failed", 0.6]
     scores[HOSTILE] = [0.7, None, 0.72, 0.7]
     lost = sweep(arena="gpt", optimizer="AdamW", lr=1e-2, outcome="diverged")
-    return the_study, Records(the_study, lost, **scores)
+    return the_study, Records(the_study, lost, timing(), **scores)
 
 
 FLAGS = [

@@ -1,7 +1,7 @@
 """Reports of fabricated studies in a folder, and their files as tests read them."""
 
 from csv_columns import rows_of
-from fabricated import Records, history, study
+from fabricated import Records, history, study, timing
 from pages import Page
 
 from fairbench.report.study import write_report
@@ -12,8 +12,8 @@ LOW = [0.50, 0.51, 0.52]
 NOISY = [0.50, 0.60, 0.70]
 
 
-def write(folder, the_study=None, scores=None, cases=()):
-    """Write the report of a study; by default it has two optimizers in vit, which score HIGH and LOW."""
+def write(folder, the_study=None, scores=None, cases=(timing(),)):
+    """Write the report of a study; by default it has two optimizers in vit, which score HIGH and LOW, and was timed."""
     if the_study is None:
         the_study = study(("vit",), ("AdamW", "PsiLogic"))
     if scores is None:

@@ -1,4 +1,8 @@
-"""The time and memory that each arm takes."""
+"""The time and memory that each arm takes, measured by timing trials alone.
+
+A final trial observes the mechanism of its optimizer, which takes time, and the arms of a study train at different
+times of day. In timing trials nothing is observed, and the optimizers take turns.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,40 +18,37 @@ STEP_PHASES = ("data", "forward", "backward", "step")
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of training an arm; medians over finished trials that had their device to themselves.
+    """The cost of training an arm: medians over finished timing trials that had their device to themselves.
 
     Attributes:
-        source: "timing" for trials that alternated with those of the other optimizers, "final" where there are none.
-        trials: number of these trials.
+        trials: number of these trials. Without one, all values but `total_s` and `data_on` are None.
         data_ms, forward_ms, backward_ms: milliseconds of this phase of a training step.
         step_ms: milliseconds of clipping, optimizer and schedule in a training step; all of them of a training program.
         train_ms: milliseconds of a training step, the sum of its phases.
-        eval_s: seconds of evaluation in a trial.
-        trial_s: seconds of a whole trial.
-        total_s: seconds of all the arm's trials but the timing, summed.
+        eval_s: seconds of the evaluation of a timing trial.
+        total_s: seconds of all the arm's trials but the timing, summed: what the study took, observation included.
         data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there,
             "mixed" if only those of some trials did, "program" if a training program had them.
-        peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
+        peak_memory_mb: highest peak memory of a timing trial, in 10^6 bytes: on a GPU that of torch's tensors, on a CPU
+            that of the whole process with its libraries.
     """
 
     arena: str
     optimizer: str
-    source: str
     trials: int
-    data_ms: float
-    forward_ms: float
-    backward_ms: float
-    step_ms: float
-    train_ms: float
-    eval_s: float
-    trial_s: float
+    data_ms: float | None
+    forward_ms: float | None
+    backward_ms: float | None
+    step_ms: float | None
+    train_ms: float | None
+    eval_s: float | None
     total_s: float
     data_on: str
-    peak_memory_mb: float
+    peak_memory_mb: float | None
 
 
 def costs(analyses: Analyses) -> list[Cost]:
-    """The cost of every arm with a timed trial. No other table would change if the study ran once more."""
+    """The cost of every arm that has a trial. No other table would change if the study ran once more."""
     arm_costs = []
     for arm in analyses.results.arms:
         cost = _cost(arm)
@@ -56,18 +57,19 @@ def costs(analyses: Analyses) -> list[Cost]:
     return arm_costs
 
 
-def trial_costs(arm: ArmResults) -> list[TrialCost]:
-    """The costs of the trials of an arm: of its timing trials, or of its final trials if it has none.
+def is_timed(analyses: Analyses) -> bool:
+    """Whether timing trials tell the step time of an arm."""
+    return any(cost.trials for cost in analyses.of(costs))
 
-    Some of them may have shared their device.
-    """
-    runs = arm.timing or arm.final
-    return [run.cost for run in runs if run.cost]
+
+def timing_costs(arm: ArmResults) -> list[TrialCost]:
+    """The costs of the timing trials of an arm. Some of them may have shared their device."""
+    return [run.cost for run in arm.timing if run.cost]
 
 
 def _costs_alone(arm: ArmResults) -> list[TrialCost]:
-    """The costs of these trials, without those that shared their device. They make up the cost of the arm."""
-    return [cost for cost in trial_costs(arm) if cost.alone]
+    """The costs of the timing trials that had their device to themselves."""
+    return [cost for cost in timing_costs(arm) if cost.alone]
 
 
 def step_seconds(cost: TrialCost) -> float:
@@ -76,36 +78,38 @@ def step_seconds(cost: TrialCost) -> float:
 
 
 def step_times(arm: ArmResults) -> list[float]:
-    """The milliseconds of a training step in each trial that makes up the cost of an arm."""
+    """The milliseconds of a training step in each timing trial that had its device to itself."""
     return [1000 * step_seconds(cost) / cost.steps for cost in _costs_alone(arm)]
 
 
 def _cost(arm: ArmResults) -> Cost | None:
-    """The cost of an arm; None if no finished trial had its device to itself."""
-    trials = _costs_alone(arm)
-    if not trials:
+    """The cost of an arm; None if no trial of it has finished."""
+    trials = [run.cost for run in arm.trials if run.cost]
+    timed = _costs_alone(arm)
+    if not trials and not timed:
         return None
-    phases = {phase: _milliseconds(trials, phase) for phase in STEP_PHASES}
-    data_on = {cost.data_on for cost in trials}
+    phases = {phase: _milliseconds(timed, phase) for phase in STEP_PHASES}
+    known = [milliseconds for milliseconds in phases.values() if milliseconds is not None]
+    data_on = {cost.data_on for cost in [*trials, *timed]}
     return Cost(
         arena=arm.arena,
         optimizer=arm.optimizer,
-        source="timing" if arm.timing else "final",
-        trials=len(trials),
+        trials=len(timed),
         data_ms=phases["data"],
         forward_ms=phases["forward"],
         backward_ms=phases["backward"],
         step_ms=phases["step"],
-        train_ms=sum(phases.values()),
-        eval_s=median(cost.seconds.eval for cost in trials),
-        trial_s=median(cost.seconds.total for cost in trials),
-        total_s=sum(run.cost.seconds.total for run in arm.trials if run.cost),
+        train_ms=sum(known) if timed else None,
+        eval_s=median(cost.seconds.eval for cost in timed) if timed else None,
+        total_s=sum(cost.seconds.total for cost in trials),
         data_on=data_on.pop() if len(data_on) == 1 else "mixed",
-        peak_memory_mb=max(cost.peak_memory_bytes for cost in trials) / 1e6,
+        peak_memory_mb=max(cost.peak_memory_bytes for cost in timed) / 1e6 if timed else None,
     )
 
 
-def _milliseconds(trials: Sequence[TrialCost], phase: str) -> float:
-    """The milliseconds of a phase of a training step, median over trials."""
-    seconds: list[float] = [getattr(cost.seconds, phase) / cost.steps for cost in trials]
+def _milliseconds(timed: Sequence[TrialCost], phase: str) -> float | None:
+    """The milliseconds of a phase of a training step, median over timing trials; None without one."""
+    if not timed:
+        return None
+    seconds: list[float] = [getattr(cost.seconds, phase) / cost.steps for cost in timed]
     return 1000 * median(seconds)

@@ -120,22 +120,22 @@ class EqualTime:
 def equal_times(analyses: Analyses) -> list[EqualTime]:
     """The value of every arm after the training time of the fastest arm of its arena.
 
-    An arena in which fewer than two arms have a cost is left out.
+    An arena in which fewer than two arms have timing trials is left out.
 
     steps(arm) = min over arms (steps * train_ms) / train_ms(arm)
     """
     rows = []
     for arena, plan in analyses.suite.arenas.items():
-        timed = [cost for cost in analyses.of(costs) if cost.arena == arena and cost.train_ms > 0]
-        if len(timed) < 2:
+        train_ms = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arena and cost.train_ms}
+        if len(train_ms) < 2:
             continue
-        fastest = min(cost.train_ms for cost in timed)
-        for cost in timed:
-            curve = analyses.of(curves)[arena, cost.optimizer]
-            steps = plan.steps * (fastest / cost.train_ms)
+        fastest = min(train_ms.values())
+        for optimizer, milliseconds in train_ms.items():
+            curve = analyses.of(curves)[arena, optimizer]
+            steps = plan.steps * (fastest / milliseconds)
             row = EqualTime(
                 arena=arena,
-                optimizer=cost.optimizer,
+                optimizer=optimizer,
                 metric=plan.metric,
                 seconds=plan.steps * fastest / 1000,
                 steps=steps,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -165,13 +166,18 @@ def run_preview(
 
 
 def _specs(study: ResolvedSuite, chosen: Sequence[float], seed: int) -> list[TrialSpec]:
-    """The trials of a preview: every optimizer at each of its rates."""
+    """The trials of a preview: every optimizer at each of its rates.
+
+    The optimizers take turns, so that their step times are of the same minutes.
+    """
     (arena,) = study.suite.arenas
-    specs = []
+    numbered = []
     for name, optimizer in study.optimizers.items():
-        for lr in rates(optimizer, study.suite.sweep, chosen):
-            specs.append(trial_spec(study, arena, name, stage="sweep", lr=lr, seed=seed))
-    return specs
+        for turn, lr in enumerate(rates(optimizer, study.suite.sweep, chosen)):
+            spec = trial_spec(study, arena, name, stage="sweep", lr=lr, seed=seed)
+            numbered.append((turn, spec))
+    numbered.sort(key=itemgetter(0))
+    return [spec for _, spec in numbered]
 
 
 def _records(executor: ProcessExecutor, specs: Sequence[TrialSpec], limit: float) -> dict[str, Record]:

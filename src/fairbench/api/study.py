@@ -158,7 +158,7 @@ class Study:
         return Analyses(self._history, self._records)
 
     def table(self, name: str) -> Table[Any]:
-        """A data file of the report by its name without the ending, in full, such as "cost" or "speedup".
+        """A data file of the report by its name without the ending, in full, such as "aggregate" or "speedup".
 
         Raises:
             UsageError: there is no such file.
@@ -236,8 +236,8 @@ class Study:
         Raises:
             UsageError: there is no such figure, or the study has no data for it.
 
-        >>> fb.open("results/mine").figure("step_time")
-        <Figure step_time: Step time>
+        >>> fb.open("results/mine").figure("mechanism")
+        <Figure mechanism: Mechanism>
         """
         known = {output.name: output for section in SECTIONS for output in section.outputs if output.figure}
         pick("figure", name, known)

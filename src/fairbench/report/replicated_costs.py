@@ -15,11 +15,11 @@ class CostRow:
 
     Attributes:
         published_wall_s: the printed wall time in seconds; the paper does not define it.
-        our_trial_s: median seconds of our final trials, all phases included.
+        our_trial_s: seconds of all training steps of a final trial of ours, at the time of a step in timing trials.
         published_peak_mb, our_peak_mb: peak memory, ours in 10^6 bytes.
         baseline: the optimizer that the ratio refers to, empty where none is printed.
         published_ratio: wall time over the baseline's, as it is printed.
-        our_ratio: our time of a training step over the baseline's.
+        our_ratio: our time of a training step over the baseline's, in timing trials.
     """
 
     place: str
@@ -37,24 +37,29 @@ class CostRow:
 def cost_rows(publication: Publication, analyses: Analyses) -> list[CostRow]:
     """A row for each arm with a published time."""
     by_arm = {(cost.arena, cost.optimizer): cost for cost in analyses.of(costs)}
-    return [_cost_row(publication, entry, by_arm) for entry in publication.all("wall_s")]
+    return [_cost_row(publication, entry, analyses, by_arm) for entry in publication.all("wall_s")]
 
 
-def _cost_row(publication: Publication, entry: Entry, by_arm: Mapping[tuple[str, str], Cost]) -> CostRow:
+def _cost_row(
+    publication: Publication, entry: Entry, analyses: Analyses, by_arm: Mapping[tuple[str, str], Cost]
+) -> CostRow:
     """The row of the arm of a published time. `by_arm` has our costs by arena and optimizer."""
     ratio = _published_ratio(publication, entry)
     baseline = ratio.baseline if ratio else ""
     ours = by_arm.get((entry.arena, entry.optimizer))
     our_baseline = by_arm.get((entry.arena, baseline))
+    our_trial_s = None
     our_ratio = None
-    if ours and our_baseline:
-        our_ratio = ours.train_ms / our_baseline.train_ms
+    if ours and ours.train_ms:
+        our_trial_s = analyses.suite.arenas[entry.arena].steps * ours.train_ms / 1000
+        if our_baseline and our_baseline.train_ms:
+            our_ratio = ours.train_ms / our_baseline.train_ms
     return CostRow(
         place=entry.place,
         arena=entry.arena,
         optimizer=entry.optimizer,
         published_wall_s=entry.number,
-        our_trial_s=ours.trial_s if ours else None,
+        our_trial_s=our_trial_s,
         published_peak_mb=publication.number("peak_mb", arena=entry.arena, optimizer=entry.optimizer),
         our_peak_mb=ours.peak_memory_mb if ours else None,
         baseline=baseline,

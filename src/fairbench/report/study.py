@@ -27,7 +27,7 @@ from fairbench.study.history import History
 from fairbench.study.plan import Lookup
 from fairbench.suites.schema import Suite
 
-VERSION = "2.1.0"
+VERSION = "3.0.0"
 """The version of all columns: the first number rises where one is removed or changes its meaning, the second where one
 is added."""
 

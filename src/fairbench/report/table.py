@@ -103,8 +103,8 @@ class Table(Sequence[RowT], Generic[RowT]):
     def content(self) -> Content:
         r"""The content of its data file.
 
-        >>> "".join(fb.open("results/mine").table("cost").content()).count("\n")
-        3
+        >>> "".join(fb.open("results/mine").table("aggregate").content()).count("\n")
+        5
         """
         return self.to_csv()
 
@@ -139,8 +139,8 @@ class Table(Sequence[RowT], Generic[RowT]):
         Raises:
             UsageError: pandas is not installed.
 
-        >>> fb.open("results/mine").table("cost").to_pandas().shape
-        (2, 14)
+        >>> fb.open("results/mine").table("aggregate").to_pandas().shape
+        (4, 10)
         """
         try:
             import pandas

@@ -243,8 +243,8 @@ COSTS_TABLE = Output[TwoStudies](
     rows=lambda studies: studies.arms,
     columns=COST_COLUMNS,
     caption=(
-        "Selected learning rates, and the time of a training step as a multiple of that of A’s reference in "
-        "the same study, since milliseconds of two studies need not be of the same machine."
+        "Selected learning rates, and the time of a training step in timing trials as a multiple of that of A’s "
+        "reference in the same study, since milliseconds of two studies need not be of the same machine."
     ),
     open_up_to=100,
 )

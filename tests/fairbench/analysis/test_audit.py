@@ -6,7 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from fabricated import Records, analysed, finals, flags_of, history, recorded, saved, study, sweep, with_suite
+from fabricated import (
+    Records,
+    analysed,
+    finals,
+    flags_of,
+    history,
+    recorded,
+    saved,
+    study,
+    sweep,
+    timing,
+    with_suite,
+)
 from rich.console import Console, Group
 from scipy import stats
 
@@ -227,8 +239,9 @@ def test_arms_without_final_trials_are_named():
 
 def test_data_bound_timing():
     flags = three_settings(
+        timing(),
         recorded({"cost.seconds.data": 0.0}),
-        recorded({"cost.seconds.data": 0.06}, optimizer="AdamW"),
+        recorded({"cost.seconds.data": 0.06}, stage="timing", optimizer="AdamW"),
     )
     assert flags["data-bound timing"] == "vit: AdamW 40% of the step"
 

@@ -106,7 +106,7 @@ def test_the_csv_files_of_trials(tmp_path, check_files):
     scores = {"PsiLogic": [0.9, "diverged", None], "AdamW": ["failed", 0.5, 0.6]}
     at_the_edge = sweep(optimizer="AdamW", lr=1e-2, outcome=0.7)
     beyond = sweep(optimizer="AdamW", lr=0.1, outcome="diverged")
-    write(tmp_path, two, scores, [at_the_edge, beyond])
+    write(tmp_path, two, scores, [at_the_edge, beyond, timing()])
     names = ("lr_sweep.csv", "steps.csv", "summary.csv", "mechanism.csv", "cost.csv")
     check_files("report", *map(tmp_path.joinpath, names))
     even = ("0.001", "0.5000 (1.5)")
@@ -223,9 +223,24 @@ def test_the_terminal_counts_notes(tmp_path):
     other_rates = finals(scores=worse)
     selected = finals(lr=1e-3, scores=LOW)
     not_alone = recorded({"cost.alone": False})
-    report = write(tmp_path, the_study, {}, [other_rates, selected, not_alone])
+    report = write(tmp_path, the_study, {}, [other_rates, selected, timing(), not_alone])
     assert printed(report).startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
-    assert "AdamW 3 of 3 trials, which are not part of any cost" in text_of(tmp_path)
+    assert "AdamW 5 of 5 timing trials, which are not part of any cost" in text_of(tmp_path)
+
+
+def test_a_study_without_timing_trials_shows_no_time(tmp_path, figures):
+    """Final trials observe a mechanism, and train at different times of day."""
+    three = study(compare=EVERY_PAIR)
+    slow = recorded({"cost.seconds": seconds(3.0)}, optimizer="PsiLogic")
+    write(tmp_path, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": HIGH}, [slow])
+    tables = page(tmp_path).tables
+    assert not {"cost", "equal_time"} & tables.keys()
+    assert not {"Step time", "Training time"} & set(tables["leaderboard"][0])
+    assert not (tmp_path / "figures/step_time.svg").exists()
+    assert set(column(rows(tmp_path, "cost"), "train_ms")) == {""}
+    assert set(column(rows(tmp_path, "cost"), "peak_memory_mb")) == {""}
+    assert set(column(rows(tmp_path, "leaderboard"), "train_ratio")) == {""}
+    assert "The same command with --timing adds short trials without observation" in text_of(tmp_path)
 
 
 def test_tables_are_written_before_figures(tmp_path, monkeypatch):

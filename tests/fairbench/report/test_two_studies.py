@@ -171,7 +171,7 @@ def test_the_command(tmp_path, command):
     (lion,) = [row for row in page.tables["values"] if row[:2] == ["vit", "Lion"]]
     assert lion[4].split() == ["0.7033", "±", "0.0058"]
     assert lion[5:] == ["–", "not compared", "B has a value in 3 of 4 seeds"]
-    assert page.tables["costs"][1] == ["gpt", "AdamW", "0.001", "0.001", "1.00", "1.00"]
+    assert page.tables["costs"][1] == ["gpt", "AdamW", "0.001", "0.001", "–", "–"]
     plans = rows_of((tmp_path / "out/compare_plans.csv").read_text())
     verdicts = rows_of((tmp_path / "out/compare_verdicts.csv").read_text())
     arms = rows_of((tmp_path / "out/compare_arms.csv").read_text())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
-from fairbench.analysis.cost import step_seconds, trial_costs
+from fairbench.analysis.cost import step_seconds, timing_costs
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, some
 from fairbench.data.datasets.registry import UNVERIFIED
@@ -124,22 +124,22 @@ def modified(case: Analyses) -> str:
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
 def data_bound(case: Analyses) -> Iterator[tuple[str, str]]:
-    """Getting the batch takes a fifth of an arm's training step or more."""
+    """In timing trials, getting the batch takes a fifth of an arm's training step or more."""
     for arm in case.results.arms:
-        costs = trial_costs(arm)
+        costs = timing_costs(arm)
         all_seconds = sum(map(step_seconds, costs))
         if not all_seconds:
-            continue  # the arm has no finished trial
+            continue  # the arm has no finished timing trial
         share = sum(cost.seconds.data for cost in costs) / all_seconds
         if share >= DATA_BOUND:
             yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"
 
 
-@check("shared device", "note", "Time with `--timing`, or run fewer trials at a time on the device.")
+@check("shared device", "note", "Run the study again with `--timing` while nothing else uses the device.")
 def shared_device(case: Analyses) -> Iterator[tuple[str, str]]:
-    """Trials whose times make up the cost of an arm shared their device with other trials."""
+    """Timing trials of an arm shared their device with other trials."""
     for arm in case.results.arms:
-        timed = trial_costs(arm)
+        timed = timing_costs(arm)
         busy = sum(not cost.alone for cost in timed)
         if busy:
-            yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} trials, which are not part of any cost"
+            yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} timing trials, which are not part of any cost"

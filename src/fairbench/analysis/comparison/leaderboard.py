@@ -27,8 +27,9 @@ class Standing:
             reference; None where the suite does not compare it with that.
         undecided: number of arenas without such a verdict: one of the two diverged, trials are missing, or both are
             identical; None as above.
-        step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas.
-        train_ratio: time of a training step over the reference's, median over the arenas.
+        step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas; None without
+            timing trials.
+        train_ratio: time of a training step over the reference's, median over the arenas; None without timing trials.
         speedup: median over the arenas in which the reference has a curve over horizons; None without one, and where an
             arena is unknown or the median is beyond the horizons.
         faster: number of arenas in which it is faster, see `Speedup.claimed`; None without such a curve.
@@ -152,14 +153,15 @@ def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | N
 
     The first is of the optimizer's part of a step, the second of the whole step. None without a common arena.
     """
-    reference_costs = {cost.arena: cost for cost in costs if cost.optimizer == reference}
-    step_ratios = []
-    train_ratios = []
+    step_ms: dict[tuple[str, str], float] = {}
+    train_ms: dict[tuple[str, str], float] = {}
     for cost in costs:
-        if cost.optimizer == name and cost.arena in reference_costs:
-            reference_cost = reference_costs[cost.arena]
-            step_ratios.append(cost.step_ms / reference_cost.step_ms)
-            train_ratios.append(cost.train_ms / reference_cost.train_ms)
-    if not step_ratios:
+        if cost.step_ms and cost.train_ms:
+            step_ms[cost.arena, cost.optimizer] = cost.step_ms
+            train_ms[cost.arena, cost.optimizer] = cost.train_ms
+    arenas = [arena for arena, optimizer in step_ms if optimizer == name and (arena, reference) in step_ms]
+    if not arenas:
         return None, None
+    step_ratios = [step_ms[arena, name] / step_ms[arena, reference] for arena in arenas]
+    train_ratios = [train_ms[arena, name] / train_ms[arena, reference] for arena in arenas]
     return median(step_ratios), median(train_ratios)

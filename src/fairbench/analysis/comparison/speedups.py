@@ -183,8 +183,7 @@ def _with_time(row: Speedup, arm: ArmResults, reference: ArmResults) -> Speedup:
     """
     reference_logs = [math.log(milliseconds) for milliseconds in step_times(reference)]
     own_logs = [math.log(milliseconds) for milliseconds in step_times(arm)]
-    timed = arm.timing and reference.timing
-    if row.speedup is None or not timed or min(len(reference_logs), len(own_logs)) < 2:
+    if row.speedup is None or min(len(reference_logs), len(own_logs)) < 2:
         return row
     log_speedup = math.log(row.speedup)
     ratio = welch(summarize(reference_logs), summarize(own_logs))

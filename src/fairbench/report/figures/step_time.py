@@ -24,7 +24,7 @@ BAR = 0.62
 def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The figure of step times: a bar for each optimizer, with a part for each phase."""
     suite = analyses.suite
-    known = analyses.of(costs)
+    known = [cost for cost in analyses.of(costs) if cost.train_ms is not None]
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in known)]
     if not arenas:
         return None
@@ -38,8 +38,9 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         _draw_bars(panel, [cost for cost in known if cost.arena == arena], styles)
         _draw_legend(panel, left, bottom, height)
     caption = (
-        "Step time: median milliseconds of a training step by phase; step is clipping, optimizer and schedule. Forward "
-        "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
+        "Step time: median milliseconds of a training step over the timing trials, by phase; step is clipping, optimizer "
+        "and schedule. Forward and backward are the same work for every optimizer: where they differ, the machine was "
+        "busy with other work."
     )
     if "AdamW" in suite.optimizers:
         caption += " The factor is that of the whole training step over AdamW's, including that noise."
@@ -97,7 +98,7 @@ def _draw_bar(panel: Panel, row: int, cost: Cost, style: ArmStyle) -> float:
 def _time_text(cost: Cost, adamw_ms: float | None) -> str:
     """The time of a step, and its factor over AdamW's."""
     text = f"{number(cost.train_ms, 3)} ms"
-    if adamw_ms and cost.optimizer != "AdamW":
+    if adamw_ms and cost.train_ms and cost.optimizer != "AdamW":
         text += f", {cost.train_ms / adamw_ms:.2f}×"
     return text
 

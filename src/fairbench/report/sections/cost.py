@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.cost import Cost, costs, is_timed
 from fairbench.analysis.curves import equal_times
 from fairbench.analysis.pair_times import PairTimes, pair_times
 from fairbench.common.formatting import p_value
@@ -15,17 +15,13 @@ whole_number = "{:.0f}".format
 
 COST_COLUMNS = (
     *ARM,
-    *page_only(words("Source", "source"), integers("Trials", "trials")),
+    *page_only(integers("Trials", "trials")),
     aligned("Training step, ms", "train_ms"),
     aligned("Data, ms", "data_ms"),
     aligned("Forward, ms", "forward_ms"),
     aligned("Backward, ms", "backward_ms"),
     aligned("Optimizer, ms", "step_ms"),
-    *page_only(
-        aligned("Evaluation, s", "eval_s"),
-        aligned("Trial, s", "trial_s"),
-        aligned("All trials, s", "total_s"),
-    ),
+    *page_only(aligned("Evaluation, s", "eval_s")),
     numbers("Peak memory, MB", "peak_memory_mb", form=whole_number),
 )
 
@@ -33,9 +29,9 @@ COST_COLUMNS = (
 def _cost_caption(analyses: Analyses) -> str:
     """The caption of the table of costs: how times were measured, and which optimizers ran fused."""
     parts = [
-        "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there "
-        "are none (source); all trials: those of the search too, summed. A training step is data, forward, "
-        "backward and optimizer; the optimizer’s part is clipping, step and schedule."
+        "Medians over the timing trials, in which the optimizers take turns and no mechanism is observed. A training "
+        "step is data, forward, backward and optimizer; the optimizer’s part is clipping, step and schedule. Peak "
+        "memory is that of torch’s tensors on a GPU, and that of the whole process on a CPU."
     ]
     if any(cost.data_on == "program" for cost in analyses.of(costs)):
         parts.append("Of a training program, a step is its wall time, start included, over its steps, without phases.")
@@ -45,8 +41,24 @@ def _cost_caption(analyses: Analyses) -> str:
         parts.append(f"Fused updates ran for {names}; all others ran as their libraries do by default.")
     else:
         parts.append("All optimizers ran as their libraries do by default.")
-    parts.append("Repeated timings differ; on a CPU, trials may share the machine.")
+    parts.append("Repeated timings differ, as other programs on the machine disturb them.")
     return " ".join(parts)
+
+
+def _timed_costs(analyses: Analyses) -> list[Cost]:
+    """The costs of the arms with timing trials."""
+    return [cost for cost in analyses.of(costs) if cost.trials]
+
+
+def _not_timed(analyses: Analyses) -> list[str]:
+    """A sentence on what is missing in a study without timing trials; empty with some."""
+    if is_timed(analyses):
+        return []
+    return [
+        "This study has no timing trials, so no times of a step are compared. Final trials observe the mechanisms of "
+        "optimizers, which takes time, and the arms train one after the other. The same command with --timing adds "
+        "short trials without observation, in which the optimizers take turns."
+    ]
 
 
 STEP_TIME_FIGURE = Output[Analyses](name="step_time", figure=draw_step_time)
@@ -55,10 +67,12 @@ COST_TABLE = Output[Analyses](
     name="cost",
     title="Time and memory",
     rows=lambda analyses: analyses.of(costs),
+    shown=_timed_costs,
     columns=COST_COLUMNS,
     caption=_cost_caption,
     kind=Cost,
     always=True,
+    texts=_not_timed,
 )
 
 PAIR_TIME_COLUMNS = (

@@ -8,6 +8,7 @@ from fairbench.analysis.comparison.leaderboard import DECIDED, Standing, leaderb
 from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import is_timed
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.common.formatting import (
     NONE,
@@ -185,7 +186,7 @@ COMPARISONS_TABLE = Output[Analyses](
 
 
 def _leaderboard_columns(analyses: Analyses) -> list[TextColumn]:
-    """The columns of the leaderboard; speed-ups only if the study measures them."""
+    """The columns of the leaderboard; times and speed-ups only if the study measures them."""
     columns = [
         words("Optimizer", "optimizer"),
         aligned("Mean rank", "mean_rank"),
@@ -194,8 +195,9 @@ def _leaderboard_columns(analyses: Analyses) -> list[TextColumn]:
     for verdict in DECIDED:
         columns.append(numbers(verdict.capitalize(), verdict, form=exact))
     columns += page_only(numbers("Undecided", "undecided", form=exact))
-    columns.append(aligned("Step time", "step_ratio"))
-    columns.append(aligned("Training time", "train_ratio"))
+    if is_timed(analyses):
+        columns.append(aligned("Step time", "step_ratio"))
+        columns.append(aligned("Training time", "train_ratio"))
     if any(standing.faster is not None for standing in analyses.of(leaderboard)):
         columns.append(aligned("Speed-up", "speedup"))
         columns += page_only(numbers("Faster in", "faster", form=exact))
@@ -219,10 +221,13 @@ def _rate(standing: Standing) -> str:
 def _leaderboard_caption(analyses: Analyses) -> str:
     """The caption of the leaderboard."""
     reference = analyses.suite.reference
+    times = ""
+    if is_timed(analyses):
+        times = f"Times are those of timing trials, as multiples of {reference}’s. "
     return (
         "Every optimizer over all arenas, by its mean rank, with the number of arenas in which it is better than "
-        f"{reference}, equivalent to it, worse, or undecided. {_separation(analyses)} Times are multiples of "
-        f"{reference}’s; state is the number of values for each weight."
+        f"{reference}, equivalent to it, worse, or undecided. {_separation(analyses)} {times}State is the number of "
+        "values for each weight."
     )
 
 
