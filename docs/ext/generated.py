@@ -68,24 +68,23 @@ def command() -> Lines:
     """Every command with its options, an example and its exit codes."""
     for each in _commands(parser()):
         each.formatter_class = _wide_formatter
-        about = each.description or ""
+        about, _, example = (each.description or "").partition("\n\nExample:\n")
         yield f"## {each.prog}"
         yield ""
-        yield escaped(about[:1].upper() + about[1:])
+        yield escaped(about)
         yield ""
         yield "```text"
         yield each.format_usage().strip()
         yield "```"
         for group in each._action_groups:
             yield from _options(group)
-        example, _, codes = (each.epilog or "").partition("\nexit codes: ")
         yield "Example:"
         yield ""
         yield "```text"
-        yield example.removeprefix("example: ")
+        yield example.strip()
         yield "```"
         yield ""
-        yield f"Exit codes: {escaped(codes)}."
+        yield escaped(each.epilog or "")
         yield ""
 
 

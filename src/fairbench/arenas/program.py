@@ -240,9 +240,12 @@ def command(words: Iterable[str], values: Mapping[str, Any], remedy: str) -> lis
         name = placeholder[1]
         value = values.get(name)
         if value is None:
-            known = ", ".join(f"{{{other}}}" for other, each in values.items() if each is not None)
-            reason = f"the command has {placeholder[0]}, which this trial does not set{nearest(name, values)}"
-            raise UsageError(f"{reason} (known: {known}); correct it, or give it a value: {remedy}")
+            known = [other for other, each in values.items() if each is not None]
+            reason = f"the command has {placeholder[0]}, which this trial does not set"
+            suggestion = nearest(name, known)
+            if suggestion:
+                raise UsageError(f"{reason}{suggestion}")
+            raise UsageError(f"{reason} (known: {', '.join(known)}); correct it, or give it a value: {remedy}")
         return str(value)
 
     return [PLACEHOLDER.sub(value_of, word) for word in words]

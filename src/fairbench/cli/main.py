@@ -83,8 +83,10 @@ def _run(words: Sequence[str]) -> int:
         say(top.format_help(), is_error=True)
         return 2
     refuse_empty(words)
-    known = [*command_names(top), "--help", "--version"]
-    if words[0] not in (*known, "-h", "-V"):
+    known = command_names(top)
+    if words[0] not in (*known, "--help", "--version", "-h", "-V"):
+        if words[0] in ("help", "version"):
+            raise UsageError(f"unknown command {words[0]!r}; did you mean '--{words[0]}'?")
         if not words[0].startswith("-"):
             raise unknown("command", words[0], known)
         words = ["run", *words]  # options without a command

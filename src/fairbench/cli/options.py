@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairbench.cli.arguments import names, number, seconds, seeds, whole
 from fairbench.common.errors import UsageError
@@ -27,9 +27,9 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     """Add the options that select and change a suite, and the options that say where its study is and runs."""
     group = command.add_argument_group("what is compared")
     add = group.add_argument
-    add("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
-    suite = f"name or TOML file (default: {DEFAULT_SUITE}, with --data-root {PAPER_SUITE}; `fairbench list` shows all)"
-    add("--suite", metavar="S", help=suite)
+    suite = f"name or TOML file of the suite (default: {DEFAULT_SUITE}; {PAPER_SUITE} if --data-root is given)"
+    add("chosen", nargs="?", metavar="SUITE", help=suite)
+    add("--suite", metavar="S", help="the same suite as an option (`fairbench list` shows all suites)")
     add_program_options(group)
     variant = (
         "a variant of the program, may be repeated, the first is the baseline: its words stand at {variant} in the "
@@ -52,6 +52,7 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--steps", type=whole, metavar="N", help=steps)
     grid = "grid of learning rates that is searched for every optimizer, as 1e-4:1e-1:7 (default: the suite's search)"
     add("--lr-grid", metavar="LOW:HIGH:N", help=grid)
+    add("--lr", type=_refused_rate, help=argparse.SUPPRESS)
     add_setting(group, f"a key of the suite file, as training.clip_norm=0 or arenas.vit.steps=100, or {OPTION}")
     add("--compile", action="store_true", help="compile models and optimizer steps")
     images = "images for the arenas that read images: DIR/class/*.png or DIR/train/class/*.png, resized to 32 x 32"
@@ -85,6 +86,14 @@ def add_program_options(command: argparse._ActionsContainer) -> None:
     add("--at", choices=("last", "best"), help=at)
     seed_env = "environment variable that tells the program its seed, where {seed} cannot stand in the command"
     add("--seed-env", metavar="NAME", help=seed_env)
+
+
+def _refused_rate(text: str) -> NoReturn:
+    """Refuse --lr: a study searches the learning rate of every optimizer, and a single rate would favor one of them."""
+    raise argparse.ArgumentTypeError(
+        "learning rates are searched for every optimizer: --lr-grid LOW:HIGH:N sets their grid, and "
+        f"--set optimizers.AdamW.lr={text} fixes that of one optimizer"
+    )
 
 
 def add_setting(command: argparse._ActionsContainer, text: str = OPTION) -> None:
@@ -165,7 +174,13 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         reference=options.reference or "",
         variants=_variants(options),
     )
-    return load_suite(name, overrides)
+    suite = load_suite(name, overrides)
+    if options.optimizers and len(suite.optimizers) == 1:
+        (alone,) = suite.optimizers
+        raise UsageError(
+            f"--optimizers {alone}: there is no other optimizer to compare it with; name two or more, separated by commas"
+        )
+    return suite
 
 
 def _suite_name(options: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from fairbench.cli.arguments import Parser, Version, columns, learning_rates, names, number, whole
@@ -26,17 +27,29 @@ UNMET = "1 a trial failed, or what --require names does not hold"
 RUNS = f"0 done; {UNMET}; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
 STOPPED = "2 the user must change something; 3 the program failed; 75 stopped by a signal, to be continued; 130 Ctrl-C"
 DONE = "0 done; 2 the user must change something"
+EXAMPLE = "run mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_rule"
+"""The arguments of the example in the help of `run`, and in that of the whole command."""
+WIDTH = 80
+"""The columns of the text in the help of the whole command."""
+GROUPS = {
+    "Run a study": ("run", "plan", "noise", "slurm"),
+    "Follow and read a study": ("status", "watch", "audit", "report", "open", "compare", "explain"),
+    "Judge other results": ("verdicts",),
+    "Write an optimizer or an arena": ("new-optimizer", "new-arena", "check", "try"),
+    "Look up and prepare": ("list", "suite", "data", "env"),
+}
+"""The commands as the help lists them."""
 
 
 def parser() -> Parser:
     """The parser of the command line, with all commands."""
     top = Parser(
         prog="fairbench",
-        description="Compare optimizers on equal terms. Options without a command are those of `run`.",
+        usage="fairbench COMMAND [OPTION ...]",
         epilog="`fairbench COMMAND --help` shows the options of a command, with an example and its exit codes.",
     )
     top.add_argument("-V", "--version", action=Version, nargs=0, help="show the version and exit")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS, prog="fairbench", parser_class=Parser)
     _add_run(commands)
     _add_plan(commands)
     _add_noise(commands)
@@ -58,7 +71,23 @@ def parser() -> Parser:
     _add_new(commands, "optimizer")
     _add_new(commands, "arena")
     _add_data(commands)
+    top.description = _overview(commands)
     return top
+
+
+def _overview(commands: Commands[Parser]) -> str:
+    """What the help says before the options: the purpose, an example, and the commands in groups."""
+    purpose = (
+        "Compare optimizers, or versions of a training program, on equal terms. Options without a command are those of "
+        "`run`."
+    )
+    lines = [fill(purpose, WIDTH), "", "Example:", f"  fairbench {EXAMPLE}"]
+    for title, names in GROUPS.items():
+        lines += ["", f"{title}:"]
+        for name in names:
+            first, *_ = (commands.choices[name].description or "").splitlines()
+            lines.append(f"  {name:15}{first}")
+    return "\n".join(lines)
 
 
 def command_names(top: Parser) -> list[str]:
@@ -103,8 +132,8 @@ def _add(
         json: whether it takes --json. The value that it returns then has the method `to_json`.
     """
     call = f"{commands._prog_prefix} {name} {example}".rstrip()
-    epilog = f"example: {call}\nexit codes: {codes}"
-    command: Parser = commands.add_parser(name, help=text, description=f"{text}.", epilog=epilog)
+    description = f"{text}\n\nExample:\n  {call}"
+    command: Parser = commands.add_parser(name, help=text, description=description, epilog=f"Exit codes: {codes}.")
     command.set_defaults(do=_function(function))
     if json:
         command.add_argument("--json", action="store_true", help="print JSON for programs (docs/agents.md)")
@@ -128,14 +157,14 @@ def _add_with_study(
 
 
 def _add_run(commands: Commands[Parser]) -> None:
-    text = "run or resume a suite, and report"
-    example = "mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_rule"
+    text = "Run or resume a suite, and report."
+    _, _, example = EXAMPLE.partition(" ")
     command = _add(commands, "run", text, "running:run", example=example, codes=RUNS)
     add_run_options(command)
 
 
 def _add_plan(commands: Commands[Parser]) -> None:
-    text = "show the trials of a run and the differences it can detect; run nothing"
+    text = "Show the trials of a run and the differences it can detect; run nothing."
     command = _add(commands, "plan", text, "running:plan", example="mini --seeds 10", json=True)
     add_suite_options(command)
     frozen = "also lock the plan: its directory accepts no other"
@@ -143,7 +172,7 @@ def _add_plan(commands: Commands[Parser]) -> None:
 
 
 def _add_noise(commands: Commands[Parser]) -> None:
-    text = "run a training program a few times, and show what a comparison of its variants could show"
+    text = "Run a training program a few times, and show what a comparison of its variants could show."
     example = '--program "python train.py --seed {seed}" --metric val/loss:min'
     command = _add(commands, "noise", text, "running:noise", example=example, json=True)
     runs = "number of runs; two of them repeat a seed (default: 6)"
@@ -193,7 +222,7 @@ def _add_gate_options(command: Parser) -> None:
 
 
 def _add_slurm(commands: Commands[Parser]) -> None:
-    text = "write a job for sbatch: drivers that share a study, with the options of `run`"
+    text = "Write a job for sbatch: drivers that share a study, with the options of `run`."
     example = "paper --array 4 --gres gpu:1 --time 4:00:00 > job.sh"
     command = _add(commands, "slurm", text, "slurm:slurm", example=example)
     add_sbatch_options(command)
@@ -202,7 +231,7 @@ def _add_slurm(commands: Commands[Parser]) -> None:
 
 
 def _add_status(commands: Commands[Parser]) -> None:
-    text = "show the progress of a study, also while it runs"
+    text = "Show the progress of a study, also while it runs."
     codes = f"{DONE}; with --exit-code, 1 if the study is not complete"
     command = _add_with_study(commands, "status", text, "reading:status", codes=codes, json=True)
     code = "return 0 if the study is complete, otherwise 1"
@@ -210,18 +239,18 @@ def _add_status(commands: Commands[Parser]) -> None:
 
 
 def _add_watch(commands: Commands[Parser]) -> None:
-    text = "show the progress live, from any terminal, until the study is complete"
+    text = "Show the progress live, from any terminal, until the study is complete."
     _add_with_study(commands, "watch", text, "studies:watch")
 
 
 def _add_audit(commands: Commands[Parser]) -> None:
-    text = "show every flag of a study, with evidence and advice"
+    text = "Show every flag of a study, with evidence and advice."
     codes = "0 no fail; 1 a fail; 2 no such study"
     _add_with_study(commands, "audit", text, "reading:audit", codes=codes, json=True)
 
 
 def _add_report(commands: Commands[Parser]) -> None:
-    text = "write all tables, figures and the page again from the records"
+    text = "Write all tables, figures and the page again from the records."
     codes = "0 done; 1 a trial failed; 2 no such study"
     command = _add_with_study(commands, "report", text, "reading:report", codes=codes)
     output = "directory of the report (default: DIR)"
@@ -231,13 +260,13 @@ def _add_report(commands: Commands[Parser]) -> None:
 
 
 def _add_open(commands: Commands[Parser]) -> None:
-    text = "show the page of a study in a browser; write it first if there is none"
+    text = "Show the page of a study in a browser; write it first if there is none."
     codes = "0 shown; 1 there is no browser; 2 no such study"
     _add_with_study(commands, "open", text, "studies:open_page", codes=codes)
 
 
 def _add_compare(commands: Commands[Parser]) -> None:
-    text = "compare a study with another study, or with a publication"
+    text = "Compare a study with another study, or with a publication."
     command = _add_with_study(commands, "compare", text, "studies:compare", example="results/mini results/again")
     output = "directory of the tables and the page (default: DIR)"
     command.add_argument("-o", "--output-dir", type=Path, metavar="OUT", help=output)
@@ -246,7 +275,7 @@ def _add_compare(commands: Commands[Parser]) -> None:
 
 
 def _add_explain(commands: Commands[Parser]) -> None:
-    text = "show what identifies a trial, or how two trials differ"
+    text = "Show what identifies a trial, or how two trials differ."
     command = _add(commands, "explain", text, "explain:explain", example="3f9a -o results/mini", json=True)
     command.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
     where = "directory of the study (default: all in results/)"
@@ -254,7 +283,7 @@ def _add_explain(commands: Commands[Parser]) -> None:
 
 
 def _add_verdicts(commands: Commands[Parser]) -> None:
-    text = "judge published results, or those of a table, by the same rules as a study's"
+    text = "Judge published results, or those of a table, by the same rules as a study's."
     example = "my_table.csv --optimizer MyRule"
     codes = f"{DONE}; 1 what --require names does not hold"
     command = _add(commands, "verdicts", text, "reading:verdicts", example=example, codes=codes, json=True)
@@ -283,27 +312,27 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
 
 
 def _add_list(commands: Commands[Parser]) -> None:
-    text = "show suites, arenas, data and optimizers"
+    text = "Show suites, arenas, data and optimizers."
     _add(commands, "list", text, "reading:catalog", json=True)
 
 
 def _add_suite(commands: Commands[Parser]) -> None:
-    text = "show or check a suite file"
-    suite = commands.add_parser("suite", help=text, description=f"{text}.")
+    text = "Show or check a suite file."
+    suite = commands.add_parser("suite", help=text, description=text)
     verbs = suite.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    text = "print the TOML of a suite, to be copied and changed"
+    text = "Print the TOML of a suite, to be copied and changed."
     show = _add(verbs, "show", text, "reading:suite_text", example="mini > my.toml")
-    check = _add(verbs, "check", "check a suite file", "catalog:check_suite", example="my.toml", codes="0 valid; 2 not")
+    check = _add(verbs, "check", "Check a suite file.", "catalog:check_suite", example="my.toml", codes="0 valid; 2 not")
     for command in (show, check):
         command.add_argument("suite", metavar="SUITE", help="name or TOML file")
 
 
 def _add_env(commands: Commands[Parser]) -> None:
-    _add(commands, "env", "show versions and machine, for a report of a bug", "catalog:env")
+    _add(commands, "env", "Show versions and machine, for a report of a bug.", "catalog:env")
 
 
 def _add_check(commands: Commands[Parser]) -> None:
-    text = "check that an optimizer keeps its contract"
+    text = "Check that an optimizer keeps its contract."
     codes = "0 no fail; 1 a fail; 2 no such optimizer"
     command = _add(commands, "check", text, "reading:check", example="my_rule.py:MyRule", codes=codes, json=True)
     command.add_argument("optimizer", metavar="O", help=OPTIMIZER)
@@ -313,7 +342,7 @@ def _add_check(commands: Commands[Parser]) -> None:
 
 
 def _add_try(commands: Commands[Parser]) -> None:
-    text = "preview an optimizer in a minute; not a result"
+    text = "Preview an optimizer in a minute; not a result."
     codes = "0 done; 1 a trial failed; 2 a wrong argument"
     command = _add(commands, "try", text, "running:preview", example="my_rule.py:MyRule", codes=codes)
     command.add_argument("optimizer", metavar="O", help=OPTIMIZER)
@@ -327,22 +356,22 @@ def _add_try(commands: Commands[Parser]) -> None:
 
 
 def _add_new(commands: Commands[Parser], kind: str) -> None:
-    text = f"write a template of an {kind}, which works unchanged"
+    text = f"Write a template of an {kind}, which works unchanged."
     command = _add(commands, f"new-{kind}", text, "new_files:new", example=f"my_{kind}")
-    command.add_argument("name", metavar="NAME", help="of the file NAME.py")
+    command.add_argument("name", metavar="NAME", help="name of the new file, without .py")
 
 
 def _add_data(commands: Commands[Parser]) -> None:
-    text = "download, prepare and verify the datasets that suites need"
-    data = commands.add_parser("data", help=text, description=f"{text}.")
+    text = "Download, prepare and verify the datasets that suites need."
+    data = commands.add_parser("data", help=text, description=text)
     verbs = data.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    text = "show the datasets, their licenses, and the local files"
+    text = "Show the datasets, their licenses, and the local files."
     shown = _add(verbs, "list", text, "data:Datasets", example="--suite paper", json=True)
-    text = "download missing files, then prepare"
+    text = "Download missing files, then prepare."
     download = _add(verbs, "download", text, "data:prepare_datasets", example="--suite paper")
-    text = "make arrays from archives or downloaded files; never uses the network"
+    text = "Make arrays from archives or downloaded files; never uses the network."
     prepare = _add(verbs, "prepare", text, "data:prepare_datasets", example="--suite paper")
-    text = "compare prepared arrays with their manifests"
+    text = "Compare prepared arrays with their manifests."
     codes = f"{DONE}; 1 arrays differ"
     verify = _add(verbs, "verify", text, "data:verify", example="--suite paper", codes=codes)
     for command in (shown, download, prepare, verify):

@@ -118,8 +118,32 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a message on an unknown name: a question with the nearest known name; empty if no name is near."""
-    folded = {candidate.casefold(): candidate for candidate in known}
-    matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    folded = {_folded(candidate): candidate for candidate in known}
+    word = _folded(name)
+    matches = _abbreviated(word, folded) or difflib.get_close_matches(word, folded, n=1, cutoff=0.5)
     if not matches:
         return ""
     return f"; did you mean {folded[matches[0]]!r}?"
+
+
+def _folded(name: str) -> str:
+    """A name without differences of case, and of hyphens and underscores."""
+    return name.casefold().replace("-", "_")
+
+
+def _abbreviated(word: str, known: Iterable[str]) -> list[str]:
+    """The one known name that a word abbreviates or spells out, such as "weight_decay" for "wd"; otherwise empty."""
+    matches = []
+    for candidate in known:
+        is_initials = candidate == _initials(word) or word == _initials(candidate)
+        if is_initials or (len(word) > 1 and candidate.startswith(word)):
+            matches.append(candidate)
+    return matches if len(matches) == 1 else []
+
+
+def _initials(name: str) -> str:
+    """The first letters of the words of a name with several words; empty for one word."""
+    words = [word for word in name.split("_") if word]
+    if len(words) < 2:
+        return ""
+    return "".join(word[0] for word in words)

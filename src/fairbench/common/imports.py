@@ -92,8 +92,8 @@ def module_and_name(reference: str, what: str) -> tuple[str, str]:
     return place, name
 
 
-def _import_file(path: str, what: str) -> ModuleType:
-    """Import a file as a module, unless it is already loaded. Like a script, it can import modules from its folder.
+def check_file(path: str, what: str) -> None:
+    """Raise `UsageError` unless a file with code is there. The message begins with `what`.
 
     The path is a part of a trial's identity, which must not depend on the machine. So absolute paths are refused.
     """
@@ -102,6 +102,12 @@ def _import_file(path: str, what: str) -> ModuleType:
         raise UsageError(f"{what}: give the path from the working directory, {Path.cwd()}, as in ../folder/{file.name}")
     if not file.is_file():
         raise UsageError(f"{what}: there is no file {path!r} in {Path.cwd()}")
+
+
+def _import_file(path: str, what: str) -> ModuleType:
+    """Import a file as a module, unless it is already loaded. Like a script, it can import modules from its folder."""
+    check_file(path, what)
+    file = Path(path)
     name = re.sub(r"\W", "_", PurePath(path).as_posix())
     loaded = sys.modules.get(name)
     if loaded is not None and Path(str(loaded.__file__)) == file.resolve():

@@ -32,10 +32,13 @@ def run_preflight(
 ) -> Preflight:
     """Load the data, build every model, and take two steps with every optimizer in every arena.
 
-    `call` runs each part in a separate process. Arenas that differ only in the number of their steps and in their
+    What is wrong in an optimizer's options is told before anything is measured. `call` runs each part in a separate
+    process. Arenas that differ only in the number of their steps and in their
     schedule are measured once. They are measured separately if the optimizer has options for one of them, or gets the
     number of steps as an argument.
     """
+    if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
+        call(check_optimizers, suite)
     say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
     last_message = time.monotonic()
     measurements = call(arenas_and_environment, suite, slot)
@@ -153,6 +156,21 @@ def _largest(costs: Mapping[str, Mapping[str, Any]], kind: str, suite: Suite) ->
     return largest
 
 
+def check_optimizers(suite: Suite) -> None:
+    """Import every optimizer of a suite, and check the names and the types of its options.
+
+    Raises `UsageError` for the first one that is wrong.
+    """
+    for name, plan in suite.optimizers.items():
+        _resolved(name, plan, suite)
+
+
+def _resolved(name: str, plan: OptimizerPlan, suite: Suite) -> ResolvedOptimizer:
+    """An optimizer of a suite with all its options. Raises `UsageError` if it cannot be loaded, or an option is wrong."""
+    with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
+        return resolve_optimizer(name, plan, suite.sweep.extra)
+
+
 def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
     """The measurements of each arena of a suite, and the environment. No optimizer is loaded.
 
@@ -204,8 +222,7 @@ def optimizer_and_seconds(
     before = {*sys.modules}  # modules that do not take part because of the optimizer
     for arena in study.arenas.values():  # the first training loads its modules, which are not the optimizer's
         before |= arena.code.keys()
-    with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
-        resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
+    resolved = _resolved(name, plan, study.suite)
     options_by_arena = {}
     for arena_name, optimizer in study.suite.arms:
         if optimizer == name:

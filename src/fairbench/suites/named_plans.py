@@ -6,7 +6,7 @@ from typing import TypeVar
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.coercion import Wrong
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.imports import module_and_name
+from fairbench.common.imports import check_file, module_and_name
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan
 from fairbench.suites.arena_tables import arena_plan
@@ -62,7 +62,9 @@ def _named(
     for word in words:
         name = word
         if word not in known and ":" in word:
-            _, name = module_and_name(word, kind)
+            place, name = module_and_name(word, kind)
+            if place.endswith(".py"):
+                check_file(place, f"{kind} {word!r}")
         if name in plans:
             raise UsageError(f"two {kind}s are called {name!r}; rename one in a suite file")
         if word in known:

@@ -17,7 +17,7 @@ from fabricated import sealed, stored
 from tiny import TINY
 
 from fairbench.cli.main import main
-from fairbench.cli.parser import parser
+from fairbench.cli.parser import command_names, parser
 from fairbench.cli.running import chosen_slots, chosen_target
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import device_kind
@@ -86,10 +86,7 @@ def test_the_command_of_the_papers_authors(tiny_folder, command):
     command("--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "1", "--timing")
     assert (tiny_folder / "out" / "report.html").exists()
     costs = list(csv.DictReader((tiny_folder / "out" / "cost.csv").open()))
-    assert [(row["optimizer"], row["source"], row["trials"]) for row in costs] == [
-        ("AdamW", "timing", "5"),
-        ("PsiLogic", "timing", "5"),
-    ]
+    assert [(row["optimizer"], row["trials"]) for row in costs] == [("AdamW", "5"), ("PsiLogic", "5")]
     assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in command(*HERE, code=2)
     shown = command("--data-root", "./data", "--output-dir", "results/full", code=2)
     datasets = ("tinystories", "cifar100", "tiny-imagenet", "celeba")
@@ -157,9 +154,14 @@ def test_the_help_of_every_command_has_an_example_and_exit_codes():
         unexplained = [action.dest for action in command._actions if not action.help and action.dest != "verb"]
         assert not unexplained, command.prog
         if not any(action.dest == "verb" for action in command._actions):
-            (example,) = re.findall(r"^example: fairbench (.*)$", command.epilog or "", re.MULTILINE)
+            (example,) = re.findall(r"^Example:\n  fairbench (.*)$", command.description or "", re.MULTILINE)
             parser().parse_args(shlex.split(example.partition(" >")[0]))
-            assert re.search(r"^exit codes: 0 .*; 2 ", command.epilog or "", re.MULTILINE), command.prog
+            assert re.search(r"^Exit codes: 0 .*; 2 ", command.epilog or "", re.MULTILINE), command.prog
+
+
+def test_the_help_lists_every_command_once_in_a_group():
+    listed = re.findall(r"^  ([\w-]+) +[A-Z].*\.$", parser().format_help(), re.MULTILINE)
+    assert sorted(listed) == sorted(command_names(parser()))
 
 
 def test_a_device_is_chosen_and_named(finished, monkeypatch):
