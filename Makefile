@@ -1,4 +1,5 @@
-# make bench   set up, run the embedded study, print the verdict table
+# make bench   install what a study needs, run the embedded study, print the verdict table
+# make setup   install everything that the tests and the documentation need
 # make test    set up, check, run the test suite
 # make quick   set up, run tests that take about a minute
 # make gpu-test, make gpu-bench   on a CUDA GPU: run the tests that need one, and time a step; the results are dated
@@ -22,20 +23,31 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(VENV)/.installed
 
+SOURCES = pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/backends/cpu/cpp/*)
+INSTALL = $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt
+
 # Debian and Ubuntu ship python3 without the package for virtual environments. For root it is installed.
 $(VENV)/bin/uv:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	    echo '$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv'; \
-	    test "$$(id -u)" = 0 && grep -qs debian /etc/os-release && apt-get update -qq && apt-get install -qqy python3-venv; }
+	    test "$$(id -u)" = 0 && grep -qs debian /etc/os-release && echo 'since this is root, apt-get installs it now' && \
+	    apt-get update -qq && apt-get install -qqy python3-venv; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet uv
 
-$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/backends/cpu/cpp/*)
-	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt --group docs -e '.[bench,data,dev,ray,zoo]'
+# What a study of the suites on embedded data needs, about a third of everything.
+$(VENV)/.installed-bench: $(VENV)/bin/uv $(SOURCES)
+	$(INSTALL) -e '.[bench]'
 	touch $@
 
-bench: setup
+# Everything includes it.
+$(VENV)/.installed: $(VENV)/bin/uv $(SOURCES)
+	$(INSTALL) --group docs -e '.[bench,data,dev,ray,zoo]'
+	touch $(VENV)/.installed-bench $@
+
+bench: $(VENV)/.installed-bench
 	$(VENV)/bin/fairbench run mini --output-dir results/mini
+	@echo 'the command is $(VENV)/bin/fairbench; to call it as fairbench: source $(VENV)/bin/activate'
 
 check: setup
 	$(VENV)/bin/ruff check .
@@ -43,7 +55,7 @@ check: setup
 	$(VENV)/bin/mypy
 
 # The report's page is tested in a browser, its tables by TeX. Without them these tests are skipped, and say what is missing.
-# On Debian they are installed for root.
+# On Debian root gets them by apt, after a line that says so. To skip that: make test TOOLS=
 TOOLS = chromium chromedriver pdflatex
 PACKAGES = chromium chromium-driver texlive-latex-recommended
 
@@ -51,11 +63,12 @@ browser:
 	@for tool in $(TOOLS); do command -v $$tool; done | wc -l | grep -qx $(words $(TOOLS)) || { \
 	    echo 'some tests need programs that are missing; on Debian: apt install $(PACKAGES)'; \
 	    if test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release; then \
+	        echo 'since this is root, apt-get installs them now: $(PACKAGES)'; \
 	        export DEBIAN_FRONTEND=noninteractive; \
 	        apt-get update -qq && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null || true; fi; }
 
 # Three workers on two cores: many tests wait for processes that they have started.
-test: check browser
+test: browser check
 	$(VENV)/bin/pytest -n 3
 
 # Tests without large libraries and without further processes, which take longer to load than these tests to run.
@@ -71,6 +84,7 @@ arm: setup
 	@for tool in aarch64-linux-gnu-g++ qemu-aarch64; do command -v $$tool; done | wc -l | grep -qx 2 || { \
 	    echo 'tests for ARM need a compiler and an emulator; on Debian: apt install g++-aarch64-linux-gnu qemu-user'; \
 	    if test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release; then \
+	        echo 'since this is root, apt-get installs them now'; \
 	        apt-get update -qq && apt-get install -qqy --no-install-recommends g++-aarch64-linux-gnu qemu-user >/dev/null || true; fi; }
 	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python ziglang
 	$(VENV)/bin/pytest -n 2 -m arm tests/psilogic/backends
@@ -118,7 +132,7 @@ docs: setup
 	$(VENV)/bin/python -m sphinx -n -W --keep-going -E -q docs build/site
 	@echo build/site/index.html
 
-# Everything that is installed above, for a machine without a network. There:
+# Everything that make setup installs, for a machine without a network. There:
 # PIP_NO_INDEX=1 PIP_FIND_LINKS=wheelhouse UV_OFFLINE=1 UV_FIND_LINKS=wheelhouse make test
 wheelhouse: setup
 	mkdir -p build

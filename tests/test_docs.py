@@ -170,13 +170,21 @@ def test_every_verdict_and_every_column_of_significance_is_explained():
 
 
 def minutes(text):
-    """The minutes in a text."""
+    """The minutes in a text; of a range, the most."""
     total = sum(map(int, re.findall(r"(\d+) min", text)))
     if "half an hour" in text:
         total += 30
     elif "an hour" in text:
         total += 60
     return total
+
+
+def least_minutes(text):
+    """The fewest minutes in a text, which may have a range such as "4 to 12 min"."""
+    span = re.search(r"(\d+) to \d+ min", text)
+    if span:
+        return int(span[1])
+    return minutes(text)
 
 
 def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes():
@@ -187,7 +195,7 @@ def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes():
         page = ROOT / f"docs/results/{suite}/README.md"
         if page.exists():
             for other in re.findall(r"^\| machine \|.*", page.read_text(), re.MULTILINE):
-                assert minutes(other) == pytest.approx(minutes(time), rel=0.25), (suite, other)
+                assert 0.75 * least_minutes(time) <= minutes(other) <= 1.25 * minutes(time), (suite, other)
         described = minutes(load_suite(suite).description)  # some only say "minutes"
         assert described in (0, pytest.approx(minutes(time), rel=0.25)), (suite, described)
 

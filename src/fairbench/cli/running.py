@@ -65,12 +65,24 @@ def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[Devi
         if trials is not None and trials < 1:
             raise UsageError(f"--trials-per-gpu must be at least 1, got {trials}")
         if options.gpus == "all":
-            count = max(gpus_here(), 1)  # the preflight reports that there is none
+            count = max(gpus_here(), 1)  # `check_gpus` reports that there is none
             gpus = range(count)
         else:
             gpus = gpu_numbers(options.gpus)
     slots = device_slots(kind, trials, str(options.data_root or "data"), gpus)
     return slots, _device_line(options, target, slots)
+
+
+def check_gpus(slots: Sequence[DeviceSlot]) -> None:
+    """Raise `UsageError` if slots name a GPU that this machine does not have."""
+    numbers = [int(slot.device.partition(":")[2]) for slot in slots if slot.kind == "cuda"]
+    if not numbers:
+        return
+    count = gpus_here()
+    if count == 0:
+        raise UsageError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
+    if max(numbers) >= count:
+        raise UsageError(f"--gpus {max(numbers)}: torch finds {plural(count, 'GPU')} here, numbered from 0")
 
 
 def _reason_for_cpu(device: str, target: Target) -> str:
@@ -101,6 +113,8 @@ def run(options: argparse.Namespace) -> fb.Page:
     run_options = chosen_run_options(options)
     target = chosen_target(options)
     slots, device = chosen_slots(options, target)
+    if options.ray is None:  # otherwise the cluster has the GPUs
+        check_gpus(slots)
     prepare_data(options, target.suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
@@ -110,6 +124,8 @@ def run(options: argparse.Namespace) -> fb.Page:
     from fairbench.runner.run_study import run_study
 
     console = Terminal(quiet=options.quiet)
+    if target.suite.description:
+        console.print(f"suite {target.suite.name}: {target.suite.description}", highlight=False, markup=False)
     if device:
         console.print(device, style="dim", highlight=False)
     progress = LiveProgress(console, verbose=options.verbose)
@@ -141,6 +157,7 @@ def noise(options: argparse.Namespace) -> MeasuredNoise:
     study = Path(options.output_dir or Path("results") / suite.name)
     target = target_in(study / NOISE, suite)
     slots, device = chosen_slots(options, target)
+    check_gpus(slots)
 
     from fairbench.common.console import Terminal
     from fairbench.runner.progress.live import LiveProgress
@@ -218,6 +235,7 @@ def plan(options: argparse.Namespace) -> fb.Estimate:
     """The trials of a run, and what they can detect."""
     target = chosen_target(options)
     slots, device = chosen_slots(options, target)
+    check_gpus(slots)
     prepare_data(options, target.suite)
 
     from fairbench.api.plan import planned

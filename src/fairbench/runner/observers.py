@@ -1,6 +1,6 @@
 """Observers of a running study."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fairbench.study.record import WholeRecord
@@ -20,6 +20,9 @@ class Observer:
 
     def say(self, text: str) -> None:
         """Show a message to the user. The text may be empty."""
+
+    def measured(self, step_seconds: Mapping[str, float]) -> None:
+        """The seconds of a training step in each arena have been measured, before any trial."""
 
     def planned(self, progress: Progress) -> None:
         """The progress of the study has changed."""
@@ -49,6 +52,10 @@ class Observers(Observer):
     def say(self, text: str) -> None:
         for observer in self._observers:
             observer.say(text)
+
+    def measured(self, step_seconds: Mapping[str, float]) -> None:
+        for observer in self._observers:
+            observer.measured(step_seconds)
 
     def planned(self, progress: Progress) -> None:
         for observer in self._observers:

@@ -74,6 +74,8 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         check_gpu_memory(preflight, max(trials_on_device.values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
         restart_notice = preflight.restart_notice()
+        if not preflight.unmeasured:
+            observer.measured(preflight.step_seconds)
         for message in damaged_statuses(directory):
             observer.say(message)
 

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 from msgspec.structs import replace
 
+from fairbench.analysis.first_verdicts import first_verdicts
 from fairbench.analysis.seeds import seeds_needed
 from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
@@ -250,6 +251,8 @@ class TrialLoop:
             claims.complete(spec.id)
         self.records.add(record)
         self._queue.ended(spec)
+        if spec.stage == "final" and self._queue.has_ended(spec.arena.name) and not self.complete:
+            self._observer.say(first_verdicts(self.study, self.records, spec.arena.name))
 
     def _pause(self, executor: Executor) -> None:
         """Pause the running trials, and write the records of trials that have ended.

@@ -34,10 +34,14 @@ class Progress:
 
 
 class TrialQueue:
-    """Gives the trials of a study to run: first sweeps, then final trials, then timing trials, if there are any.
+    """Gives the trials of a study to run: arena by arena, first sweeps, then final trials. Timing trials come last.
 
-    Final trials are given seed by seed, those of all arms next to each other. From one seed to the next the order of
-    the arms is reversed: what changes slowly, such as the speed of the machine, is then the same for both of a pair.
+    The verdicts on an arena are so known before the next arenas end. Trials of a later arena are given while those of
+    an earlier one wait for others.
+
+    The final trials of an arena are given seed by seed, those of all arms next to each other. From one seed to the next
+    the order of the arms is reversed: what changes slowly, such as the speed of the machine, is then the same for both
+    of a pair.
 
     The end of a trial affects only its own arm. The arm is planned again when all its known trials have ended. When
     no known trial is left, an interim analysis is complete, and undecided arms get more seeds. A timing trial is
@@ -120,10 +124,21 @@ class TrialQueue:
 
     def _next_waiting(self) -> list[TrialSpec]:
         """The waiting trials of the arm whose turn it is, the next one last; empty if no trial waits."""
-        for waiting in self._waiting["sweep"].values():
+        for arena in self._study.suite.arenas:
+            waiting = self._next_waiting_in(arena)
             if waiting:
                 return waiting
-        finals = [waiting for waiting in self._waiting["final"].values() if waiting]
+        return []
+
+    def _next_waiting_in(self, arena: str) -> list[TrialSpec]:
+        """The waiting trials of the arm of an arena whose turn it is; empty if no trial of the arena waits."""
+        for (arena_of_arm, _), waiting in self._waiting["sweep"].items():
+            if waiting and arena_of_arm == arena:
+                return waiting
+        finals = []
+        for (arena_of_arm, _), waiting in self._waiting["final"].items():
+            if waiting and arena_of_arm == arena:
+                finals.append(waiting)
         if not finals:
             return []
         position = min(self._position(waiting[-1]) for waiting in finals)
@@ -151,6 +166,14 @@ class TrialQueue:
             self._seeds = self._seeds_needed()
             for arm in self._trials:
                 self._plan(arm)
+
+    def has_ended(self, arena: str) -> bool:
+        """Whether no trial of an arena is left, apart from timing trials."""
+        left = 0
+        for key, progress in self._progress_of.items():
+            if key is not None and key[0] == arena:
+                left += progress.steps_left.get(arena, 0)
+        return left == 0
 
     def progress(self) -> Progress:
         """The progress of the whole study."""

@@ -191,7 +191,8 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
         progress.running(first, 5, 2.5)
         progress.planned(Progress(done=1, trials=10, steps_left={"vit": 120}))
         progress.ended(first, Records().record(first, 0.5))
-        assert progress.eta() == 120 * 2.0 / 3  # three run
+        # of its 20 s, the 10 steps took 0.1 s; nine trials are left, and three run
+        assert progress.eta() == pytest.approx((120 * 0.01 + 9 * 19.9) / 3)
         world.now += 20
         progress.running(second, 5, 2.25)
         progress.running(second, 6, 2.0)  # too soon after the last line
@@ -200,7 +201,7 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
     assert text_of(console).splitlines() == [
         "0 of 0 trials | vit AdamW lr=0.001 sweep seed 0 step 5/10 loss 2.5",
         "vit: the data do not fit on the GPU, batches are sent from pinned memory",  # once in each arena
-        "1 of 10 trials, about 1:20 left | vit AdamW lr=0.01 sweep seed 0 step 5/10 loss 2.25",
+        "1 of 10 trials, about 1:30 left | vit AdamW lr=0.01 sweep seed 0 step 5/10 loss 2.25",
         "failed: vit AdamW lr=0.01 sweep seed 0: ValueError: no [bold]",
         "diverged: vit PsiLogic lr=0.001 sweep seed 0 at step 10",
     ]

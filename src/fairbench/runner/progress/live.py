@@ -1,7 +1,6 @@
 """Live progress of a study."""
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from fairbench.common.console import text_table
 from fairbench.common.formatting import duration
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.observers import Follower, RunningTrial
+from fairbench.runner.progress.pace import Pace
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_queue import Progress
 from fairbench.study.trial_spec import TrialSpec
@@ -22,20 +22,6 @@ CELL_SECONDS = 1.0
 """Seconds between two lines of progress in a notebook."""
 QUIET_SECONDS = 10.0
 """Seconds without a message of a trial after which the table shows them."""
-
-
-def time_left(
-    seconds: Mapping[str, float], steps: Mapping[str, int], steps_left: Mapping[str, int], workers: int
-) -> float | None:
-    """The seconds until a study is complete, at the pace of the ended trials of each arena; None before any step.
-
-    `seconds` and `steps` are those of ended trials by arena. An arena without ended trials has the mean pace.
-    """
-    if not any(steps.values()):
-        return None
-    mean = sum(seconds.values()) / sum(steps.values())
-    pace = {arena: seconds[arena] / steps[arena] for arena in steps if steps[arena]}
-    return sum(left * pace.get(arena, mean) for arena, left in steps_left.items()) / workers
 
 
 def progress_line(done: int, trials: int, left: float | None) -> str:
@@ -90,8 +76,7 @@ class LiveProgress(Follower):
         self._verbose = verbose
         self._in_cell = console.is_jupyter and not console.quiet
         self._progress = Progress(0, 0, {})
-        self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
-        self._steps: dict[str, int] = defaultdict(int)
+        self._pace = Pace({})
         self._told: set[str] = set()  # arenas for which the user knows that their data do not fit on the GPU
         self._last_line = clock()
         self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
@@ -115,6 +100,9 @@ class LiveProgress(Follower):
         if text:
             self._print(text, "yellow")
 
+    def measured(self, step_seconds: Mapping[str, float]) -> None:
+        self._pace = Pace(step_seconds)
+
     def planned(self, progress: Progress) -> None:
         self._progress = progress
         if self._in_cell:
@@ -135,8 +123,8 @@ class LiveProgress(Follower):
         if record.result is None or record.cost is None:
             self._print(f"failed: {trial.label}: {record.error}", "red")
             return
-        self._seconds[spec.arena.name] += self.clock() - trial.started
-        self._steps[spec.arena.name] += record.result.steps
+        whole = self.clock() - trial.started
+        self._pace.add(spec.arena.name, record.result.steps, record.cost.seconds, whole)
         if record.status == "diverged":
             self._print(f"diverged: {trial.label} at step {record.result.steps}")
         if record.cost.data_on == "cpu" != spec.training.device and spec.arena.name not in self._told:
@@ -144,8 +132,9 @@ class LiveProgress(Follower):
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 
     def eta(self) -> float | None:
-        """The seconds until the study is complete; None before any trial has ended."""
-        return time_left(self._seconds, self._steps, self._progress.steps_left, max(len(self.trials), 1))
+        """The seconds until the study is complete; None if nothing is known of a step."""
+        trials_left = self._progress.trials - self._progress.done
+        return self._pace.left(self._progress.steps_left, trials_left, workers=max(len(self.trials), 1))
 
     def _summary(self) -> str:
         """The progress of the study in one line."""

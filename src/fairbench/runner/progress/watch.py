@@ -20,7 +20,8 @@ from fairbench.common.wording import OPTIMIZER
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses
 from fairbench.runner.observers import RunningTrial
-from fairbench.runner.progress.live import progress_line, time_left, trials_line, trials_table
+from fairbench.runner.progress.live import progress_line, trials_line, trials_table
+from fairbench.runner.progress.pace import Pace
 from fairbench.study.folder import CONFIG
 from fairbench.study.plan import Arm, Lookup, arms
 from fairbench.study.record import Record
@@ -99,17 +100,19 @@ class StudyStatus:
     @property
     def left(self) -> float | None:
         """Seconds until the study is complete, at the pace of its records; None without records."""
-        seconds: dict[str, float] = defaultdict(float)
-        steps: dict[str, int] = defaultdict(int)
+        pace = Pace({})
         steps_left: dict[str, int] = defaultdict(int)
+        trials_left = 0
         for arm in self.arms:
             arena = arm.arena
             plan = self.study.suite.arenas[arena]
             for trials, planned in ((arm.sweep, plan.sweep_steps), ([*arm.others, *arm.final], plan.steps)):
                 steps_left[arena] += planned * trials.count(None)
-                seconds[arena] += sum(record.cost.seconds.total for record in trials if record and record.cost)
-                steps[arena] += sum(record.result.steps for record in trials if record and record.result)
-        return time_left(seconds, steps, steps_left, max(len(self.running), 1))
+                trials_left += trials.count(None)
+                for record in trials:
+                    if record and record.result and record.cost:
+                        pace.add(arena, record.result.steps, record.cost.seconds, whole=record.cost.seconds.total)
+        return pace.left(steps_left, trials_left, workers=max(len(self.running), 1))
 
     def to_json(self) -> dict[str, Any]:
         """The status with the planned and the finished trials of each stage of each arm."""
