@@ -14,6 +14,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 # uv does not read pip's configuration: pass it pip's find-links, which may contain a local torch wheel.
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
+# Without such a wheel, take the build of torch for this machine: without a GPU it has a fifth of the size.
+ifeq ($(UV_FIND_LINKS),)
+export UV_TORCH_BACKEND ?= auto
+endif
 
 # Containers set it. Every process would then compile the libraries that it loads, which takes most of its start.
 unexport PYTHONDONTWRITEBYTECODE

@@ -21,7 +21,7 @@ from fairbench.common.checks import Flag
 from fairbench.report.page import render_page
 from fairbench.report.study import draw_figures, study_report
 
-VOID = ("meta", "img", "link", "br", "input")
+VOID = ("meta", "img", "link", "br", "input", "wbr")
 
 
 class Page(HTMLParser):

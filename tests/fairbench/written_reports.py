@@ -12,7 +12,10 @@ LOW = [0.50, 0.51, 0.52]
 NOISY = [0.50, 0.60, 0.70]
 
 
-def write(folder, the_study=None, scores=None, cases=(timing(),)):
+TIMED = (timing(),)
+
+
+def write(folder, the_study=None, scores=None, cases=TIMED):
     """Write the report of a study; by default it has two optimizers in vit, which score HIGH and LOW, and was timed."""
     if the_study is None:
         the_study = study(("vit",), ("AdamW", "PsiLogic"))

@@ -126,7 +126,9 @@ def equal_times(analyses: Analyses) -> list[EqualTime]:
     """
     rows = []
     for arena, plan in analyses.suite.arenas.items():
-        train_ms = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arena and cost.train_ms}
+        train_ms = {
+            cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arena and cost.train_ms
+        }
         if len(train_ms) < 2:
             continue
         fastest = min(train_ms.values())

@@ -1,6 +1,7 @@
 """The verdicts on an arena whose trials have ended, while those of other arenas still run."""
 
-from fairbench.study.plan import Lookup, ResolvedSuite
+from fairbench.study.plan import Lookup
+from fairbench.study.resolved_suite import ResolvedSuite
 
 
 def first_verdicts(study: ResolvedSuite, lookup: Lookup, arena: str) -> str:

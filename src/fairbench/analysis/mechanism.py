@@ -190,7 +190,7 @@ def _state(rows: Mapping[str, Quantity]) -> str:
     if acted.value == 0:
         fired = rows.get("fired")
         if fired is not None and fired.value > 0:
-            return "gate open only while the term was off or held at 0, changed nothing"
+            return "its gate opened only while its term was off; it changed nothing"
         return "never fired"
     words = ["acted"]
     if acted.per_tensor_step is not None:

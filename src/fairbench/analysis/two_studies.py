@@ -53,8 +53,8 @@ class TwoArms:
         mean_a, std_a, mean_b, std_b: mean and standard deviation (ddof = 1) over the finished seeds.
         n_a, n_b: finished seeds.
         lr_a, lr_b: the selected learning rate.
-        step_ratio_a, step_ratio_b: time of a training step as a multiple of that of A's reference in the same study; None
-            without timing trials.
+        step_ratio_a, step_ratio_b: time of a training step as a multiple of that of A's reference in the same study;
+            None without timing trials.
     """
 
     arena: str

@@ -177,9 +177,8 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     suite = load_suite(name, overrides)
     if options.optimizers and len(suite.optimizers) == 1:
         (alone,) = suite.optimizers
-        raise UsageError(
-            f"--optimizers {alone}: there is no other optimizer to compare it with; name two or more, separated by commas"
-        )
+        remedy = "name two or more, separated by commas"
+        raise UsageError(f"--optimizers {alone}: there is no other optimizer to compare it with; {remedy}")
     return suite
 
 

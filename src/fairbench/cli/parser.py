@@ -49,7 +49,9 @@ def parser() -> Parser:
         epilog="`fairbench COMMAND --help` shows the options of a command, with an example and its exit codes.",
     )
     top.add_argument("-V", "--version", action=Version, nargs=0, help="show the version and exit")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS, prog="fairbench", parser_class=Parser)
+    commands = top.add_subparsers(
+        dest="command", metavar="COMMAND", help=argparse.SUPPRESS, prog="fairbench", parser_class=Parser
+    )
     _add_run(commands)
     _add_plan(commands)
     _add_noise(commands)
@@ -82,9 +84,9 @@ def _overview(commands: Commands[Parser]) -> str:
         "`run`."
     )
     lines = [fill(purpose, WIDTH), "", "Example:", f"  fairbench {EXAMPLE}"]
-    for title, names in GROUPS.items():
+    for title, commands_of_group in GROUPS.items():
         lines += ["", f"{title}:"]
-        for name in names:
+        for name in commands_of_group:
             first, *_ = (commands.choices[name].description or "").splitlines()
             lines.append(f"  {name:15}{first}")
     return "\n".join(lines)
@@ -322,7 +324,9 @@ def _add_suite(commands: Commands[Parser]) -> None:
     verbs = suite.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     text = "Print the TOML of a suite, to be copied and changed."
     show = _add(verbs, "show", text, "reading:suite_text", example="mini > my.toml")
-    check = _add(verbs, "check", "Check a suite file.", "catalog:check_suite", example="my.toml", codes="0 valid; 2 not")
+    check = _add(
+        verbs, "check", "Check a suite file.", "catalog:check_suite", example="my.toml", codes="0 valid; 2 not"
+    )
     for command in (show, check):
         command.add_argument("suite", metavar="SUITE", help="name or TOML file")
 

@@ -85,6 +85,17 @@ def check_gpus(slots: Sequence[DeviceSlot]) -> None:
         raise UsageError(f"--gpus {max(numbers)}: torch finds {plural(count, 'GPU')} here, numbered from 0")
 
 
+def check_typed(options: argparse.Namespace, suite: Suite) -> None:
+    """Check what was typed about optimizers, before any process is started. The preflight checks all of them.
+
+    Raises `UsageError` for an optimizer that cannot be loaded, and for an option that it does not have.
+    """
+    if options.set or options.add_optimizer:
+        from fairbench.runner.preflight import check_optimizers  # slow to import
+
+        check_optimizers(suite)
+
+
 def _reason_for_cpu(device: str, target: Target) -> str:
     """Why the trials run on the CPU, if they do."""
     if device != "auto":
@@ -115,6 +126,7 @@ def run(options: argparse.Namespace) -> fb.Page:
     slots, device = chosen_slots(options, target)
     if options.ray is None:  # otherwise the cluster has the GPUs
         check_gpus(slots)
+    check_typed(options, target.suite)
     prepare_data(options, target.suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
@@ -236,6 +248,7 @@ def plan(options: argparse.Namespace) -> fb.Estimate:
     target = chosen_target(options)
     slots, device = chosen_slots(options, target)
     check_gpus(slots)
+    check_typed(options, target.suite)
     prepare_data(options, target.suite)
 
     from fairbench.api.plan import planned

@@ -8,6 +8,8 @@ from fairbench.common.grouping import grouped
 
 SHOWN = 4
 """The largest number of values that a list shows."""
+MOST_DECIMALS = 7
+"""The most decimals of an end of an interval that lies near 0."""
 NONE = "–"
 ALMOST_ALL = "over 99%"
 """The text of a share below 1 that would be rounded to 100%."""
@@ -166,10 +168,20 @@ def _with_ends(common: Notation, middle: float, low: float | None, high: float |
     mantissa, *_ = center.split("e")
     if not mantissa.strip("+−.0"):
         center = center[1:]  # 0 in these digits has no sign
-    ends = [common.text(end, "+") for end in (low, high) if end is not None]
+    ends = [_end(common, end) for end in (low, high) if end is not None]
     if not ends:
         return center
     return f"{center} [{', '.join(ends)}]"
+
+
+def _end(common: Notation, end: float) -> str:
+    """The end of an interval. One that would be written as 0, and is not 0, gets its first digit, which has a sign."""
+    text = common.text(end, "+")
+    places = first_decimal(abs(end)) if end else 0
+    is_zero = not text.strip("+−.0")
+    if is_zero and end and places <= MOST_DECIMALS:
+        return Notation(places).text(end, "+")
+    return text
 
 
 def mean_and_deviation(mean: float | None, std: float | None) -> str:

@@ -224,6 +224,13 @@ class Document(Generic[SourceT]):
             statements[topic] = attempted(partial(state, self.source), "This cannot be computed: {}.".format)
         return {topic: statement for topic, statement in statements.items() if statement}
 
+    def texts(self, name: str) -> list[str]:
+        """The paragraphs of an output, by its name; empty if there is no such output."""
+        for output in self.outputs:
+            if output.name == name:
+                return list(output.texts(self.source))
+        return []
+
     def write_data(self, directory: Path) -> dict[str, Table[Any]]:
         """Write the data files. Each is written before the next one is made, to save memory.
 

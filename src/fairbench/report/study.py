@@ -11,6 +11,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.common.errors import attempted
 from fairbench.common.files import Content, remove, write_atomically
+from fairbench.common.formatting import some
 from fairbench.common.reading import read_text
 from fairbench.report.document import Document
 from fairbench.report.fields import purpose
@@ -80,18 +81,36 @@ def study_report(analyses: Analyses) -> Document[Analyses]:
     title = suite.name
     if suite.question:
         title += f": {suite.question}"
-    seeds = f"{suite.final.in_words} in each arm; device {analyses.results.study.device}"
+    facts = [
+        f"{suite.final.in_words} in each arm",
+        f"device {analyses.results.study.device}",
+        *_when_and_where(analyses),
+    ]
     failed = analyses.results.select(lambda run: run.status == "failed")
     return Document(
         source=analyses,
         sections=worded_sections(SECTIONS, suite.wording),
         title=title,
-        lead=f"{_sentence(suite.description)} {_sentence(seeds)}",
+        lead=f"{_sentence(suite.description)} {_sentence('; '.join(facts))}",
         flags=analyses.of(audit),
         styles=styles_of(suite),
         failed=len(failed),
         page_name=PAGE,
     )
+
+
+def _when_and_where(analyses: Analyses) -> list[str]:
+    """The date of the plan, the machine and the version of fairbench, in words, as far as they are known."""
+    facts = []
+    declared = analyses.history.plans[-1].declared
+    if declared:
+        facts.append(f"declared {declared[:10]}")
+    environment = analyses.results.environment
+    if environment.get("device"):
+        facts.append(some(environment["device"]))
+    if environment.get("psilogic"):
+        facts.append(f"fairbench {some(environment['psilogic'])}")
+    return facts
 
 
 def _sentence(text: str) -> str:

@@ -123,12 +123,18 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table as text. Its first column names the subject of each row. `name` is its file name without extension."""
+    """A table as text. Its first column names the subject of each row.
+
+    Attributes:
+        name: its file name without extension.
+        about: small text that the page shows after the name of a row or of a column.
+    """
 
     name: str
     caption: str
     columns: Sequence[TextColumn]
     rows: Sequence[Sequence[Cell]]
+    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def grouped(self) -> bool:

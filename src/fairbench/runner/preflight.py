@@ -32,7 +32,7 @@ def run_preflight(
 ) -> Preflight:
     """Load the data, build every model, and take two steps with every optimizer in every arena.
 
-    What is wrong in an optimizer's options is told before anything is measured. `call` runs each part in a separate
+    What is wrong in an optimizer's options is reported before anything is measured. `call` runs each part in a separate
     process. Arenas that differ only in the number of their steps and in their
     schedule are measured once. They are measured separately if the optimizer has options for one of them, or gets the
     number of steps as an argument.
@@ -166,7 +166,10 @@ def check_optimizers(suite: Suite) -> None:
 
 
 def _resolved(name: str, plan: OptimizerPlan, suite: Suite) -> ResolvedOptimizer:
-    """An optimizer of a suite with all its options. Raises `UsageError` if it cannot be loaded, or an option is wrong."""
+    """An optimizer of a suite with all its options.
+
+    Raises `UsageError` if it cannot be loaded, or an option is wrong.
+    """
     with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
         return resolve_optimizer(name, plan, suite.sweep.extra)
 

@@ -59,6 +59,17 @@ class GpuClock(Clock):
         self._open.clear()
 
 
+def work_seconds(device: torch.device) -> float:
+    """A time in seconds whose differences are the work of this process.
+
+    On a CPU it is the time of the processor: a single step is short, and while other programs run, it may wait longer
+    than it works. On a GPU it is the time of the host.
+    """
+    if device.type == "cuda":
+        return time.perf_counter()
+    return time.process_time()
+
+
 def clock(device: torch.device) -> Clock:
     """The clock of a device."""
     return GpuClock() if device.type == "cuda" else Clock()

@@ -28,7 +28,7 @@ from fairbench.training.digests import weights_hash
 from fairbench.training.environment import peak_memory, reset_peak_memory
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds
-from fairbench.training.phase_timer import clock
+from fairbench.training.phase_timer import clock, work_seconds
 from fairbench.training.schedules import lr_factor
 from fairbench.training.unsaved import changed, unsaved
 from fairbench.training.unused import Marks, marks
@@ -237,18 +237,18 @@ class Trainer:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.precision == "bfloat16")
 
     def timed_step(self, scale: float = 1.0) -> float:
-        """Take one step, and measure its seconds.
+        """Take one step, and measure its seconds of work, see `fairbench.training.phase_timer.work_seconds`.
 
         Args:
             scale: a factor for all seconds except those of the optimizer's step.
         """
         with one_thread():
             before = self.clock.seconds["step"]
-            began = time.perf_counter()
+            began = work_seconds(self.device)
             self.train_one_step().item()
-        seconds = time.perf_counter() - began
+        seconds = work_seconds(self.device) - began
         optimizer_seconds = self.clock.seconds["step"] - before
-        return seconds + (scale - 1) * (seconds - optimizer_seconds)
+        return seconds + (scale - 1) * max(seconds - optimizer_seconds, 0.0)
 
     def seconds(self) -> float:
         """The seconds of the training, summed over all processes in which it ran."""

@@ -74,7 +74,7 @@ def test_each_broken_rule_raises_its_flag(audited):
     assert "selected on the split that the report is about" in flags["selection on what is reported"]
     assert flags["deviations"] == "Nothing here is as it should be."
     assert flags["coupled decay"] == "vit: 0.01 is coupled in Adam and decoupled in AdamW, Copy"
-    inactive = "vit: PsiLogic gate open only while the term was off or held at 0, changed nothing"
+    inactive = "vit: PsiLogic its gate opened only while its term was off; it changed nothing"
     assert flags["inactive mechanism"] == inactive
     assert flags["duplicate results"] == "the same final weights: vit AdamW seed 0 = Copy seed 0."
     assert "Adam in 100% of the steps, at 1e-06" in flags["clipped in every step"]

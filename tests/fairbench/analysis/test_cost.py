@@ -10,7 +10,8 @@ from tiny import TINY, here, write_tiny
 from fairbench.analysis.cost import costs
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.plan import arms, timing_trials
+from fairbench.study.plan import arms
+from fairbench.study.planned_trial import timing_trials
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.trial import trial
@@ -40,7 +41,7 @@ def test_a_slow_observer_appears_in_no_time(tmp_path, monkeypatch):
         module.write(OBSERVED)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "own_optimizers", raising=False)
-    monkeypatch.setattr("fairbench.study.plan.TIMING_TRIALS", 1)
+    monkeypatch.setattr("fairbench.study.planned_trial.TIMING_TRIALS", 1)
     fixed = {"AdamW": OptimizerPlan(lr=0.01), "Observed": OptimizerPlan("own_optimizers:Observed", lr=0.01)}
     suite = replace(load_suite(str(suite_file)), optimizers=fixed, reference="Observed")
     slot = DeviceSlot(data_root=str(tmp_path))

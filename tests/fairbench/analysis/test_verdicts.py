@@ -278,7 +278,7 @@ ACTED = "acted in 25% of tensor steps; "
     [
         ({}, f"{ACTED}cancellation did 12% of what weight decay did and 1% of the path length of the weights"),
         ({"fired": 0.0, "acted": 0.0, "cancellation": 0.0}, "never fired"),
-        ({"acted": 0.0, "cancellation": 0.0}, "gate open only while the term was off or held at 0, changed nothing"),
+        ({"acted": 0.0, "cancellation": 0.0}, "its gate opened only while its term was off; it changed nothing"),
         ({"weight_decay": 0.0}, f"{ACTED}cancellation did 1% of the path length of the weights"),
     ],
 )

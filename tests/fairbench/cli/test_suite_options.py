@@ -22,7 +22,17 @@ def chosen(*words):
     return chosen_suite(parser().parse_args(["run", "mini", *words]))
 
 
-def test_an_added_optimizer_does_not_change_the_suite():
+@pytest.fixture
+def own_files(tmp_path, monkeypatch):
+    """The files of a user's optimizers, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine.py", "rules/mine.py"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+
+
+def test_an_added_optimizer_does_not_change_the_suite(own_files):
     mini = load_suite("mini")
     suite = chosen("--add-optimizer", "rules/mine.py:Mine", "--add-optimizer", "pkg.mod:Other")
     added = {"Mine": OptimizerPlan("rules/mine.py:Mine"), "Other": OptimizerPlan("pkg.mod:Other")}
@@ -31,13 +41,13 @@ def test_an_added_optimizer_does_not_change_the_suite():
     assert suite.arenas == mini.arenas
 
 
-def test_selected_optimizers_and_an_added_one():
+def test_selected_optimizers_and_an_added_one(own_files):
     suite = chosen("--optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
     assert list(suite.optimizers) == ["AdamW", "Mine"]
     assert suite.reference == "Mine"
 
 
-def test_hyperparameters_are_added_to_those_of_the_suite():
+def test_hyperparameters_are_added_to_those_of_the_suite(own_files):
     words = ["--add-optimizer", "mine.py:Mine", "--set", "Mine.betas = [0.9, 0.95]", "--set", "PsiLogic.gamma=0.5"]
     suite = chosen(*words, "--set", 'Mine.mode="fast"', "--set", "AdamW.amsgrad=true")
     assert suite.optimizers["Mine"].options == {"betas": [0.9, 0.95], "mode": "fast"}

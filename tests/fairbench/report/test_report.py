@@ -44,7 +44,6 @@ LATEX = (
     "budget",
     "tuning",
     "treatment",
-    "conditions",
     "arenas",
     "optimizers",
     "environment",

@@ -1,6 +1,7 @@
 """The preflight: the code that takes part, and what cannot work."""
 
 import sys
+import time
 from dataclasses import replace
 from itertools import product
 from operator import attrgetter
@@ -276,8 +277,22 @@ def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monk
 
     now = [0.0]
     monkeypatch.setattr(trainer, "train_one_step", step)
-    monkeypatch.setattr("fairbench.training.trainer.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("fairbench.training.trainer.work_seconds", lambda device: now[0])
     assert trainer.timed_step(8.0) == 4.0 + 8 * 6.0
+
+
+def test_a_step_that_waits_for_the_processor_is_not_measured_as_longer(tiny_suite, monkeypatch):
+    """As while another study runs: a step of milliseconds may then wait many times as long as it works."""
+    trainer = Trainer(trial_spec(study_of(tiny_suite), "vit", "AdamW", "final", 1e-3, 1), DeviceSlot())
+    train_one_step = trainer.train_one_step
+
+    def waiting_step():
+        time.sleep(0.5)
+        return train_one_step()
+
+    monkeypatch.setattr(trainer, "train_one_step", waiting_step)
+    trainer.timed_step()  # the first step makes the state of the optimizer
+    assert trainer.timed_step() < 0.25
 
 
 def test_arenas_that_differ_in_their_length_alone_are_measured_once(tiny_suite, monkeypatch):

@@ -201,7 +201,7 @@ def test_plain_lines_show_trials_loss_and_time_left(world, tiny_study):
     assert text_of(console).splitlines() == [
         "0 of 0 trials | vit AdamW lr=0.001 sweep seed 0 step 5/10 loss 2.5",
         "vit: the data do not fit on the GPU, batches are sent from pinned memory",  # once in each arena
-        "1 of 10 trials, about 1:30 left | vit AdamW lr=0.01 sweep seed 0 step 5/10 loss 2.25",
+        "1 of 10 trials, about 1:00 left | vit AdamW lr=0.01 sweep seed 0 step 5/10 loss 2.25",
         "failed: vit AdamW lr=0.01 sweep seed 0: ValueError: no [bold]",
         "diverged: vit PsiLogic lr=0.001 sweep seed 0 at step 10",
     ]

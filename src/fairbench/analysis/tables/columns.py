@@ -11,6 +11,7 @@ from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL, STEP_IN_LIST
 from fairbench.analysis.tables.readers.sheet import Sheet
 from fairbench.common.errors import UsageError, unknown
+from fairbench.common.formatting import plural
 
 COLUMNS = "columns"
 """What the user gives for the role that the names of the columns of values have."""
@@ -144,7 +145,7 @@ def without_ranges(sheet: Sheet) -> Sheet:
             base_of_range[column] = base
     if not base_of_range:
         return sheet
-    note = f"{len(base_of_range)} columns __MIN and __MAX skipped"
+    note = f"{plural(len(base_of_range), 'column')} __MIN or __MAX skipped"
     if any(sheet.column(column) != sheet.column(base) for column, base in base_of_range.items()):
         note += ", which say that each value is a mean of runs"
     kept = [column for column in sheet.columns if column not in base_of_range]

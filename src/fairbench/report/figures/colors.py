@@ -26,6 +26,8 @@ PAGE_COLORS = {
     "focus": Color("#0b5cad", "#8cc4ff"),
     "better-paper": Color("#dcefe2", "#173a24"),
     "worse-paper": Color("#fbe3dc", "#4a221b"),
+    "equivalent-paper": Color("#dde8f6", "#1d3350"),
+    "margin": Color("#c8d2dc", "#3b4650"),
 }
 
 ARM_COLORS = {

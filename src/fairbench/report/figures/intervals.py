@@ -108,7 +108,7 @@ def _draw_row(panel: Panel, place: int, row: Interval) -> None:
 
 def _draw_margin(axes: Axes, margin: float) -> None:
     """Draw the margin as a band around 0. Beyond the band the axis is logarithmic."""
-    axes.axvspan(-margin, margin, color=LIGHT["rule"], linewidth=0, zorder=0)
+    axes.axvspan(-margin, margin, color=LIGHT["margin"], linewidth=0, zorder=0)
     axes.set_xscale("symlog", linthresh=margin)
     farthest = float(max(map(abs, axes.get_xlim())))
     lowest = math.floor(math.log10(margin)) + 1

@@ -11,6 +11,9 @@ from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.panel import LABEL_HEIGHT
 from fairbench.report.figures.style import ArmStyle, ArmStyles, short_names
 
+MOST_IN_ORDER = 8
+"""The most rows of a panel that keep their order."""
+
 
 @dataclass(frozen=True)
 class Gains:
@@ -39,7 +42,7 @@ class Gains:
         return self.analyses.suite.sides[1][0]
 
     def rows(self) -> dict[str, list[Interval]]:
-        """The rows of each panel, the largest gain first."""
+        """The rows of each panel: in the order of the grid of verdicts, or of many rows the largest gain first."""
         rows: dict[str, list[Interval]] = {}
         short_arenas = short_names([*self.analyses.suite.arenas])
         for comparison in self.comparisons:
@@ -50,7 +53,10 @@ class Gains:
                 panel = comparison.arena
                 row = self._row_of_arena(comparison)
             rows.setdefault(panel, []).append(row)
-        return {panel: sorted(panel_rows, key=lambda row: -row.value) for panel, panel_rows in rows.items()}
+        for panel_rows in rows.values():
+            if len(panel_rows) > MOST_IN_ORDER:
+                panel_rows.sort(key=lambda row: -row.value)
+        return rows
 
     def _name(self, comparison: Comparison) -> str:
         """The arm of a comparison that varies in the figure, and names a row or a panel."""

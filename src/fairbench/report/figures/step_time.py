@@ -38,9 +38,9 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         _draw_bars(panel, [cost for cost in known if cost.arena == arena], styles)
         _draw_legend(panel, left, bottom, height)
     caption = (
-        "Step time: median milliseconds of a training step over the timing trials, by phase; step is clipping, optimizer "
-        "and schedule. Forward and backward are the same work for every optimizer: where they differ, the machine was "
-        "busy with other work."
+        "Step time: median milliseconds of a training step over the timing trials, by phase; step is clipping, "
+        "optimizer and schedule. Forward and backward are the same work for every optimizer: where they differ, the "
+        "machine was busy with other work."
     )
     if "AdamW" in suite.optimizers:
         caption += " The factor is that of the whole training step over AdamW's, including that noise."

@@ -26,6 +26,8 @@ from fairbench.report.view import Cell, TableView
 TABLE_SCRIPTS = ("view.js", "tables.js", "bar.js")
 FIGURE_SCRIPTS = ("arms.js", "values.js", "figures.js")
 STYLES = ("figures.css", "style.css")
+JOINT = re.compile(r"(?<=[a-z][._:/-])(?=[A-Za-z])")
+"""A place in a name after a sign that joins its words."""
 NUMBER = re.compile(r"\d+(\.\d+)?")
 """A number as both Python and a browser read it."""
 SHORT = 16
@@ -142,7 +144,7 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"kinds": _kinds, "swatch": swatch, "value": _value, "more": _more}
+    environment.filters |= {"kinds": _kinds, "swatch": swatch, "value": _value, "more": _more, "breakable": _breakable}
     return environment.get_template(name)
 
 
@@ -178,6 +180,13 @@ def _value(cell: Cell) -> Markup:
     if NUMBER.fullmatch(text) and float(text) == cell.value:
         return Markup("")
     return Markup(f' data-value="{cell.value}"')
+
+
+def _breakable(text: Any) -> Any:
+    """A text that may be broken after the signs that join the words of a name, as in "torch.optim:AdamW"."""
+    if not isinstance(text, str) or isinstance(text, Markup):
+        return text
+    return Markup("<wbr>").join(JOINT.split(text))
 
 
 def _more(numbers: Iterable[Any]) -> Markup:

@@ -68,6 +68,11 @@ const viewed = new IntersectionObserver((entries) => {
   switches.forEach((label, arm) => label.classList.toggle("absent", !present.has(arm)));
 });
 
+// What gets the focus is scrolled to a place that the bar does not cover.
+new ResizeObserver(() => {
+  document.documentElement.style.scrollPaddingBottom = `${arms.offsetHeight + 16}px`;
+}).observe(arms);
+
 arms.querySelector("details").open = matchMedia("(min-width: 40.01rem)").matches && switches.length < 15;
 
 follow(() => {

@@ -1,6 +1,7 @@
 // Tables: each can be sorted, filtered and downloaded. A table is prepared when it is opened first.
 
 const collator = new Intl.Collator("en", { numeric: true });
+const FEW_ROWS = 8; // tables with as many rows need no filter
 const SEVERITIES = ["fail", "warn", "note"];
 const texts = new WeakMap();
 const prepared = new Map();
@@ -39,7 +40,8 @@ function key(row, column, numeric) {
 }
 
 function compare(a, b) {
-  return typeof a === "number" && typeof b === "number" ? a - b : collator.compare(a, b);
+  const [x, y] = [Number.parseFloat(a), Number.parseFloat(b)];
+  return x < y || x > y ? x - y : collator.compare(a, b);
 }
 
 // The rows by a column, counted from 1, negative for descending; 0 is their first order. Missing values come last.
@@ -91,7 +93,8 @@ function prepare(place) {
     show(place);
   });
   const downloads = [download(name, "CSV", () => rowsCsv(place)), download(name, "LaTeX", () => latex(name))];
-  place.querySelector(".tools").prepend(label, ...downloads);
+  const filters = prepared.get(place).rows.length > FEW_ROWS ? [label] : [];
+  place.querySelector(".tools").prepend(...filters, ...downloads);
 }
 
 // Downloads, made from what is in the page.

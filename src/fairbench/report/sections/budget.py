@@ -1,8 +1,10 @@
 """The budget and the treatment of each arm, and whether all trials had the same start and the same data."""
 
+from dataclasses import replace
+
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.budget import budgets, equality
-from fairbench.analysis.comparability import hash_checks
+from fairbench.analysis.budget import Budget, budgets, equality
+from fairbench.analysis.comparability import HashCheck, hash_checks
 from fairbench.analysis.tuning import Tuning, tuning
 from fairbench.common.formatting import plural
 from fairbench.report.document import Output, Section
@@ -61,10 +63,25 @@ TREATMENT_COLUMNS = (
     *page_only(words("Set by the suite", "options")),
 )
 
+
+def _treatments(analyses: Analyses) -> list[Budget]:
+    """The treatment of each optimizer: one row if it is the same in all arenas, otherwise a row for each."""
+    texts = [column.show for column in TREATMENT_COLUMNS[1:]]
+    rows = []
+    for optimizer in analyses.suite.optimizers:
+        of_optimizer = [row for row in analyses.of(budgets) if row.optimizer == optimizer]
+        different = {tuple(str(text(row)) for text in texts) for row in of_optimizer}
+        if len(of_optimizer) > 1 and len(different) == 1:
+            of_optimizer = [replace(of_optimizer[0], arena="all")]
+        rows += of_optimizer
+    return rows
+
+
 TREATMENT_TABLE = Output[Analyses](
     name="treatment",
     title="Treatment",
     rows=lambda analyses: analyses.of(budgets),
+    shown=_treatments,
     columns=TREATMENT_COLUMNS,
     caption=(
         "Treatment of each arm by the options that built it: clipping of the gradients’ global norm, "
@@ -84,12 +101,17 @@ CONDITION_COLUMNS = (
 )
 
 
+def _is_equal(check: HashCheck) -> bool:
+    """Whether a group of trials has shown the same start and the same data."""
+    return bool(check.agrees and check.initial_weights and check.batches)
+
+
 def _equal_conditions(analyses: Analyses) -> str:
     """A sentence that all sha256 agree; empty if one of them differs or is not shown."""
     checks = analyses.of(hash_checks)
     if not checks:
         return ""
-    if not all(check.agrees and check.initial_weights and check.batches for check in checks):
+    if not all(map(_is_equal, checks)):
         return ""
     groups = plural(len(checks), "group")
     if len(checks) > 1:
@@ -104,14 +126,21 @@ def _equal_conditions(analyses: Analyses) -> str:
     )
 
 
+def _unequal_conditions(analyses: Analyses) -> list[HashCheck]:
+    """The groups of trials in which a sha256 differs or is not shown."""
+    return [check for check in analyses.of(hash_checks) if not _is_equal(check)]
+
+
 CONDITIONS_TABLE = Output[Analyses](
     name="conditions",
     title="Conditions",
     rows=lambda analyses: analyses.of(hash_checks),
+    shown=_unequal_conditions,
     columns=CONDITION_COLUMNS,
     caption=(
-        "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a "
-        "process without an optimizer, batch order and noise among the trials that finished."
+        "Groups of trials that share arena, stage and seed, in which a sha256 differs or is not shown. Initial weights "
+        "are also compared with those of a process without an optimizer, batch order and noise among the trials that "
+        "finished."
     ),
     finding=("Same start, same data", _equal_conditions),
 )

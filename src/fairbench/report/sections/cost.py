@@ -51,8 +51,8 @@ def _timed_costs(analyses: Analyses) -> list[Cost]:
 
 
 def _not_timed(analyses: Analyses) -> list[str]:
-    """A sentence on what is missing in a study without timing trials; empty with some."""
-    if is_timed(analyses):
+    """A sentence on what is missing in a study without timing trials; empty with some, and before any trial."""
+    if is_timed(analyses) or not analyses.of(costs):
         return []
     return [
         "This study has no timing trials, so no times of a step are compared. Final trials observe the mechanisms of "

@@ -2,10 +2,10 @@
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.mechanism import Quantity, mechanisms, quantities
-from fairbench.common.formatting import SHOWN, plural
+from fairbench.common.formatting import SHOWN, number, plural
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.mechanism import draw_mechanism
-from fairbench.report.view import ARM, aligned, integers, page_only, percents, words
+from fairbench.report.view import ARM, integers, numbers, page_only, percents, words
 
 
 def _acted(analyses: Analyses) -> str:
@@ -37,9 +37,9 @@ IN_WORDS = Output[Analyses](
 QUANTITY_COLUMNS = (
     *ARM,
     words("Quantity", "quantity"),
-    aligned("Total", "value"),
+    numbers("Total", "value", form=number),
     words("Unit", "unit"),
-    aligned("Per tensor step", "per_tensor_step"),
+    numbers("Per tensor step", "per_tensor_step", form=number),
     percents("Of the path", "of_path_length"),
     *page_only(words("Most in", "most_in"), percents("Of it", "most_share")),
     percents("Half by", "half_by"),

@@ -311,9 +311,17 @@ def _metric_columns(analyses: Analyses) -> list[TextColumn]:
         words("Optimizer", "optimizer"),
         means("Mean ± std", "mean", "std"),
         integers("Finished", "n"),
-        integers("Diverged", "diverged"),
-        *page_only(integers("Failed", "failed"), integers("Missing", "missing")),
+        *_lost_columns(analyses),
     ]
+
+
+def _lost_columns(analyses: Analyses) -> list[TextColumn]:
+    """A column for each kind of lost seeds that occurs in the study."""
+    columns = []
+    for kind in ("diverged", "failed", "missing"):
+        if any(getattr(row, kind) for row in analyses.of(aggregates)):
+            columns.append(integers(kind.capitalize(), kind))
+    return columns
 
 
 def _metric_name(analyses: Analyses) -> Callable[[Aggregate], str]:

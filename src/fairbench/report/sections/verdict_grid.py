@@ -1,6 +1,7 @@
 """The verdicts as a grid. Each cell has a verdict and its gain."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.common.formatting import column_of_intervals, interval_name
+from fairbench.common.formatting import column_of_intervals, exact, interval_name
 from fairbench.report.view import Emphasized, Row, TableView, TextColumn, table_view
 
 ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
@@ -67,12 +68,20 @@ def verdict_grid(analyses: Analyses) -> TableView:
     def arena_column(arena: str) -> TextColumn:
         return grid_column(arena, lambda pair: cells[arena, pair])
 
+    about = {arena: _about_arena(analyses, arena) for arena in arenas}
     if len(arenas) >= len(pairs):
         columns = [TextColumn("Arena", str), *map(pair_column, pairs)]
-        return table_view("verdicts", caption, columns, rows=arenas)
+        return replace(table_view("verdicts", caption, columns, rows=arenas), about=about)
     title = "Pair" if len(sides) > 1 else sides[0].capitalize()
     columns = [TextColumn(title, str), *map(arena_column, arenas)]
-    return table_view("verdicts", caption, columns, rows=pairs)
+    return replace(table_view("verdicts", caption, columns, rows=pairs), about=about)
+
+
+def _about_arena(analyses: Analyses, arena: str) -> str:
+    """The metric of an arena, its better direction and the margin: the units of the gains in the grid."""
+    plan = analyses.suite.arenas[arena]
+    arrow = "↓" if analyses.suite.direction(arena) == "min" else "↑"
+    return f"{plan.metric}\N{NO-BREAK SPACE}{arrow}, margin\N{NO-BREAK SPACE}{exact(plan.margin)}"
 
 
 def _ranked_cells(comparisons: Sequence[Comparison], sides: Sequence[str]) -> dict[tuple[str, str], GridCell]:

@@ -1,7 +1,7 @@
 """The verdicts in sentences, and Table 1."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
@@ -15,6 +15,17 @@ from fairbench.report.view import Emphasized, TableView, TextColumn, table_view
 
 TEST_NAMES = {"paired": "the t-test of the differences seed by seed", "welch": "Welch’s test of the two means"}
 """The tests that may decide, in words."""
+IN_WORDS = {
+    "better": "better",
+    "worse": "worse",
+    "equivalent": "equivalent (within the margin)",
+    "identical": "identical weights",
+    "identical values": "identical values",
+    "inconclusive": "not decided",
+}
+"""Verdicts as they stand in a sentence."""
+MOST_SENTENCES = 6
+"""The most pairs of optimizers for which the page has a sentence each."""
 
 
 def main_table(analyses: Analyses) -> TableView:
@@ -107,6 +118,44 @@ def _counts(analyses: Analyses) -> str:
     return f"Of {plural(len(comparisons), 'comparison')}, the verdict is {', '.join(parts)}."
 
 
+def verdicts_in_words(analyses: Analyses) -> list[str]:
+    """A sentence for each pair of an optimizer and a baseline on its verdicts; empty if there are many pairs."""
+    arenas_of_pair: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for comparison in analyses.comparisons:
+        pair = (comparison.optimizer, comparison.baseline)
+        words = IN_WORDS.get(comparison.verdict, comparison.verdict)
+        arenas_of_pair.setdefault(pair, {}).setdefault(words, []).append(comparison.arena)
+    if len(arenas_of_pair) > MOST_SENTENCES:
+        return []
+    return [_sentence_on_pair(*pair, arenas) for pair, arenas in arenas_of_pair.items()]
+
+
+def _sentence_on_pair(optimizer: str, baseline: str, arenas_of_verdict: Mapping[str, Sequence[str]]) -> str:
+    """A sentence on a pair. The arenas have the verdict in words as their key."""
+    parts = []
+    for words in sorted(arenas_of_verdict, key=_order_of_words):
+        arenas = arenas_of_verdict[words]
+        where = f"in {_listed(arenas)}"
+        if len(arenas_of_verdict) == 1 and len(arenas) > 2:
+            where = f"in all {len(arenas)} arenas"
+        parts.append(f"{words} {where}")
+    return f"{optimizer} against {baseline}: {'; '.join(parts)}."
+
+
+def _order_of_words(words: str) -> int:
+    """The place of a verdict in a sentence: the decided ones first."""
+    known = [*IN_WORDS.values()]
+    return known.index(words) if words in known else len(known)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a list in a sentence, such as "gpt, vit and ddpm"."""
+    *others, last = names
+    if not others:
+        return last
+    return f"{', '.join(others)} and {last}"
+
+
 def _meaning(analyses: Analyses) -> str:
     """Sentences on what each verdict needs; empty if no comparison could be tested."""
     decided = {"better", "worse", "equivalent", "inconclusive"}
@@ -171,7 +220,9 @@ VERDICT_SECTION = Section[Analyses](
     title="Verdicts",
     outputs=(
         Output(name="frozen", finding=("Frozen plan", _frozen)),
-        Output(name="verdicts", title="Verdicts", view=verdict_grid, finding=("Verdicts", _counts)),
+        Output(
+            name="verdicts", title="Verdicts", view=verdict_grid, finding=("Verdicts", _counts), texts=verdicts_in_words
+        ),
         Output(name="times", finding=("Verdicts on time", _times)),
         Output(name="main", title="Table 1", view=main_table, open_up_to=40),
         Output(name="leaderboard", figure=draw_leaderboard),

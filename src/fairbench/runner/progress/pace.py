@@ -34,7 +34,7 @@ class Pace:
     def left(self, steps_left: Mapping[str, int], trials_left: int, workers: int) -> float | None:
         """The seconds until a study is complete; None if nothing is known of a step.
 
-            (sum over arenas of steps left * seconds of a step + trials left * mean rest) / workers
+        (sum over arenas of steps left * seconds of a step + trials left * mean rest) / workers
         """
         if not any(self._steps.values()) and not self._expected:
             return None

@@ -1,7 +1,6 @@
 """Trials that fairbench trains itself: the measurement of arenas and optimizers before a study, and each trial."""
 
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
@@ -31,6 +30,7 @@ from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import one_thread, same_order
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
+from fairbench.training.phase_timer import work_seconds
 from fairbench.training.resume_check import resume_check
 from fairbench.training.trainer import CHUNK, FIRST_STEPS, Progress, Trainer, evaluate
 from fairbench.training.trial import trial
@@ -100,10 +100,10 @@ def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: T
 
     def seconds(examples: int) -> float:
         """The duration of an evaluation of the first examples."""
-        began = time.perf_counter()
+        began = work_seconds(torch.device(device))
         with torch.autocast(device, torch.bfloat16, enabled=training.precision == "bfloat16"):
             evaluate(arena, model, data, split, batch_size, most=examples)
-        return time.perf_counter() - began
+        return work_seconds(torch.device(device)) - began
 
     seconds(1)  # it warms up
     single = seconds(1)
