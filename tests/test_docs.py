@@ -195,7 +195,9 @@ def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes():
         page = ROOT / f"docs/results/{suite}/README.md"
         if page.exists():
             for other in re.findall(r"^\| machine \|.*", page.read_text(), re.MULTILINE):
-                assert 0.75 * least_minutes(time) <= minutes(other) <= 1.25 * minutes(time), (suite, other)
+                assert minutes(other) >= 0.75 * least_minutes(time), (suite, other)
+                if "while other programs ran" not in other:
+                    assert minutes(other) <= 1.25 * minutes(time), (suite, other)
         described = minutes(load_suite(suite).description)  # some only say "minutes"
         assert described in (0, pytest.approx(minutes(time), rel=0.25)), (suite, described)
 
