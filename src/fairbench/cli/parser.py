@@ -32,7 +32,7 @@ EXAMPLE = "run mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_r
 WIDTH = 80
 """The columns of the text in the help of the whole command."""
 GROUPS = {
-    "Run a study": ("run", "plan", "noise", "slurm"),
+    "Run a study": ("run", "plan", "noise", "slurm", "gate"),
     "Follow and read a study": ("status", "watch", "audit", "report", "open", "compare", "explain"),
     "Judge other results": ("verdicts",),
     "Write an optimizer or an arena": ("new-optimizer", "new-arena", "check", "try"),
@@ -183,28 +183,28 @@ def _add_noise(commands: Commands[Parser]) -> None:
 
 
 def _add_gate(commands: Commands[Parser]) -> None:
-    text = "keep or drop changes of a training program one by one, and certify what was kept (docs/agents.md)"
-    gate = commands.add_parser("gate", help=text, description=f"{text}.")
+    text = "Keep or drop changes of a training program one by one, and certify what was kept (docs/agents.md)."
+    gate = commands.add_parser("gate", help=text, description=text)
     verbs = gate.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    text = "begin a session in this git repository: train the program as it is with six seeds"
+    text = "Begin a session in this git repository: train the program as it is with six seeds."
     example = '--program "python train.py" --metric val_bpb:min --seed-env SEED --protect prepare.py'
     codes = f"0 calibrated; {STOPPED}"
     init = _add(verbs, "init", text, "gate:init", example=example, codes=codes, json=True)
     _add_gate_options(init)
-    text = "train a change with one to three seeds, and keep or drop it; nothing is claimed"
+    text = "Train a change with one to three seeds, and keep or drop it; nothing is claimed."
     codes = f"0 keep; 1 drop; {STOPPED}"
     tried = _add(verbs, "try", text, "gate:try_commit", codes=codes, json=True)
     revision = "a commit, or @ for the working tree (default: HEAD, or the working tree if a tracked file differs)"
     tried.add_argument("revision", nargs="?", default="", metavar="REV", help=revision)
-    text = "compare everything that was kept since base with base, both trained now; only this reads a test split"
+    text = "Compare everything that was kept since base with base, both trained now; only this reads a test split."
     codes = f"0 certified; 1 not, with the commit to return to; {STOPPED}"
     _add(verbs, "certify", text, "gate:certify", codes=codes, json=True)
-    text = "show base, head, what is certified, what is left of the level, and the command that comes next"
+    text = "Show base, head, what is certified, what is left of the level, and the command that comes next."
     _add(verbs, "status", text, "gate:status", json=True)
-    text = "show every step of the session"
+    text = "Show every step of the session."
     log = _add(verbs, "log", text, "gate:log", example="--tsv")
     log.add_argument("--tsv", action="store_true", help="print tab-separated values, with all digits")
-    text = "remove each change alone from the certified stack, and say which may go"
+    text = "Remove each change alone from the certified stack, and say which may go."
     pruned = _add(verbs, "prune", text, "gate:prune", example="--margin 0.0005", codes=f"0 done; {STOPPED}", json=True)
     margin = "largest difference of the metric that does not matter"
     pruned.add_argument("--margin", type=number, required=True, metavar="X", help=margin)
