@@ -7,8 +7,8 @@ from sphinx.application import Sphinx
 
 SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 """A heading, and the text below it."""
-LINKED_PAGE = re.compile(r"^\* \[.*?\]\((.*?)\.md\)", re.MULTILINE)
-"""An item of a list that is a link to a page."""
+LINKED_PAGE = re.compile(r"^\* \[(.*?)\]\((.*?)\.md\)", re.MULTILINE)
+"""An item of a list that is a link to a page: its title and the page."""
 
 
 def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
@@ -17,7 +17,7 @@ def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
         return
     sections = SECTION.findall(source[0])
     for caption, body in sections:
-        pages = "\n".join(LINKED_PAGE.findall(body))
+        pages = "\n".join(f"{title} <{page}>" for title, page in LINKED_PAGE.findall(body))
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
 
 

@@ -49,7 +49,7 @@ def correlation_limit(seeds: int, arenas: int) -> float:
     'Claim only differences far above the larger spread; with correlated seeds take `test = "paired"`.',
 )
 def beyond_test(case: Analyses) -> Iterator[str]:
-    """One of two arms with a better or worse spreads twice as much, or Welch's test has negatively correlated arms."""
+    """In a pair that is better or worse one arm spreads twice as much, or Welch's test has negative correlation."""
     # the runs of a program that cannot be seeded are independent, whatever their seeds are called
     seeded = all(plan.model.get("seeded", True) for plan in case.suite.arenas.values())
     welch = case.suite.final.test == "welch" and seeded
