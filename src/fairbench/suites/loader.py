@@ -9,6 +9,7 @@ from typing import Any
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.toml import tomllib
+from fairbench.common.wording import OPTIMIZER
 from fairbench.suites.arena_tables import arena_plan
 from fairbench.suites.checks import NAME, check_file, check_suite
 from fairbench.suites.expansion import expanded
@@ -50,8 +51,24 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
         suite_file = _suite_file(name, content)
         check_file(suite_file)
         suite = overridden(expanded(suite_file), overrides)
-        check_suite(suite)
+        with _in_words_of(suite):
+            check_suite(suite)
     return suite
+
+
+@contextmanager
+def _in_words_of(suite: Suite) -> Iterator[None]:
+    """Turn `Wrong` on an optimizer into one on a variant, if the suite compares variants."""
+    try:
+        yield
+    except Wrong as wrong:
+        if suite.noun == OPTIMIZER:
+            raise
+        path = [*wrong.path]
+        if path[0] == "optimizers":
+            path[0] = "variants"
+            path[2:3] = ["values" if key == "options" else key for key in path[2:3]]
+        raise Wrong(tuple(path), suite.wording.text(str(wrong.reason))) from None
 
 
 def _parsed(file: Path, text: str) -> dict[str, Any]:

@@ -198,6 +198,9 @@ def check_variants(suite: Suite) -> None:
         for arena, arena_plan in suite.arenas.items():
             if arena_plan.task != TASK:
                 raise Wrong(path, f"is a variant of a program, and arena {arena} has none; give it a program")
+        if "lr" in plan.options and variant.searched:
+            reason = "is searched for every variant; for rates of your own, call the placeholder otherwise, as {rate}"
+            raise Wrong((*path, "values", "lr"), reason)
         if variant.folder and variant.revision and not variant.commit:
             raise Wrong((*path, "folder"), "does not go with a revision, which has a folder of its own; leave one out")
     _check_search(suite)

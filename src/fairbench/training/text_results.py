@@ -16,9 +16,11 @@ PRINTED_NUMBER = re.compile(r"(?<=[\s:,\[])([-+]?)(nan|inf)(?:inity)?(?:\(\w*\))
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan\b|inf(?:inity)?\b)"
 WORD = r"[A-Za-z_](?:[\w/.\-]|'(?=\w))*"
 PAIR = re.compile(
-    rf"(?<![\w.])((?:{WORD}[ \t]+){{0,3}}{WORD})[\"']?[ \t]*[:=]*[ \t]*({NUMBER})(?![\d.]*\d)", re.IGNORECASE
+    rf"(?<![\w.])((?:{WORD}[ \t]+){{0,3}}{WORD})[\"']?[ \t]*[:=]*[ \t]*({NUMBER})(?![\d.]*\d|,\d)", re.IGNORECASE
 )
-"""A name of one to four words and its number in a line of output, as "val loss 2.5" or "val_loss: 2.5"."""
+"""A name of one to four words and its number in a line of output, as "val loss 2.5" or "val_loss: 2.5".
+
+A number with commas, as 8,192, is none: it may be one number or two."""
 COLOR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 """A sequence of characters that colors a terminal."""
 OF_ANOTHER_STEP = frozenset({"best", "lowest", "highest", "minimum", "maximum", "min", "max", "previous", "last"})

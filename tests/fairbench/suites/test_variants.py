@@ -99,12 +99,15 @@ def test_a_rate_in_the_command_is_searched_for_every_variant(tmp_path):
         ('[variants.plain]\nargs = "--name \'open"', "variants.plain.args: must be words of a command"),
         ("[variants.a]\nargs = '{lr}'\n[variants.b]\n", "variants.b: has no {lr}, which other variants have"),
         ("[variants.a]\nrevision = 'HEAD'\nfolder = 'x'", "variants.a.folder: does not go with a revision"),
+        ("[variants.a]\nargs = '{lr}'\nvalues = { lr = 0.1 }", "variants.a.values.lr: is searched for every variant"),
+        ("[variants.all]\n[variants.b]", "variants.all: must not be 'all', which stands for every variant"),
     ],
 )
 def test_a_wrong_table_of_variants(tmp_path, text, message):
     with pytest.raises(UsageError) as error:
         suite_with(tmp_path, text)
     assert message in str(error.value)
+    assert "ptimizer" not in str(error.value).replace("in place of optimizers; leave [optimizers] out", "")
 
 
 def test_the_factory_of_a_program_may_name_its_optimizer(tmp_path):

@@ -125,6 +125,11 @@ PRINTED = {
     "step:250/5100 val_loss:3.28 train_time:12ms": {"val/loss": {250: 3.28}},
     "val/loss=3.28": {"val/loss": {1: 3.28}},
     "val_loss: nan": {"val/loss": {1: "nan"}},
+    "val loss 1,250.5\nval loss 8,192\nval loss 2.5, perplexity 12.2": {"val/loss": {1: 2.5}},
+    "val loss 5.3\nstep 0: train loss 5.4 (took 12.3 ms)\nstep 1: train loss 5.2 (took 12.3 ms)\nval loss 4.4": {
+        "val/loss": {0: 5.3, 1: 4.4},
+        "train/loss": {0: 5.4, 1: 5.2},
+    },
     "| epoch   3 | lr 1.2.3 | valid loss  4.07 | valid ppl 58 |": {"val/loss": {3: 4.07}},
     "Epoch 1/2\n10/10 - loss: 0.5 - val_loss: 0.6\nEpoch 2/2\n10/10 - val_loss: 0.4": {"val/loss": {1: 0.6, 2: 0.4}},
     "{'eval_loss': 2.1, 'epoch': 1.0}": {"val/loss": {1: 2.1}},

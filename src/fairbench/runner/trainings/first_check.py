@@ -27,7 +27,10 @@ VISIBLE = 1.5
 """A run whose time is such a multiple of the first one's shows the time of a step."""
 BUDGET = 60.0
 """The most seconds of all longer runs together, approximately."""
-PASS_SEED = "pass {seed} to it, or give --seed-env NAME; if it cannot be seeded, --unseeded compares independent runs"
+PASS_SEED = (
+    "pass {seed} to it, or let it read fairbench.trial.current().seed or the variable of --seed-env NAME; "
+    "if it cannot be seeded, --unseeded compares its runs as they are"
+)
 """What to do if the seed does not reach a program."""
 MAKES = ("optimizer", "about")
 """What a program asks `fairbench.trial` for if it gets all options of its optimizer there."""
@@ -207,8 +210,7 @@ class FirstCheck:
             return
         if first.reported == with_other.reported:
             raise UsageError(
-                f"arenas.{self._arena}: the program reports the same for seeds {one} and {other}; pass {{seed}} to it, "
-                "or fairbench.trial.current().seed, or name the variable that it reads: --seed-env NAME"
+                f"arenas.{self._arena}: the program reports the same for seeds {one} and {other}; {PASS_SEED}"
             )
         if self._options.seeded and not self._gets_seed(first):
             self.notices.append(f"the seed does not reach the program, whose runs differ: {PASS_SEED}")
