@@ -16,7 +16,7 @@ from fairbench.report.figures.colors import COLORS, LIGHT
 DOCS = Path(__file__).parent
 WIDTH = 6.4
 """Inches of the picture, whose text is then readable on a phone too."""
-ROW = 0.2
+ROW = 0.165
 """Inches of the row of an optimizer."""
 COLORS_OF = {"better": LIGHT["arm-blue"], "worse": LIGHT["arm-orange"]}
 """The color of the mark of a decided comparison; others are gray."""
@@ -67,9 +67,9 @@ def picture() -> str:
     """The gain of every optimizer over AdamW in each task of `zoo`, as SVG in light colors."""
     shown = optimizers()
     title = f"{len(shown)} optimizers against AdamW in four tasks"
-    height = ROW * len(shown) + 1.3
+    height = ROW * len(shown) + 1.1
     with figure_options(WIDTH, text=12):
-        figure, by_arena = panels({"all": title}, height=height, left=1.4, right=0.4, bottom=0.85)
+        figure, by_arena = panels({"all": title}, height=height, left=1.4, right=0.4, bottom=0.65)
         axes = by_arena["all"].axes
         axes.axvspan(-1, 1, color=LIGHT["rule"], linewidth=0, zorder=0)
         axes.axvline(0, color=LIGHT["edge"], linewidth=1)
