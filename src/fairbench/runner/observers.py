@@ -86,7 +86,8 @@ class Observers(Observer):
 class RunningTrial:
     """A trial that runs.
 
-    Times are seconds by the clock of its follower. `driver` is empty for a trial of this driver.
+    Times are seconds by the clock of its follower. `steps` is 0 if the length of the trial is not known. `driver` is
+    empty for a trial of this driver.
     """
 
     label: str
@@ -97,9 +98,16 @@ class RunningTrial:
     loss: float | None = None
     driver: str = ""
 
+    @property
+    def position(self) -> str:
+        """The last step, and the number of steps, if it is known."""
+        if not self.steps:
+            return f"{self.step}"
+        return f"{self.step}/{self.steps}"
+
     def left(self, now: float) -> float | None:
-        """The seconds that remain at the pace so far; None before the first step."""
-        if not self.step:
+        """The seconds that remain at the pace so far; None before the first step, and if the length is not known."""
+        if not self.step or not self.steps:
             return None
         seconds_of_step = (self.updated - self.started) / self.step
         left_at_update = seconds_of_step * (self.steps - self.step)
@@ -115,7 +123,10 @@ class Follower(Observer):
 
     def started(self, spec: TrialSpec, label: str) -> None:
         now = self.clock()
-        self.trials[spec.id] = RunningTrial(label=label, steps=spec.training.steps, started=now, updated=now)
+        steps = spec.training.steps
+        if spec.arena.model.get("own_length"):
+            steps = 0  # the program gets no number of steps
+        self.trials[spec.id] = RunningTrial(label=label, steps=steps, started=now, updated=now)
         self.changed()
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:

@@ -1,9 +1,13 @@
 """The time left of a study, by hand."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 from fabricated import seconds
 
-from fairbench.runner.progress.pace import Pace
+from fairbench.runner.observers import RunningTrial
+from fairbench.runner.progress.pace import Pace, counted_steps
 
 
 def test_without_a_step_nothing_is_known():
@@ -34,3 +38,16 @@ def test_without_measured_steps_it_has_the_mean_of_the_others():
     pace.add("gpt", steps=10, seconds=seconds(10.0), whole=1.0)
     pace.add("vit", steps=30, seconds=seconds(30.0), whole=3.0)
     assert pace.left({"ddpm": 40}, trials_left=0, workers=1) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(("status", "counted"), [("finished", 1000), ("diverged", 20)])
+def test_a_program_that_ends_before_its_planned_steps_is_a_whole_trial(status, counted):
+    record = SimpleNamespace(status=status, result=SimpleNamespace(steps=20))
+    assert counted_steps(record, planned=1000) == counted
+
+
+def test_a_trial_of_unknown_length_has_no_time_left():
+    trial = RunningTrial(label="a trial", steps=0, started=0.0, updated=10.0, step=20)
+    assert (trial.position, trial.left(now=10.0)) == ("20", None)
+    assert replace(trial, steps=40).position == "20/40"
+    assert replace(trial, steps=40).left(now=10.0) == pytest.approx(10.0)

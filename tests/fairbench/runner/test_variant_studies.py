@@ -128,11 +128,15 @@ def test_two_revisions_are_not_mixed_by_commits_edits_and_kills(tmp_path, monkey
     options = OPTIONS[: OPTIONS.index("--seeds")]
     words = ("run", "--program", PROGRAM, "--variant", "old: @main~1", "--variant", "new: @main", *options)
     words = (*words, "--seeds", "24")
+    began = time.monotonic()
     Disturbed(tmp_path, chance, words=words, output="calm").end()
+    whole = time.monotonic() - began  # a loaded machine needs longer between two kills
     study = Disturbed(tmp_path, chance, words=words, output="out")
+    study.start()
+    study.wait_for(Path("out/revisions/commits.json").exists)  # from now on the study has begun
     kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "Ctrl-C")
     for kill in range(20):
-        if not study.keep_running(chance.choice((1, 2)), chance.uniform(1, 4)):
+        if not study.keep_running(chance.choice((1, 2)), chance.uniform(0.05, 0.3) * whole):
             break
         study.disturb(chance.choice(kinds))
         if chance.random() < 0.5:

@@ -13,7 +13,7 @@ from fairbench.common.console import text_table
 from fairbench.common.formatting import duration
 from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.observers import Follower, RunningTrial
-from fairbench.runner.progress.pace import Pace
+from fairbench.runner.progress.pace import Pace, counted_steps
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_queue import Progress
 from fairbench.study.trial_spec import TrialSpec
@@ -37,7 +37,7 @@ def trials_line(trials: Iterable[RunningTrial]) -> str:
     texts = []
     for trial in trials:
         if trial.step:
-            texts.append(f"{trial.label} step {trial.step}/{trial.steps} loss {trial.loss:.4g}")
+            texts.append(f"{trial.label} step {trial.position} loss {trial.loss:.4g}")
     return "; ".join(texts)
 
 
@@ -53,7 +53,7 @@ def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
     for trial in trials:
         left = trial.left(now)
         silent = now - trial.updated
-        row = [trial.label, f"{trial.step}/{trial.steps}"]
+        row = [trial.label, trial.position]
         row.append("" if trial.loss is None else f"{trial.loss:.4f}")
         row.append("?" if left is None else duration(left))
         if has_drivers:
@@ -124,7 +124,8 @@ class LiveProgress(Follower):
             self._print(f"failed: {trial.label}: {record.error}", "red")
             return
         whole = self.clock() - trial.started
-        self._pace.add(spec.arena.name, record.result.steps, record.cost.seconds, whole)
+        steps = counted_steps(record, spec.training.steps)
+        self._pace.add(spec.arena.name, steps, record.cost.seconds, whole)
         if record.status == "diverged":
             self._print(f"diverged: {trial.label} at step {record.result.steps}")
         if record.cost.data_on == "cpu" != spec.training.device and spec.arena.name not in self._told:

@@ -3,7 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from fairbench.study.record import Seconds
+from fairbench.study.record import Record, Seconds
+
+
+def counted_steps(record: Record, planned: int) -> int:
+    """The steps of an ended trial: the planned ones, unless it diverged. A program may end before them."""
+    if record.status == "finished":
+        return planned
+    assert record.result
+    return record.result.steps
 
 
 class Pace:

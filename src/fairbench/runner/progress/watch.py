@@ -21,7 +21,7 @@ from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import progress_line, trials_line, trials_table
-from fairbench.runner.progress.pace import Pace
+from fairbench.runner.progress.pace import Pace, counted_steps
 from fairbench.study.folder import CONFIG
 from fairbench.study.plan import Arm, Lookup, arms
 from fairbench.study.record import Record
@@ -111,7 +111,8 @@ class StudyStatus:
                 trials_left += trials.count(None)
                 for record in trials:
                     if record and record.result and record.cost:
-                        pace.add(arena, record.result.steps, record.cost.seconds, whole=record.cost.seconds.total)
+                        steps = counted_steps(record, planned)
+                        pace.add(arena, steps, record.cost.seconds, whole=record.cost.seconds.total)
         return pace.left(steps_left, trials_left, workers=max(len(self.running), 1))
 
     def to_json(self) -> dict[str, Any]:
