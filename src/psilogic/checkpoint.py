@@ -1,15 +1,14 @@
-"""State dicts: their schema, the migration of other optimizers' checkpoints, and dtypes that survive loading."""
+"""State dicts: their schema, and the migration of other optimizers' checkpoints."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
-from psilogic.options import OPTIONS
-from psilogic.tensors.scalars import CLOCKS, detector_dtype
+from psilogic.tensors.scalars import CLOCKS
 from psilogic.tensors.sharding import is_dtensor
 
 log = logging.getLogger("psilogic")
@@ -25,9 +24,6 @@ OWN_STATE = (*DETECTOR, "compensation")
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
 OTHERS_ONLY = ("amsgrad", "decoupled_weight_decay", "fused", "use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
-
-IMMUTABLE = frozenset(OPTIONS) - {"lr", "weight_decay", "betas", "fused", "capturable"}
-"""Options that are numbers or words. Torch reads the last two, to put the step counts where they belong."""
 
 FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
 
@@ -223,49 +219,3 @@ def _published_notices(
             rounded.add((moment.dtype, param.dtype))
     for wide, narrow in sorted(rounded, key=str):
         yield f"Adam's moments were {wide} and become {narrow}, the dtype of their parameters: they are rounded"
-
-
-def for_torch(state_dict: StateDict) -> StateDict:
-    """What torch must load of a state dict: it casts all of a state to the dtype of its parameter, and copies groups.
-
-    The detector's scalars have dtypes of their own, and numbers and words of the groups need no copies.
-    """
-    state: dict[Any, StateDict] = {}
-    for key, entry in state_dict["state"].items():
-        state[key] = {name: value for name, value in entry.items() if name not in DETECTOR}
-    groups = []
-    for group in state_dict["param_groups"]:
-        groups.append({name: group[name] for name in group.keys() - IMMUTABLE})
-    return {**state_dict, "state": state, "param_groups": groups}
-
-
-def restore_options(groups: Sequence[StateDict], saved_groups: Sequence[StateDict]) -> None:
-    """Set what `for_torch` has left out of the groups; the saved ones have every option."""
-    for group, saved in zip(groups, saved_groups, strict=True):
-        group.update({name: saved[name] for name in IMMUTABLE})
-
-
-def restore_scalars(
-    params: Sequence[Tensor],
-    saved_ids: Iterable[Any],
-    saved: Mapping[Any, StateDict],
-    state: Mapping[Tensor, StateDict],
-) -> None:
-    """Restore the detector's scalars, which torch was not given, in their own dtypes.
-
-    `saved_ids` are the parameters' keys in `saved`, the `state` of a state dict; `state` is changed in place.
-    """
-    for param, key in zip(params, saved_ids, strict=True):
-        entry = saved.get(key, {})
-        mine = state[param] if entry else {}
-        dtype_of_memory = detector_dtype(param)
-        for name in DETECTOR:
-            value = entry.get(name)
-            if value is None:
-                continue
-            is_clock = name == "chaos_start"
-            dtype = value.dtype if is_clock else dtype_of_memory
-            device = mine["step"].device if is_clock else param.device
-            if value.dtype != dtype or value.device != device:
-                value = value.detach().to(device=device, dtype=dtype)
-            mine[name] = value

@@ -1,44 +1,17 @@
 """Monitoring of the chaos detector, tensor by tensor; nothing is read from the device before a result is requested."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from psilogic.monitor_record import Record, Seen
 from psilogic.monitor_results import TOTALS, WRITTEN, ScalarWriter, Spike, TensorChaos, joined
-from psilogic.step import Decision, DetectorState, Observable
-from psilogic.tensors.device_tables import capturing
+from psilogic.step import Observable
 
 __all__ = ["Monitor", "ScalarWriter", "Spike", "TensorChaos", "monitor"]
-
-SPIKE_LOG_STEPS = 1000
-"""Number of last steps that the spike log covers."""
-
-
-@dataclass
-class _Seen:
-    """What the monitor knows about the tensors of a bucket.
-
-    The sums are added on the device, so that they include replays of a CUDA graph.
-    """
-
-    params: list[Tensor]
-    sums: Tensor  # shape (5, N): firing steps, active steps, cancellation, weight decay, steps
-    decision: Decision  # the last decision about these tensors
-    step: int  # the step of that decision
-
-
-class _Firing(NamedTuple):
-    """Which tensors of a bucket spiked in one step; the tensors stay on the device until a result is requested."""
-
-    step: int
-    params: list[Tensor]
-    fired: Tensor
-    ratio: Tensor
 
 
 class Monitor:
@@ -60,11 +33,9 @@ class Monitor:
     def __init__(self, optimizer: Observable, names: Iterable[tuple[str, Tensor]] = ()) -> None:
         self._optimizer = optimizer
         self._names = {id(param): name for name, param in names}
-        self._seen: dict[tuple[int, ...], _Seen] = {}
-        self._firings: deque[_Firing] = deque()
-        self._step = 0
-        optimizer._observers.append(self._observe)
-        self._hook = optimizer.register_step_pre_hook(self._count)
+        self._record = Record()
+        optimizer._observers.append(self._record.observe)
+        self._hook = optimizer.register_step_pre_hook(self._record.count)
 
     def __repr__(self) -> str:
         """The totals in a line."""
@@ -73,18 +44,18 @@ class Monitor:
         acted = sum(row.active_steps for row in rows)
         tensor_steps = sum(row.steps for row in rows)
         tensors = "1 tensor" if len(rows) == 1 else f"{len(rows)} tensors"
-        return f"Monitor({self._step} steps of {tensors}, {fired} of {tensor_steps} fired, {acted} cancelled)"
+        return f"Monitor({self._record.step} steps of {tensors}, {fired} of {tensor_steps} fired, {acted} cancelled)"
 
     def detach(self) -> None:
         """Stop monitoring, if it has not stopped; earlier results can still be read."""
-        if self._observe in self._optimizer._observers:
-            self._optimizer._observers.remove(self._observe)
+        if self._record.observe in self._optimizer._observers:
+            self._optimizer._observers.remove(self._record.observe)
         self._hook.remove()
 
     def read(self) -> list[TensorChaos]:
         """The results of every tensor that had a gradient, in the optimizer's order. This waits for the device."""
         rows: dict[int, TensorChaos] = {}
-        oldest_first = sorted(self._seen.values(), key=lambda seen: seen.step)
+        oldest_first = sorted(self._record.seen.values(), key=lambda seen: seen.step)
         for seen in oldest_first:
             for param, row in zip(seen.params, self._rows(seen), strict=True):
                 earlier = rows.get(id(param))
@@ -101,7 +72,7 @@ class Monitor:
             that cancelled something; cancellation: sum of w c; weight_decay: sum of lr weight_decay.
         """
         sums = torch.zeros(5, dtype=torch.float64)
-        for seen in self._seen.values():
+        for seen in self._record.seen.values():
             sums = sums + seen.sums.sum(dim=1).cpu()
         fired, active, cancellation, weight_decay, tensor_steps = sums.tolist()
         divisor = max(tensor_steps, 1)
@@ -128,13 +99,13 @@ class Monitor:
         return quantities
 
     def spikes(self) -> list[Spike]:
-        """The spikes (s = 1 after the warm-up) in the last `SPIKE_LOG_STEPS` steps, oldest first.
+        """The spikes (s = 1 after the warm-up) in the last 1,000 steps, oldest first.
 
         Compiled steps and replays of a CUDA graph are not in this log; `read` and `totals` count them.
         """
         names = self._all_names()
         spikes = []
-        for firing in self._firings:
+        for firing in self._record.firings:
             for i in torch.nonzero(firing.fired).flatten().tolist():
                 name = names[id(firing.params[i])]
                 spikes.append(Spike(firing.step, name, ratio=float(firing.ratio[i])))
@@ -155,27 +126,7 @@ class Monitor:
 
     def state_dict(self) -> dict[str, Any]:
         """All results as plain values and tensors, for the monitor of an optimizer that resumes from a checkpoint."""
-        positions = {id(param): i for i, param in enumerate(self._params())}
-
-        def positions_of(params: list[Tensor]) -> list[int]:
-            return [positions[id(param)] for param in params]
-
-        buckets = []
-        for seen in self._seen.values():
-            decision = seen.decision._asdict()
-            decision["memory"] = seen.decision.memory._asdict()
-            buckets.append(
-                {
-                    "params": positions_of(seen.params),
-                    "sums": seen.sums,
-                    "decision": decision,
-                    "step": seen.step,
-                }
-            )
-        spikes = []
-        for firing in self._firings:
-            spikes.append((firing.step, positions_of(firing.params), firing.fired, firing.ratio))
-        return {"step": self._step, "seen": buckets, "spikes": spikes}
+        return self._record.state_dict(self._params())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the results of another monitor.
@@ -183,55 +134,12 @@ class Monitor:
         Args:
             state: its `state_dict`; the optimizers have the same parameters in the same order.
         """
-        params = self._params()
-        self._step = state["step"]
-        self._seen.clear()
-        for bucket in state["seen"]:
-            memory = DetectorState(**bucket["decision"]["memory"])
-            decision = Decision(**{**bucket["decision"], "memory": memory})
-            bucket_params = [params[i] for i in bucket["params"]]
-            self._seen[_key(bucket_params)] = _Seen(
-                params=bucket_params,
-                sums=bucket["sums"].clone(),
-                decision=decision,
-                step=bucket["step"],
-            )
-        self._firings = deque()
-        for step, positions, fired, ratio in state["spikes"]:
-            self._firings.append(_Firing(step, [params[i] for i in positions], fired, ratio))
+        self._record.load_state_dict(state, self._params())
 
     def _params(self) -> list[Tensor]:
         return [param for group in self._optimizer.param_groups for param in group["params"]]
 
-    def _count(self, *step_arguments: Any) -> None:
-        """Count a step, and forget the spikes that are too old for the log."""
-        self._step += 1
-        last_forgotten = self._step - SPIKE_LOG_STEPS
-        while self._firings and self._firings[0].step <= last_forgotten:
-            self._firings.popleft()
-
-    def _observe(self, params: list[Tensor], decision: Decision) -> None:
-        """Add what a step decided about the tensors of a bucket."""
-        active = decision.cancellation > 0
-        weight_decay = decision.decay - decision.cancellation
-        steps = torch.ones_like(decision.gate)
-        rows = (decision.gate, active, decision.cancellation, weight_decay, steps)
-        sums = torch.stack([row.to(decision.gn.dtype) for row in rows]).detach()
-        key = _key(params)
-        seen = self._seen.get(key)
-        if seen is not None:
-            seen.sums.add_(sums)
-            seen.decision = decision
-            seen.step = self._step
-        elif capturing():  # each replay would reset the sums to this step's
-            raise RuntimeError("a CUDA graph captures a monitored step: take a monitored step without a graph first")
-        else:
-            self._seen[key] = _Seen(params, sums, decision, self._step)
-        if not (capturing() or torch.compiler.is_compiling()):  # a growing log would be compiled again in every step
-            fired = decision.gate & (decision.warmup > 0)
-            self._firings.append(_Firing(self._step, params, fired, decision.ratio))
-
-    def _rows(self, seen: _Seen) -> Iterator[TensorChaos]:
+    def _rows(self, seen: Seen) -> Iterator[TensorChaos]:
         """The results of the tensors of a bucket, in its order."""
         names = self._all_names()
         group_names = self._group_names()
@@ -290,11 +198,6 @@ class Monitor:
                 names[id(param)] = name
         names.update(self._names)
         return names
-
-
-def _key(params: list[Tensor]) -> tuple[int, ...]:
-    """A key for the tensors of a bucket."""
-    return tuple(map(id, params))
 
 
 def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:

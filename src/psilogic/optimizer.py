@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import Optimizer, ParamsT
+from torch.optim.optimizer import ParamsT
 
-from psilogic import checkpoint
 from psilogic.backends.select import select
+from psilogic.checkpoint import SCHEMA
 from psilogic.decision import t_warm
 from psilogic.description import describe
 from psilogic.gradients import reduce
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
+from psilogic.loading import load
 from psilogic.monitor import Monitor, monitor
 from psilogic.options import as_plain, defaults_of
 from psilogic.published_calls import check_order, refusing
@@ -191,7 +192,7 @@ class PsiLogic(Observable):
             complete = {**self.defaults, **param_group}
             check_group(complete, self.param_groups)
             param_group.update(as_plain(complete))
-            param_group.setdefault("schema", checkpoint.SCHEMA)
+            param_group.setdefault("schema", SCHEMA)
             param_group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
         super().add_param_group(param_group)
         try:
@@ -219,32 +220,7 @@ class PsiLogic(Observable):
         Raises:
             ValueError: a newer psilogic wrote it, or it does not fit this optimizer; nothing is changed then.
         """
-        migrated: dict[str, Any] = {}
-
-        def migrate(_: Optimizer, loaded: dict[str, Any]) -> dict[str, Any]:
-            migrated.update(checkpoint.migrate(loaded, self.param_groups))
-            groups = [{**self.defaults, **group} for group in migrated["param_groups"]]
-            for group in groups:
-                check_group(group, groups[:1])
-            migrated["param_groups"] = groups
-            return checkpoint.for_torch(migrated)
-
-        def restore(_: Optimizer) -> None:
-            params = [p for group in self.param_groups for p in group["params"]]
-            saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
-            checkpoint.restore_options(self.param_groups, migrated["param_groups"])
-            checkpoint.restore_scalars(params, saved_ids, migrated["state"], self.state)
-
-        # After the caller's pre-hooks, which may return another dict, and before the caller's post-hooks.
-        hooks = [
-            self.register_load_state_dict_pre_hook(migrate),
-            self.register_load_state_dict_post_hook(restore, prepend=True),
-        ]
-        try:
-            super().load_state_dict(state_dict)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        load(self, state_dict, super().load_state_dict)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Perform one optimization step.

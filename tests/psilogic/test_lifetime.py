@@ -8,7 +8,7 @@ import torch
 import torch.distributed.optim  # PsiLogic asks whether its ZeRO-1 makes the optimizer
 from torch import nn
 
-from psilogic import PsiLogic
+from psilogic import PsiLogic, monitor
 
 TRAININGS = 60
 
@@ -37,6 +37,16 @@ def firing(model):
     return PsiLogic(model.parameters(), adaptive_tau=False, chaos_tau=0.0, chaos_warmup=0, max_grad_norm=1.0)
 
 
+def watched(model):
+    """An optimizer whose monitor has been read."""
+    optimizer = plain(model)
+    watching = monitor(optimizer, model.named_parameters())
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    assert len(watching.read()) == 2
+    return optimizer
+
+
 def training(make):
     """A reference to a parameter of a training that has ended."""
     model = nn.Linear(4, 4)
@@ -46,7 +56,7 @@ def training(make):
     return weakref.ref(model.weight)
 
 
-@pytest.mark.parametrize("make", [plain, loaded, with_all, firing])
+@pytest.mark.parametrize("make", [plain, loaded, with_all, firing, watched])
 def test_of_many_trainings_no_model_stays(make):
     gc.disable()
     try:

@@ -1,7 +1,6 @@
 """The monitor: its numbers are the optimizer's, and its log names the tensors that spiked."""
 
 import copy
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from trajectories import gradients, ones_for, parameters, train, watch
 
-from psilogic import PsiLogic, monitor
+from psilogic import PsiLogic, monitor, monitor_record
 
 NAMES = ["scalar", "empty", "vector", "matrix", "hollow", "kernel"]
 
@@ -103,7 +102,7 @@ def test_the_spike_log_names_tensor_and_step() -> None:
 
 
 def test_the_spike_log_covers_the_last_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["psilogic.monitor"], "SPIKE_LOG_STEPS", 5)
+    monkeypatch.setattr(monitor_record, "SPIKE_LOG_STEPS", 5)
     p = nn.Parameter(torch.ones(3))
     optimizer = PsiLogic([p], chaos_warmup=0)
     watching = monitor(optimizer)
