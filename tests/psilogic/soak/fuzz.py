@@ -46,15 +46,15 @@ class Run:
     gates: list = field(default_factory=list)
     executed: Counter = field(default_factory=Counter)
 
-    def go(self, trial, steps=None, before=None, watched=True):
-        """Take these steps of the script, or all, each after `before(self, t)`."""
+    def go(self, trial, steps=None, before=None, watched=True, script=None):
+        """Take these steps of the trial's script or another one, or all, each after `before(self, t)`."""
         seen = watch(self.optimizer) if watched else []
         if steps is None:
             steps = range(len(trial.script))
         for t in steps:
             if before is not None:
                 before(self, t)
-            for p, g in zip(self.params, trial.script[t], strict=True):
+            for p, g in zip(self.params, (script or trial.script)[t], strict=True):
                 p.grad = g
             for name, value in trial.scaler.items():
                 setattr(self.optimizer, name, value)
@@ -292,20 +292,31 @@ def the_training_is_that_of_the_reference(trial, run):
     plain = trial.dtypes == {torch.float64} and not shares_memory(trial)
     if not plain or not trial.tiny or not trial.finite:
         return False
+    for i, member in trained_by_reference(trial).items():
+        compare_with_reference(run.snapshots[-1][i], member, f"reference, tensor {i}")
+    return True
+
+
+def trained_by_reference(trial, factor=1.0):
+    """The parameters after a training by the reference with gradients times a factor: a `Member` for each position."""
     reference = Twin(start(trial, fresh(trial)).optimizer)
-    scale = trial.scaler.get("grad_scale")
+    loss_scale = trial.scaler.get("grad_scale")
+    if loss_scale is not None:
+        factor = factor / loss_scale
     order = sorted(range(len(trial.initial)), key=lambda i: trial.members[i])
     for grads in trial.script:
-        if scale is not None:
-            grads = [None if g is None else g / scale for g in grads]
-        reference.step([grads[i] for i in order])
-    for i, member in zip(order, reference.members, strict=True):
-        for name, value in run.snapshots[-1][i].items():
-            expected = member.theta
-            if name != "param":
-                expected = torch.as_tensor(member.state[name], dtype=torch.float64)
-            near(value, expected.reshape(value.shape), f"reference, tensor {i}, {name}")
-    return True
+        scaled = [None if g is None else g * factor for g in grads]
+        reference.step([scaled[i] for i in order])
+    return dict(zip(order, reference.members, strict=True))
+
+
+def compare_with_reference(entry, member, what):
+    """Compare a parameter and its state with those of the reference."""
+    for name, value in entry.items():
+        expected = member.theta
+        if name != "param":
+            expected = torch.as_tensor(member.state[name], dtype=torch.float64)
+        near(value, expected.reshape(value.shape), f"{what}, {name}")
 
 
 def near(actual, expected, what):

@@ -75,12 +75,13 @@ def model(params: list, shared: list) -> list:
     return list(module)
 
 
-def draw(seed: int, small: bool = False) -> Trial:
-    """The trial of a seed, optionally without long tensors."""
+def draw(seed: int, small: bool = False, dtypes: list | None = None) -> Trial:
+    """The trial of a seed, optionally without long tensors, and of these dtypes only."""
     r = random.Random(seed)
     generator = torch.Generator().manual_seed(seed)
     compiled = r.random() < 0.7
-    dtypes = r.choices([*[[dtype] for dtype in DTYPES], DTYPES], [35, 20, 12, 8, 7, 18])[0]
+    drawn = r.choices([*[[dtype] for dtype in DTYPES], DTYPES], [35, 20, 12, 8, 7, 18])[0]
+    dtypes = dtypes or drawn
     sizes = SMALL
     if not small:
         sizes = r.choices([SMALL, [*SMALL, *LONG], [*LONG, *HUGE]], [80, 18, 2])[0]
