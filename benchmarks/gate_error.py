@@ -7,9 +7,8 @@ run has a standard deviation of 1 over seeds, and the two runs of a pair share n
 effect, which is drawn:
 
     nothing  no try has an effect
-    mix      half of the tries harm (normal, mean -3, standard deviation 1), 35% do nothing, 15% help (exponential,
-             mean 1.5)
-    dry      20% of the first 30 tries help, then 4%; of the others, half harm and half do nothing
+    mix      half of the tries harm (exponential, mean -3), 35% do nothing, 15% help (exponential, mean 1.5)
+    dry      the same, but 20% of the first 30 tries help, and then 4%; of the others, half harm and half do nothing
 
 A stack is certified as soon as it is due, and at the end of the session if something was kept since. A keep is false if
 its effect is not positive. The true gain is that of the last base against the first one. The greedy rows keep what is
@@ -27,8 +26,9 @@ from fairbench.gate.session import Batch, Entry, Run, Session, after, finish_ste
 WORLDS = (("nothing", 100, 2000), ("nothing", 300, 1000), ("mix", 100, 1000), ("dry", 100, 1000))
 """The world, the tries of a session, and the number of sessions."""
 GREEDY = (("nothing", 100, 1000), ("mix", 100, 1000), ("dry", 100, 1000), ("dry", 160, 1000))
-HARM = (-3.0, 1.0)
+HARM = 3.0
 HELP = 1.5
+"""The mean sizes of effects, in standard deviations over seeds."""
 BASE = "base"
 
 
@@ -95,7 +95,7 @@ def effect_of(world: str, number: int, generator: np.random.Generator) -> float:
     if drawn < good:
         return float(generator.exponential(HELP))
     if drawn < good + harmful:
-        return float(generator.normal(*HARM))
+        return -float(generator.exponential(HARM))
     return 0.0
 
 

@@ -126,6 +126,15 @@ def test_interim_analyses_hold_alpha():
                 assert float(row[column]) <= bar
 
 
+def test_sessions_without_any_effect_rarely_have_a_certificate():
+    rows = [row for row in benchmark("gate_error") if row["rule"] == "gate"]
+    assert {row["world"] for row in rows} == {"nothing", "mix", "dry"}
+    for row in rows:
+        bar = 0.05 + 2 * (0.05 * 0.95 / int(row["sessions"])) ** 0.5
+        assert float(row["false_certificate"]) <= bar, row
+        assert abs(float(row["claimed"]) - float(row["true_gain"])) < 0.5, row
+
+
 def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as_forecast(monkeypatch):
     rows = benchmark("ladder_coverage")
     error = 3 / 2000**0.5

@@ -1,15 +1,17 @@
 """What a command of a session shows: as text, as JSON, and by its exit code."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fairbench.common.formatting import number, p_value, percent, plural
 from fairbench.gate.opened import Gate
 from fairbench.gate.page import write_page
-from fairbench.gate.repository import is_working_tree
+from fairbench.gate.repository import commit_of, is_working_tree
 from fairbench.gate.rules import ALPHA, detectable_gain, level_of, level_spent
 from fairbench.gate.session import most_runs_left
 from fairbench.gate.steps import PastStep, step_seconds, steps_of
+from fairbench.runner.revisions import WORKING_TREE
 
 EXIT_CODES = {"keep": 0, "calibrated": 0, "certified": 0, "pruned": 0, "failed": 3}
 """The exit code of a command by its verdict; 1 for every other one."""
@@ -64,7 +66,7 @@ def shown(gate: Gate, step: PastStep | None = None) -> Shown:
     return Shown(values, "\n".join(_lines(gate, step, values)), exit_code)
 
 
-def _values(gate: Gate, steps: list[PastStep], step: PastStep) -> dict[str, Any]:
+def _values(gate: Gate, steps: Sequence[PastStep], step: PastStep) -> dict[str, Any]:
     """What `--json` prints of a step and the session, but the page."""
     session = gate.session
     spent = level_spent(session.certificates)
@@ -95,25 +97,34 @@ def _values(gate: Gate, steps: list[PastStep], step: PastStep) -> dict[str, Any]
             "commit": step_seconds(steps, step.commit),
         },
         "keeps": dict(step.end.get("keeps", {})),
-        "next": _next(gate, step),
+        "next": _next(gate, steps),
         "ledger": str(gate.ledger.path),
     }
 
 
-def _next(gate: Gate, step: PastStep) -> str:
+def _next(gate: Gate, steps: Sequence[PastStep]) -> str:
     """The command that comes next."""
     session = gate.session
-    if session.step is not None:
-        return CONTINUED_BY[step.kind]
-    if step.kind == "calibration" and step.verdict == "failed":
-        return CONTINUED_BY["calibration"]
+    last = steps[-1]
+    if session.step is not None or not session.std:
+        return CONTINUED_BY[last.kind]
     if session.is_due:
         return "fairbench gate certify"
-    if step.kind in ("try", "certificate") and step.commit != session.head:
+    if _is_at_dropped(gate, steps):
         if is_working_tree(gate.repository, session.head):
             return f"git restore --source={session.head} --staged --worktree :/"
         return f"git reset --hard {session.head}"
     return "fairbench gate try"
+
+
+def _is_at_dropped(gate: Gate, steps: Sequence[PastStep]) -> bool:
+    """Whether the checkout still has a try that is not head, and no commit after it."""
+    tried = [step.commit for step in steps if step.kind == "try"]
+    if not tried or tried[-1] == gate.session.head:
+        return False
+    revision = WORKING_TREE if is_working_tree(gate.repository, tried[-1]) else "HEAD"
+    here = commit_of(gate.repository, revision, gate.ledger.folder)
+    return here in tried and here != gate.session.head
 
 
 def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:

@@ -37,7 +37,9 @@ def test_a_session_from_its_beginning_to_a_certified_stack_that_is_pruned(tmp_pa
     assert (code, dropped["verdict"], dropped["commit"], dropped["head"]) == (1, "drop", null, base)
     assert dropped["next"] == f"git reset --hard {base}"
     assert dropped["gain"] is None
+    assert gate(capsys, "try")[1] == {**dropped, "command": "gate try"}  # it is not trained again
     git("reset", "-q", "--hard", base)
+    assert gate(capsys, "status")[1]["next"] == "fairbench gate try"
 
     first = commit(20, "good", other="x = 1\n")
     code, kept = gate(capsys, "try")

@@ -17,7 +17,7 @@ from fairbench.cli.main import main
 from fairbench.gate.ledger import LAST, LEDGER, read_ledger
 from fairbench.gate.session import Run, finish_step
 
-KILLS = 30
+KILLS = int(os.environ.get("KILLS", "30"))
 PATIENCE = 300.0
 """Seconds in which a command must end."""
 STEPS = [
@@ -122,11 +122,13 @@ def run_once(folder, command, limit=PATIENCE):
     """Run a command, and kill it after some seconds; returns its exit code and its duration."""
     began = time.monotonic()
     words = [sys.executable, "-m", "fairbench", "gate", *command]
-    process = subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    output = folder.with_suffix(".log")
+    with output.open("w") as file:
+        process = subprocess.Popen(words, cwd=folder, stdout=file, stderr=file)
     try:
         process.wait(limit)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    assert process.returncode in (0, 1, -signal.SIGKILL), folder
+    assert process.returncode in (0, 1, -signal.SIGKILL), output.read_text()
     return process.returncode, time.monotonic() - began
