@@ -19,6 +19,7 @@ LR = 1e-7  # small: parameters hardly change, regardless of the number of rounds
 FUSED = "AdamW(fused=True)"
 CLIPPED = "clip_grad_norm_ + AdamW(fused=True)"
 GROUPED = "AdamW(fused=True), a group for each tensor"
+BFLOAT16 = "AdamW(fused=True) in bfloat16"
 PEERS = {"pytorch_optimizer": ("Lion", "AdaBelief", "StableAdamW"), "lion_pytorch": ("Lion",)}
 
 
@@ -33,6 +34,7 @@ class Contender:
         baseline: the name of what it is compared with.
         groups: the parameter groups of that.
         targets: the ratio that it should not exceed, by kind of device, or by that and the set.
+        dtype: of the tensors.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Contender:
     baseline: str = FUSED
     groups: Callable[[list[Tensor]], Any] = list
     targets: dict[str | tuple[str, str], float] = field(default_factory=dict)
+    dtype: torch.dtype = torch.float32
 
 
 def contenders(on: str, name: str) -> list[Contender]:
@@ -63,6 +66,7 @@ def contenders(on: str, name: str) -> list[Contender]:
         Contender("(torch's fused kernel alone)", _kernel, 28),
         Contender("(norms, then torch's fused kernel)", partial(_kernel, with_norms=True), 32),
         *_peers(),
+        *_in_bfloat16(),
     ]
 
 
@@ -105,6 +109,23 @@ def _with_a_clipped_norm() -> list[Contender]:
         Contender("PsiLogic(max_grad_norm), clips", clips, 32, CLIPPED, targets=targets),
         Contender("PsiLogic(max_grad_norm), clips nothing", clips_nothing, 32, CLIPPED, targets=targets),
     ]
+
+
+def _in_bfloat16() -> list[Contender]:
+    """PsiLogic with parameters in bfloat16, rounded in three ways; Kahan's also reads and writes an error."""
+    bytes_of = {"nearest": 14, "stochastic": 14, "kahan": 18}
+    found = []
+    for rounding, bytes_ in bytes_of.items():
+        contender = Contender(
+            name=f"PsiLogic(bf16_update={rounding!r})",
+            build=partial(_psilogic_in_bfloat16, rounding=rounding),
+            bytes=bytes_,
+            baseline=BFLOAT16,
+            targets={"cpu": 1.6},
+            dtype=torch.bfloat16,
+        )
+        found.append(contender)
+    return found
 
 
 def _peers() -> list[Contender]:
@@ -166,6 +187,11 @@ def _contender_of_groups(kind: str, bytes_: int) -> Contender:
 
 def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: Any) -> Callable[[], Any]:
     return kind(params, LR, fused=True, **options).step
+
+
+def _psilogic_in_bfloat16(params: list[Tensor], rounding: str) -> Callable[[], Any]:
+    """On a GPU foreach rounds otherwise than to nearest."""
+    return PsiLogic(params, LR, bf16_update=rounding).step
 
 
 def _foreach(params: list[Tensor]) -> Callable[[], Any]:

@@ -86,6 +86,8 @@ def measure(name: str, on: str, rounds: int) -> Iterator[dict[str, Any]]:
         target = torch.ones(COPIED, device=on)
     clock = device if on == "cuda" else wall
     for contender in contenders(on, name):
+        if contender.dtype != params[0].dtype:
+            params = tensors_with_gradients(name, on, contender.dtype)
         step = contender.build(params)
         adamw = AdamW(contender.groups(params), LR, fused=True, capturable=on == "cuda")
         optimizer = getattr(step, "__self__", None)

@@ -57,12 +57,12 @@ def shapes_of(name: str) -> Shapes:
     return [parameter.shape for parameter in model.parameters()]
 
 
-def tensors_with_gradients(name: str, device: str) -> list[Tensor]:
+def tensors_with_gradients(name: str, device: str, dtype: torch.dtype = torch.float32) -> list[Tensor]:
     """Parameters of a set with gradients, drawn with a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     params = []
     for shape in shapes_of(name):
-        p = nn.Parameter(torch.randn(shape, generator=generator).mul_(0.02).to(device))
-        p.grad = torch.randn(shape, generator=generator).to(device)
+        p = nn.Parameter(torch.randn(shape, generator=generator).mul_(0.02).to(device, dtype))
+        p.grad = torch.randn(shape, generator=generator).to(device, dtype)
         params.append(p)
     return params
