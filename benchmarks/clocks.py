@@ -20,6 +20,13 @@ def wall(run: Run) -> float:
     return time.perf_counter() - began
 
 
+def processor(run: Run) -> float:
+    """Seconds of the processor that this thread needs for a call, without those in which others had it."""
+    began = time.thread_time()
+    run()
+    return time.thread_time() - began
+
+
 def device(run: Run) -> float:
     """Seconds that a call takes on a GPU, by its events, when CALLS of them follow each other without a wait."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -109,6 +109,7 @@ class BucketStep:
     backend: Backend  # updates them
     addresses: Any = None  # of the tensors, column after column, for a backend that runs through their memory
     scalar_addresses: Any = None  # of the states' scalars, name after name, likewise
+    sizes: Any = None  # of the owned tensors and of their units, likewise
     scalar_kinds: list[ScalarKind | None] = field(default_factory=list)  # of the states, in the order of their names
     observed: bool = False  # whether something observes the decisions
     decides_itself: bool = False  # whether the backend decides while it updates

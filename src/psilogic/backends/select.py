@@ -14,7 +14,7 @@ from psilogic.backends.by_methods import has_own_methods
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
-from psilogic.tensors.memory import addresses
+from psilogic.tensors.memory import Sizes, addresses, sizes_of
 from psilogic.tensors.norms import as_real, transformed, without_values
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, states_of
@@ -25,6 +25,7 @@ class Part(NamedTuple):
 
     backend: Backend
     members: list[int]  # their positions in the bucket
+    sizes: Sizes | None  # theirs, for a backend that runs through memory
 
 
 class Fit(NamedTuple):
@@ -141,6 +142,7 @@ def _split(work: BucketStep, parts: list[Part]) -> list[BucketStep]:
     """The step of a bucket as the steps of its parts."""
     if len(parts) == 1:
         work.backend = parts[0].backend
+        work.sizes = parts[0].sizes
         return [work]
     works: list[BucketStep] = []
     for position, part in enumerate(parts):
@@ -149,6 +151,7 @@ def _split(work: BucketStep, parts: list[Part]) -> list[BucketStep]:
         states = [work.states[i] for i in part.members]
         tensors = work.tensors.take(part.members)
         of_part = BucketStep(bucket, bucket, states, tensors, part.backend, observed=work.observed)
+        of_part.sizes = part.sizes
         of_part.scalar_kinds = work.scalar_kinds
         works.append(of_part)
     return works
@@ -179,13 +182,18 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
     work.addresses = None
     others = [backend for backend in admitted if not backend.in_memory]
     if work.owned is not work.bucket or work.bucket.ranks is not None:
-        return _split(work, [Part(_first(others, columns, work.bucket.by_rows), list(range(count)))])
+        other = _first(others, columns, work.bucket.by_rows)
+        return _split(work, [_part(other, work.owned, columns, list(range(count)))])
     other = _first(others, columns.take(sharing), work.bucket.by_rows)
     alone = [i for i in range(count) if occurrences[of_params[i]] < 2]
     if not alone:
-        return _split(work, [Part(other, sharing)])
+        return _split(work, [_part(other, work.owned, columns, sharing)])
     works: list[BucketStep] = []
-    for part in _split(work, [Part(work.backend, alone), Part(other, sharing)]):
+    parts = [
+        _part(work.backend, work.owned, columns, alone),
+        _part(other, work.owned, columns, sharing),
+    ]
+    for part in _split(work, parts):
         works += _in_memory(part, admitted)
     return works
 
@@ -240,7 +248,7 @@ def _parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> list[Pa
     """
     every = list(range(len(bucket.params)))
     if transformed():
-        return [Part(by_methods.backend, every)]
+        return [_part(by_methods.backend, bucket, tensors, every)]
     special = {kind for kind in set(map(type, bucket.values)) if has_own_methods(kind)}
     if not special:
         return _usual_parts(bucket, tensors, admitted, every)
@@ -252,7 +260,7 @@ def _parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> list[Pa
         )
     own = [i for i in every if type(bucket.values[i]) in special]
     others = [i for i in every if type(bucket.values[i]) not in special]
-    parts = [Part(by_methods.backend, own)]
+    parts = [_part(by_methods.backend, bucket, tensors, own)]
     if others:
         parts += _usual_parts(bucket, tensors, admitted, others)
     return parts
@@ -268,12 +276,22 @@ def _usual_parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend], memb
     else:
         backend = _first(admitted, tensors, bucket.by_rows)
     if backend is not foreach.backend or bucket.ranks is not None:
-        return [Part(backend, members)]
+        return [_part(backend, bucket, tensors, members)]
     by_backend: dict[Backend, list[int]] = {}
     for i in members:
         backend = _first(admitted, tensors.take([i]), bucket.by_rows)
         by_backend.setdefault(backend, []).append(i)
-    return [Part(backend, of_backend) for backend, of_backend in by_backend.items()]
+    return [_part(backend, bucket, tensors, of_backend) for backend, of_backend in by_backend.items()]
+
+
+def _part(backend: Backend, bucket: Bucket, tensors: Tensors, members: list[int]) -> Part:
+    """The part of a bucket that a backend updates."""
+    sizes = None
+    if backend.in_memory:
+        params = [tensors.params[i] for i in members]
+        units = [bucket.units[i] for i in members]
+        sizes = sizes_of(params, units)
+    return Part(backend, members, sizes)
 
 
 def _first(backends: list[Backend], tensors: Tensors, by_rows: bool) -> Backend:

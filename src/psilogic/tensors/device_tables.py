@@ -1,8 +1,9 @@
 """Copies from host to device about a list of tensors: without waiting, and repeated only after a change."""
 
 import warnings
+from array import array
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ class _Uploaded(NamedTuple):
 
     device: torch.device
     stream: int  # on which they were uploaded; 0 on the host
-    key: Sequence[float]  # what they were built from
+    key: Any  # what they were built from
     tables: list[Tensor]
 
 
@@ -36,7 +37,7 @@ class DeviceTables:
     def get(
         self,
         name: str,
-        key: Sequence[float],
+        key: Any,
         device: torch.device,
         build: Callable[[], list[Tensor]],
         moves: bool = False,
@@ -61,9 +62,7 @@ class DeviceTables:
             self._captured += tables
         return tables
 
-    def _known(
-        self, name: str, key: Sequence[float], device: torch.device, stream: int, capturing: bool
-    ) -> list[Tensor] | None:
+    def _known(self, name: str, key: Any, device: torch.device, stream: int, capturing: bool) -> list[Tensor] | None:
         """The last tables of a name, if they are those of the key; during a capture those of any stream serve."""
         last = self._uploaded.get(name)
         if last is None or last.key != key or last.device != device:
@@ -135,6 +134,8 @@ def warn_of_frozen(name: str, value: float | Tensor) -> None:
 
 def host(numbers: Sequence[int]) -> Tensor:
     """A vector on the host, int64, also if the default device is another."""
+    if isinstance(numbers, array) and len(numbers) > 0:  # its memory is read at once
+        return torch.frombuffer(numbers, dtype=torch.int64).clone()
     return torch.tensor(numbers, dtype=torch.int64, device="cpu")
 
 

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable, Container, Sequence
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,27 @@ from torch import Tensor
 from psilogic.tensors.norms import TensorList
 
 T = TypeVar("T")
+
+
+class Sizes(NamedTuple):
+    """The sizes of N tensors and of their units, as kernels take them."""
+
+    numels: "array[int]"  # elements of each tensor
+    units: "array[int]"  # units of each tensor: its rows, or 1 for the whole
+    have_rows: "array[int]"  # whether each tensor has more than one dimension
+    unit_count: int  # of all tensors
+    have_units: bool  # whether a tensor has another number of units than 1
+
+
+def sizes_of(tensors: TensorList, units: list[int]) -> Sizes:
+    """The sizes of tensors with these numbers of units."""
+    return Sizes(
+        numels=array("q", map(Tensor.numel, tensors)),
+        units=array("q", units),
+        have_rows=array("q", [x.ndim > 1 for x in tensors]),
+        unit_count=sum(units),
+        have_units=units.count(1) < len(units),
+    )
 
 
 def is_dense(x: Tensor) -> bool:

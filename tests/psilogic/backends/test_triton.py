@@ -18,6 +18,7 @@ from grids import pairwise  # noqa: E402
 from launches import FREE  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from triton_calls import unit_sums, update_  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
 from psilogic import PsiLogic  # noqa: E402
@@ -26,7 +27,6 @@ from psilogic.backends import select as selection  # noqa: E402
 from psilogic.backends import triton as package  # noqa: E402
 from psilogic.backends.triton import update as updates  # noqa: E402
 from psilogic.backends.triton import update_kernels as kernels  # noqa: E402
-from psilogic.backends.triton.sums import unit_sums  # noqa: E402
 from psilogic.step import Step, Tensors  # noqa: E402
 from psilogic.tensors import device_tables  # noqa: E402
 from psilogic.tensors.collect import collect  # noqa: E402
@@ -76,7 +76,7 @@ def step(
     )
     mean_of_each = by_unit if mean else None
     scale_of_each = by_unit if scale else None
-    updates.update_(tensors, of_each, mean_of_each, scale_of_each, units, device_tables.DeviceTables())
+    update_(tensors, of_each, mean_of_each, scale_of_each, units, device_tables.DeviceTables())
 
 
 def accesses(compiled):
@@ -277,7 +277,7 @@ def test_changing_numbers_compiles_nothing(monkeypatch):
         t = vector[i : i + 1]
         decay = vector[i + 1 : i + 2]
         of_each = Step(t, decay, None, vector[i], 0.0, 1e-8, 0.9, 0.999)
-        updates.update_(tensors, of_each, None, t, [1], device_tables.DeviceTables())
+        update_(tensors, of_each, None, t, [1], device_tables.DeviceTables())
         assert len(driver.compiled()) == 2
     signature = driver.compiled()[0].src.signature
     for name in ("lr", "beta1", "beta2", "log_beta1", "log_beta2", "eps"):

@@ -22,15 +22,16 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, ones_for, parameters, set_gradients, watch
 from triton.runtime import interpreter
+from triton_calls import unit_sums, update_
 
 from psilogic import PsiLogic
 from psilogic import decision as truth
 from psilogic.backends import foreach
-from psilogic.backends.triton import decide, decision_kernels
+from psilogic.backends.triton import decide, decision_kernels, sum_kernels
 from psilogic.backends.triton import tables as triton_tables
 from psilogic.backends.triton import update as updates
 from psilogic.backends.triton import update_kernels as kernels
-from psilogic.backends.triton.sums import unit_sums
+from psilogic.backends.triton.launch import compiled_for
 from psilogic.gradients import common_factor, measure, pooled_norms, process, total_squares
 from psilogic.step import BucketStep, DetectorState, Step, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
@@ -148,7 +149,7 @@ class Problem:
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
         known = DeviceTables() if tables is None else tables
-        updates.update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
+        update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
 
     def step(self, lr, betas, eps):
         return Step(self.t, self.decay, self.quantum_rate, lr, 0.0, eps, *betas)
@@ -321,12 +322,13 @@ def check_last_chunk(dtype, chunk, by_rows):
         scale.double(),
         None,
         None,
+        1,
         0,
         0.1,
         *BETAS,
         *map(math.log, BETAS),
         1e-8,
-        **updates.compiled_for(dtype),
+        *compiled_for(dtype),
         BY_ROWS=by_rows,
         CHUNK=chunk,
         ALIGNED_PART=1024,
@@ -382,12 +384,12 @@ def tables_follow_addresses_and_sizes():
         act()
         return {name for name, entry in known._uploaded.items() if entry.tables[0] is not before.get(name)}
 
-    assert uploaded(step) >= {"update", "chunks"}
+    assert uploaded(step) >= {"addresses", "chunks"}
     assert uploaded(step) == set()
     problem.grads[1] = torch.randn_like(problem.grads[1])
-    assert uploaded(step) == {"update"}
+    assert uploaded(step) == {"addresses"}
     problem.exp_avgs[1] = problem.exp_avgs[1].clone()
-    assert uploaded(step) == {"update"}
+    assert uploaded(step) == {"addresses"}
     for xs in problem.lists:
         xs[1] = xs[1][:20]
     problem.units[1] = 20
@@ -409,7 +411,7 @@ def smaller_parts():
         yield
         return
     with ExitStack() as patches:
-        for module in (kernels, triton_tables, decision_kernels, decide):
+        for module in (sum_kernels, triton_tables, decision_kernels, decide):
             for name, value in SMALLER.items():
                 if hasattr(module, name):
                     patches.enter_context(patch.object(module, name, tl.constexpr(value)))
@@ -418,7 +420,7 @@ def smaller_parts():
 
 def summed_shapes():
     """Rows of every length for which the kernel has a path of its own, and around the limits."""
-    segment = kernels.SEGMENT.value
+    segment = sum_kernels.SEGMENT.value
     short = [(), (5,), (0,), (0, 4), (3, 0), (2, 3, 2, 2), (40, 7), (9, 1), (33, 64), (3, 65), (9, 512), (2, 513)]
     long = [(16, 528), (1, segment), (2, segment + 1), (1, 2 * segment + 48), (700,), (3 * segment,)]
     return short + long
@@ -452,7 +454,7 @@ def check_statistics(problem, with_sums, params):
             assert torch.equal(first, second)
 
 
-SEGMENT = kernels.SEGMENT.value
+SEGMENT = sum_kernels.SEGMENT.value
 
 
 @case
@@ -594,7 +596,7 @@ def decided_shapes():
     tile = decision_kernels.MANY_ROWS.value
     few = decision_kernels.FEW.value
     parts = decision_kernels.PARTS.value
-    segment = kernels.SEGMENT.value
+    segment = sum_kernels.SEGMENT.value
     small = [(), (5,), (0,), (0, 4), (3, 0), (40, 7)]
     many_rows = [(5 * tile + 7, 3), (tile * parts + tile + 3, 2)]
     long_rows = [(2, segment + 1), ((parts + 1) * segment + 5,), (3, (few + 1) * segment)]
@@ -742,7 +744,7 @@ def by_kernels(bucket, scalars, grad_scale, found_inf):
     for name in scalar_names(group):
         work.scalar_addresses.extend(x.data_ptr() for x in scalars[name].unbind())
         work.scalar_kinds.append(ScalarKind(torch.float64, scalars[name].device))
-    decide.decide_bucket(work, decide.Factors(total, grad_scale), found_inf)
+    decide.decide_bucket(work, decide.Factors(total, grad_scale), found_inf, observed=True)
     return work
 
 

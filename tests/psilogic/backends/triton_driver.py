@@ -9,13 +9,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
+from psilogic.backends.triton import launch, sum_kernels
 from psilogic.backends.triton import update_kernels as kernels
 from psilogic.backends.triton.decision_kernels import decide_kernel, processing_kernel
 
 KERNELS = (
     kernels.update_kernel,
-    kernels.statistics_kernel,
-    kernels.complete_kernel,
+    sum_kernels.statistics_kernel,
+    sum_kernels.complete_kernel,
     processing_kernel,
     decide_kernel,
     kernels.trial_kernel,
@@ -64,6 +65,7 @@ def install(monkeypatch, arch=90):
     """Make it Triton's driver, with empty caches of the kernels."""
     fake = Driver(arch)
     monkeypatch.setattr(driver, "_active", fake)
+    monkeypatch.setattr(launch, "COMPILED", {})
     for kernel in KERNELS:
         monkeypatch.setattr(kernel, "device_caches", defaultdict(kernel.create_binder))
     return fake

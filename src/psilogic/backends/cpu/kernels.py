@@ -194,8 +194,10 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         mean, scale = unit_vectors
     clips = group["agc_clip"] > 0
     centered = None
-    if clips or group["grad_centralize"]:
-        centered = array("q", [group["grad_centralize"] and g.ndim > 1 for g in work.tensors.grads])
+    if group["grad_centralize"]:
+        centered = work.sizes.have_rows
+    elif clips:
+        centered = array("q", [0]) * len(work.sizes.numels)
     arguments = UpdateArguments(
         **_tensors(work),
         t=None,
@@ -253,8 +255,8 @@ def _tensors(work: BucketStep) -> dict[str, Any]:
         "exp_avg_sqs": columns[3],
         "errors": errors,
         "rounding": rounding,
-        "numels": array("q", map(Tensor.numel, work.tensors.params)),
-        "units": array("q", bucket.units),
+        "numels": work.sizes.numels,
+        "units": work.sizes.units,
     }
 
 

@@ -34,7 +34,16 @@ class Triton(ByTorch):
         bucket = work.owned
         if found_inf is not None:
             found_inf = found_inf.to(bucket.device, non_blocking=True)
-        update.update_(work.tensors, work.step, work.mean, work.scale, bucket.units, bucket.cache.tables, found_inf)
+        update.update_(
+            work.tensors,
+            work.addresses,
+            work.sizes,
+            work.step,
+            mean=work.mean,
+            scale=work.scale,
+            tables=bucket.cache.tables,
+            found_inf=found_inf,
+        )
 
 
 class TritonDecides(Triton):

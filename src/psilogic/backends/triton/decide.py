@@ -4,25 +4,27 @@ On a GPU the launches of about thirty small operations of `gradients.process` an
 than the update. A step is three launches for each bucket, one more with global clipping, one more if units are rows.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from psilogic.backends.triton.decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, processing_kernel
-from psilogic.backends.triton.launch import OPTIONS
+from psilogic.backends.triton.launch import DTYPES, Variant
 from psilogic.backends.triton.sums import UnitSums
 from psilogic.backends.triton.tables import unit_lengths
-from psilogic.backends.triton.update import DTYPES, pointer_or_number
+from psilogic.backends.triton.update import pointer_or_number
 from psilogic.decision import step_of, t_warm
 from psilogic.gradients import total_squares
-from psilogic.options import NUMBERS
 from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
+from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.device_tables import host
+from psilogic.tensors.memory import Sizes
 from psilogic.tensors.scalars import CLOCKS, ScalarKind
 
-OUTPUTS = 11
-"""Rows that the kernel writes, one for each name that `_set_decision` unpacks."""
+OUTPUTS = 12
+"""Rows that the kernel writes, one for each name that `_decision` unpacks."""
 
 
 class Factors(NamedTuple):
@@ -72,32 +74,31 @@ def decide(works: list[BucketStep], inputs: StepInputs) -> None:
     for work in works:
         device = work.bucket.device
         factors = Factors(_on_device(total, device), _on_device(inputs.grad_scale, device))
-        decide_bucket(work, factors, _on_device(inputs.found_inf, device))
+        decide_bucket(work, factors, _on_device(inputs.found_inf, device), inputs.observed)
 
 
 def _on_device(number: Tensor | None, device: torch.device) -> Tensor | None:
     return None if number is None else number.to(device, non_blocking=True)
 
 
-def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) -> None:
+def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None, observed: bool) -> None:
     """Decide for the tensors of a bucket from the sums over their units, and update their scalars in place."""
     group = work.bucket.group
     sums: UnitSums = work.sums
-    count = len(work.owned.params)
+    count = len(sums.sizes.numels)
     units = _process_units(group, sums, factors)
     work.mean = units.mean
     work.scale = units.scale
+    addresses = work.scalar_addresses
+    (scalars,) = sums.tables.get("scalars", addresses, sums.parts.device, lambda: [host(addresses)])
+    table = work.bucket.numbers
     lr = work.bucket.hyperparameters(wide=False)["lr"]
-    pointers = work.scalar_addresses
-    (scalars,) = sums.tables.get("scalars", pointers, sums.parts.device, lambda: [host(pointers)])
-    numbers_of_each = _numbers(work, lr)
-    shared_numbers = _shared_numbers(group)
+    lr_pointer, number = pointer_or_number(lr)
     out = sums.parts.new_empty(OUTPUTS, count)
-    gates = torch.empty(count, dtype=torch.int8, device=out.device)
-    with torch.cuda.device_of(out):
-        decide_kernel[(count,)](
+    _decision_of(work.bucket, sums.with_params, work.scalar_kinds).launch(
+        (count, 1, 1),
+        [
             out,
-            gates,
             units.scale,
             sums.parts,
             sums.records,
@@ -107,37 +108,50 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None) 
             factors.grad_scale,
             found_inf,
             scalars,
-            width=sums.parts.shape[1],
-            count=sum(sums.units),
-            **numbers_of_each,
-            **shared_numbers,
-            WITH_PARAMS=sums.with_params,
-            CLOCK=_triton_dtype(work.scalar_kinds[0]),
-            MEMORY=_triton_dtype(work.scalar_kinds[len(CLOCKS)]),
-            **OPTIONS,
-        )
-    _set_decision(work, out, gates, lr)
+            lr_pointer,
+            table,
+        ],
+        [sums.parts.shape[1], sums.sizes.unit_count, *_numbers(group, number, is_table=table is not None)],
+    )
+    _set_step(work, out, lr)
+    if observed:
+        work.decision = _decision(group, out)
 
 
-def _triton_dtype(kind: ScalarKind | None) -> Any:
-    """The kernel's dtype of scalars that `admits` accepts."""
-    assert kind is not None
-    return DTYPES[kind.dtype]
+def _decision_of(bucket: Bucket, with_params: bool, scalar_kinds: list[ScalarKind | None]) -> Variant:
+    """The kernel of a decision with the switches of a bucket, and the dtypes of scalars that `admits` accepts."""
+    group = bucket.group
+    clock = scalar_kinds[0]
+    memory = scalar_kinds[len(CLOCKS)]
+    assert clock is not None
+    assert memory is not None
+    is_relative = group["chaos_signal"] == "relative"
+    return _variant(with_params, group["adaptive_tau"], group["maximize"], is_relative, clock.dtype, memory.dtype)
 
 
-def _shared_numbers(group: dict[str, Any]) -> dict[str, Any]:
-    """The numbers and switches of the kernel that are the same for all tensors of a bucket."""
-    return {
-        "eps": group["eps"],
-        "t_warm": t_warm(group),
-        "T_max": group["gamma_T_max"],
-        "quantum_decay": group["quantum_decay"],
-        "agc_clip": group["agc_clip"],
-        "max_norm": _max_norm(group),
-        "ADAPTIVE": group["adaptive_tau"],
-        "MAXIMIZE": group["maximize"],
-        "RELATIVE": group["chaos_signal"] == "relative",
-    }
+@cache
+def _variant(
+    with_params: bool, adaptive: bool, maximize: bool, relative: bool, clock: torch.dtype, memory: torch.dtype
+) -> Variant:
+    return Variant(decide_kernel, (with_params, adaptive, maximize, relative, DTYPES[clock], DTYPES[memory]))
+
+
+def _numbers(group: dict[str, Any], lr: Any, is_table: bool) -> list[Any]:
+    """The numbers of the kernel in its order; 0 for those that it reads from a table with those of each tensor."""
+    if is_table:
+        differing = [0.0] * 6
+    else:
+        tau = group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"]
+        differing = [lr, group["weight_decay"], group["gamma"], group["p_ext"], group["max_cancel"], tau]
+    shared = [
+        group["eps"],
+        t_warm(group),
+        group["gamma_T_max"],
+        group["quantum_decay"],
+        group["agc_clip"],
+        _max_norm(group),
+    ]
+    return differing + shared
 
 
 def _max_norm(group: dict[str, Any]) -> float:
@@ -146,91 +160,71 @@ def _max_norm(group: dict[str, Any]) -> float:
     return max_norm
 
 
-def _numbers(work: BucketStep, lr: Any) -> dict[str, Any]:
-    """The kernel's hyperparameters that may differ: one number for all tensors, or a table with those of each."""
+def _set_step(work: BucketStep, out: Tensor, lr: Any) -> None:
+    """Set the step that follows from the kernel's output."""
     group = work.bucket.group
-    table = work.bucket.numbers
-    lr_pointer, number = pointer_or_number(lr)
-    numbers = {name: group[name] for name in NUMBERS if name not in ("tau_scale", "chaos_tau")}
-    numbers["lr"] = number
-    if group["adaptive_tau"]:
-        numbers["tau"] = group["tau_scale"]
-    else:
-        numbers["tau"] = group["chaos_tau"]
-    if table is not None:  # the kernel reads the table instead
-        numbers = dict.fromkeys(numbers, 0.0)
-    return {"lr_pointer": lr_pointer, "numbers": table, **numbers}
+    quantum_rate = out[2] if group["quantum_decay"] > 0 else None
+    work.step = step_of(group, out[0], out[1], quantum_rate)._replace(lr=lr)
 
 
-def _set_decision(work: BucketStep, out: Tensor, gates: Tensor, lr: Any) -> None:
-    """Set the decision from the kernel's output, and the step that follows from it."""
-    group = work.bucket.group
-    t, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, warmup, cancellation = out
-    if group["quantum_decay"] == 0:
-        quantum_rate = None
-    if group["chaos_signal"] != "relative":
-        reference = None
-    work.decision = Decision(
+def _decision(group: dict[str, Any], out: Tensor) -> Decision:
+    """The decision from the kernel's output."""
+    _, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, gate, warmup, cancellation = out
+    return Decision(
         gn=gn,
-        memory=DetectorState(fast, slow, reference),
+        memory=DetectorState(fast, slow, reference if group["chaos_signal"] == "relative" else None),
         ratio=ratio,
         chaos=chaos,
-        gate=gates.view(torch.bool),
+        gate=gate > 0,
         warmup=warmup,
         cancellation=cancellation,
         decay=decay,
-        quantum_rate=quantum_rate,
+        quantum_rate=quantum_rate if group["quantum_decay"] > 0 else None,
     )
-    work.step = step_of(group, t, decay, quantum_rate)._replace(lr=lr)
 
 
 def _process_units(group: dict[str, Any], sums: UnitSums, factors: Factors) -> Units:
     """Process the units of a bucket, by a kernel if units are rows or gradients are centralized."""
-    count = sum(sums.units)
+    sizes = sums.sizes
     has_factor = factors.total is not None or factors.grad_scale is not None
     scale = None
     if sums.with_params or group["maximize"] or has_factor:
-        scale = sums.parts.new_empty(count)
-    if not sums.with_sums and all(n == 1 for n in sums.units):
+        scale = sums.parts.new_empty(sizes.unit_count)
+    if not sums.with_sums and not sizes.have_units:
         return Units(mean=None, scale=scale)  # `decide_kernel` fills the scale
-    mean = sums.parts.new_empty(count) if sums.with_sums else None
-    key = [*sums.numels, *sums.units]
-
-    def build() -> list[Tensor]:
-        return _tiles(sums.numels, sums.units)
-
-    tiles, tensor_of_tile = sums.tables.get("tiles", key, sums.parts.device, build)
+    mean = sums.parts.new_empty(sizes.unit_count) if sums.with_sums else None
+    tiles, tensor_of_tile = sums.tables.get("tiles", sizes, sums.parts.device, lambda: _tiles(sizes))
     programs = len(tensor_of_tile)
     squares = sums.parts.new_empty(programs)
-    if programs:
-        with torch.cuda.device_of(squares):
-            processing_kernel[(programs,)](
-                squares,
-                mean,
-                scale,
-                sums.parts,
-                sums.records,
-                tiles,
-                tensor_of_tile,
-                factors.total,
-                factors.grad_scale,
-                width=sums.parts.shape[1],
-                count=count,
-                agc_clip=group["agc_clip"],
-                max_norm=_max_norm(group),
-                WITH_PARAMS=sums.with_params,
-                MAXIMIZE=group["maximize"],
-                **OPTIONS,
-            )
+    _processing_of(sums.with_params, group["maximize"]).launch(
+        (programs, 1, 1),
+        [
+            squares,
+            mean,
+            scale,
+            sums.parts,
+            sums.records,
+            tiles,
+            tensor_of_tile,
+            factors.total,
+            factors.grad_scale,
+        ],
+        [sums.parts.shape[1], sizes.unit_count, group["agc_clip"], _max_norm(group)],
+    )
     return Units(mean, scale, squares, tiles)
 
 
-def _tiles(numels: list[int], units: list[int]) -> list[Tensor]:
+@cache
+def _processing_of(with_params: bool, maximize: bool) -> Variant:
+    return Variant(processing_kernel, (with_params, maximize))
+
+
+def _tiles(sizes: Sizes) -> list[Tensor]:
     """Two tables: the first tile and the number of tiles of each tensor, and the tensor of each tile."""
-    counts = host(units)
-    _, segments = unit_lengths(host(numels), counts)
+    counts = host(sizes.units)
+    _, segments = unit_lengths(host(sizes.numels), counts)
     rows = torch.where(segments <= FEW.value, MANY_ROWS.value, FEW_ROWS.value)
     tile_counts = (counts + rows - 1) // rows
     first = tile_counts.cumsum(0) - tile_counts
-    tensor_of_tile = host(range(len(units))).repeat_interleave(tile_counts)
+    tensor_of_tile = host(range(len(counts))).repeat_interleave(tile_counts)
     return [torch.stack([first, tile_counts], 1).flatten(), tensor_of_tile]

@@ -192,14 +192,14 @@ def processing_kernel(
 
 
 POINTERS = [
-    "out", "gates", "scale", "parts", "records", "squares", "tiles", "total", "grad_scale", "found_inf", "scalars",
+    "out", "scale", "parts", "records", "squares", "tiles", "total", "grad_scale", "found_inf", "scalars",
     "lr_pointer", "numbers",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["width", "count"], do_not_specialize_on_alignment=POINTERS)
 def decide_kernel(
-    out, gates, scale, parts, records, squares, tiles, total, grad_scale, found_inf, scalars, lr_pointer, numbers,
+    out, scale, parts, records, squares, tiles, total, grad_scale, found_inf, scalars, lr_pointer, numbers,
     width: tl.int64, count: tl.int64, lr: tl.float64, weight_decay: tl.float64, gamma: tl.float64,
     p_ext: tl.float64, max_cancel: tl.float64, tau: tl.float64, eps: tl.float64, t_warm: tl.float64,
     T_max: tl.float64, quantum_decay: tl.float64, agc_clip: tl.float64, max_norm: tl.float64,
@@ -292,6 +292,6 @@ def decide_kernel(
     tl.store(out + 6 * n, new_reference)
     tl.store(out + 7 * n, ratio)
     tl.store(out + 8 * n, chaos)
-    tl.store(out + 9 * n, warmup)
-    tl.store(out + 10 * n, cancelled)
-    tl.store(gates + i, gate.to(tl.int8))
+    tl.store(out + 9 * n, gate.to(tl.float64))
+    tl.store(out + 10 * n, warmup)
+    tl.store(out + 11 * n, cancelled)

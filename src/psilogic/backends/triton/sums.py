@@ -1,17 +1,25 @@
 """The launch of the sums over the units of many tensors."""
 
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from psilogic.backends.triton.launch import OPTIONS
+from psilogic.backends.triton.launch import Variant, compiled_for
+from psilogic.backends.triton.sum_kernels import complete_kernel, statistics_kernel
 from psilogic.backends.triton.tables import sum_tables, uploaded_addresses
-from psilogic.backends.triton.update import compiled_for
-from psilogic.backends.triton.update_kernels import complete_kernel, statistics_kernel
 from psilogic.step import BucketStep
 from psilogic.tensors.device_tables import DeviceTables
-from psilogic.tensors.norms import TensorList
+from psilogic.tensors.memory import Sizes
+
+COMPLETE = Variant(complete_kernel, (512,))
+
+
+@cache
+def statistics(dtype: torch.dtype, with_sums: bool) -> Variant:
+    """The kernel of the sums; with those of gradients all is added in float64."""
+    return Variant(statistics_kernel, (*compiled_for(dtype, wide=with_sums), with_sums))
 
 
 class UnitSums(NamedTuple):
@@ -22,8 +30,7 @@ class UnitSums(NamedTuple):
     parts: Tensor
     with_params: bool  # whether the sums of |theta|^2 are there
     with_sums: bool  # whether the sums of g are there
-    numels: list[int]  # the number of elements of each tensor
-    units: list[int]  # the number of units of each tensor
+    sizes: Sizes  # of the tensors
     records: Tensor  # the tensors' records as returned by `sum_tables`
     splits: Tensor  # the records of rows that have parts
     tables: DeviceTables  # the tables of these tensors
@@ -38,11 +45,9 @@ class UnitSums(NamedTuple):
 
         The sums of long rows take one more launch; `total` is invalid afterwards.
         """
-        if len(self.splits):
-            grid = (len(self.splits) // 3, len(self.parts))
-            with torch.cuda.device_of(self.parts):
-                complete_kernel[grid](self.parts, self.splits, self.parts.shape[1], PARTS=512, **OPTIONS)
-        rows = self.parts[:, : sum(self.units)]
+        grid = (len(self.splits) // 3, len(self.parts), 1)
+        COMPLETE.launch(grid, [self.parts, self.splits], [self.parts.shape[1]])
+        rows = self.parts[:, : self.sizes.unit_count]
         sums = rows[-1] if self.with_sums else None
         param_squares = rows[1] if self.with_params else None
         return rows[0], sums, param_squares
@@ -50,46 +55,44 @@ class UnitSums(NamedTuple):
 
 def unit_sums_of(work: BucketStep) -> UnitSums:
     """The sums that the step of a bucket needs."""
-    bucket = work.bucket
-    params = work.tensors.params if bucket.group["agc_clip"] > 0 else None
-    return unit_sums(work.tensors.grads, params, bucket.units, bucket.group["grad_centralize"], bucket.cache.tables)
+    group = work.bucket.group
+    return unit_sums(
+        work.tensors.grads[0],
+        work.addresses,
+        work.sizes,
+        with_params=group["agc_clip"] > 0,
+        with_sums=group["grad_centralize"],
+        tables=work.bucket.cache.tables,
+    )
 
 
 def unit_sums(
-    grads: TensorList, params: TensorList | None, units: list[int], with_sums: bool, tables: DeviceTables
+    first: Tensor, addresses: Any, sizes: Sizes, with_params: bool, with_sums: bool, tables: DeviceTables
 ) -> UnitSums:
     """Sums over the units of N tensors that `supports` accepts, in one launch, always added in the same order.
 
-    With sums of g in float64, otherwise in float32 (float64 for float64 tensors). Arguments as for
-    `cpu.kernels.unit_statistics`. No other list of tensors should use the same tables.
+    With sums of g in float64, otherwise in float32 (float64 for float64 tensors).
+
+    Args:
+        first: one of the tensors, for device and dtype.
+        addresses: those of the parameters, then of the gradients, then others or none.
+        sizes: of the tensors and their units.
+        with_params: whether to sum |theta|^2.
+        with_sums: whether to sum g.
+        tables: used for no other list of tensors.
     """
-    first = grads[0]
-    columns = [grads] if params is None else [grads, params]
-    numels = [g.numel() for g in grads]
-    centered = [int(g.ndim > 1) for g in grads]
-    key = [*numels, *units, *centered]
-    records, tensor_of_item, splits = tables.get(
-        "items", key, first.device, lambda: sum_tables(numels, units, centered)
-    )
-    addresses = uploaded_addresses(tables, "statistics", columns)
-    count = sum(units)
+    device = first.device
+    records, tensor_of_item, splits = tables.get("items", sizes, device, lambda: sum_tables(sizes))
+    address_table = uploaded_addresses(tables, addresses, device)
     programs = len(tensor_of_item)
-    width = count + programs if len(splits) else count
-    rows = len(columns) + int(with_sums)
-    out = torch.empty(rows, width, dtype=torch.float64, device=first.device)
-    if programs:
-        with torch.cuda.device_of(first):
-            statistics_kernel[(programs, len(columns))](
-                out, addresses, records, tensor_of_item, count, width,
-                WITH_SUMS=with_sums, **compiled_for(first.dtype, wide=with_sums),
-            )  # fmt: skip
-    return UnitSums(
-        parts=out,
-        with_params=params is not None,
-        with_sums=with_sums,
-        numels=numels,
-        units=units,
-        records=records,
-        splits=splits,
-        tables=tables,
+    width = sizes.unit_count
+    if len(splits):
+        width += programs
+    columns = 1 + with_params
+    parts = torch.empty(columns + with_sums, width, dtype=torch.float64, device=device)
+    statistics(first.dtype, with_sums).launch(
+        (programs, columns, 1),
+        [parts, address_table, records, tensor_of_item],
+        [sizes.unit_count, width, len(sizes.numels)],
     )
+    return UnitSums(parts, with_params, with_sums, sizes, records, splits, tables)

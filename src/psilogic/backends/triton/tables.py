@@ -3,23 +3,19 @@
 They are uploaded again when a size changes.
 """
 
-from collections.abc import Sequence
-from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from psilogic.backends.triton.update_kernels import LONG, MIDDLE, ROWS, SEGMENT, SHORT, TILE
+from psilogic.backends.triton.sum_kernels import LONG, MIDDLE, ROWS, SEGMENT, SHORT, TILE
 from psilogic.tensors.device_tables import DeviceTables, host
-from psilogic.tensors.memory import addresses
-from psilogic.tensors.norms import TensorList
+from psilogic.tensors.memory import Sizes
 
 
-def uploaded_addresses(tables: DeviceTables, name: str, columns: Sequence[TensorList]) -> Tensor:
-    """The addresses of N tensors in several columns, tensor by tensor."""
-    by_tensor = chain.from_iterable(zip(*columns, strict=True))
-    pointers = addresses(list(by_tensor))
-    (table,) = tables.get(name, pointers, columns[0][0].device, lambda: [host(pointers)], moves=True)
+def uploaded_addresses(tables: DeviceTables, addresses: Any, device: torch.device) -> Tensor:
+    """The addresses of N tensors in several columns, column after column."""
+    (table,) = tables.get("addresses", addresses, device, lambda: [host(addresses)], moves=True)
     return table
 
 
@@ -30,36 +26,36 @@ def unit_lengths(numels: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
     return lengths, torch.where(lengths > MIDDLE.value, segments, 1)
 
 
-def chunk_tables(numels: list[int], units: list[int], chunk: int) -> list[Tensor]:
+def chunk_tables(sizes: Sizes, chunk: int) -> list[Tensor]:
     """Records of the tensors (numel, first chunk, first unit, length of a unit), and the tensor of each chunk."""
-    sizes = host(numels)
-    counts = host(units)
-    chunks = (sizes + chunk - 1) // chunk
-    lengths, _ = unit_lengths(sizes, counts)
-    columns = [sizes, _exclusive_sum(chunks), _exclusive_sum(counts), lengths.clamp(min=1)]
+    numels = host(sizes.numels)
+    counts = host(sizes.units)
+    chunks = (numels + chunk - 1) // chunk
+    lengths, _ = unit_lengths(numels, counts)
+    columns = [numels, _exclusive_sum(chunks), _exclusive_sum(counts), lengths.clamp(min=1)]
     records = torch.stack(columns, 1).flatten()
     tensor_of_chunk = host(range(len(numels))).repeat_interleave(chunks)
     return [records, tensor_of_chunk]
 
 
-def sum_tables(numels: list[int], units: list[int], centered: list[int]) -> list[Tensor]:
+def sum_tables(sizes: Sizes) -> list[Tensor]:
     """Records of the tensors, the tensor of each program of the statistics, and records of rows with several programs.
 
     A tensor's record: units, length of a unit, programs for one unit, first program, first unit, whether it has sums.
     A row's record: its unit, the position of its first part in the output, the number of parts.
     """
-    counts = host(units)
-    lengths, segments = unit_lengths(host(numels), counts)
+    counts = host(sizes.units)
+    lengths, segments = unit_lengths(host(sizes.numels), counts)
     items = _programs(counts, lengths, segments)
     first_item = _exclusive_sum(items)
     first_unit = _exclusive_sum(counts)
-    records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centered)], 1)
-    tensor_of_item = host(range(len(numels))).repeat_interleave(items)
+    records = torch.stack([counts, lengths, segments, first_item, first_unit, host(sizes.have_rows)], 1)
+    tensor_of_item = host(range(len(counts))).repeat_interleave(items)
 
     rows_in_parts = torch.where(segments > 1, counts, 0)
-    owner = host(range(len(numels))).repeat_interleave(rows_in_parts)
+    owner = host(range(len(counts))).repeat_interleave(rows_in_parts)
     row = host(range(len(owner))) - _exclusive_sum(rows_in_parts)[owner]
-    first_part = sum(units) + first_item[owner] + row * segments[owner]
+    first_part = sizes.unit_count + first_item[owner] + row * segments[owner]
     splits = torch.stack([first_unit[owner] + row, first_part, segments[owner]], 1)
     return [records.flatten(), tensor_of_item, splits.flatten()]
 

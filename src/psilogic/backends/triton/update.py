@@ -7,20 +7,19 @@ schedule does not compile anything.
 """
 
 import math
+from functools import cache
 from typing import Any
 
 import torch
-import triton.language as tl
 from torch import Tensor
 
-from psilogic.backends.triton.launch import OPTIONS
+from psilogic.backends.triton.launch import DTYPES, Variant, compiled_for
 from psilogic.backends.triton.tables import chunk_tables, uploaded_addresses
 from psilogic.backends.triton.update_kernels import INTERPRETED, update_kernel
 from psilogic.step import Scalar, Step, Tensors
 from psilogic.tensors.device_tables import DeviceTables
-from psilogic.tensors.memory import uniform
+from psilogic.tensors.memory import Sizes, uniform
 
-DTYPES = {torch.float64: tl.float64, torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 CHUNK_BYTES = 8192
 """Bytes of each array per program: large enough that computations once per program are a small part of its work."""
 PART = 1024
@@ -29,10 +28,11 @@ PART_BYTES = 4096
 """The largest part at once, in bytes."""
 
 
-def compiled_for(dtype: torch.dtype, wide: bool = False) -> dict[str, Any]:
-    """Compile-time arguments of kernels: the tensors' dtype, the dtype of the arithmetic, and options."""
-    accumulator = tl.float64 if wide or dtype == torch.float64 else tl.float32
-    return {"DTYPE": DTYPES[dtype], "ACC": accumulator, "ITEMSIZE": dtype.itemsize, **OPTIONS}
+@cache
+def update_of(dtype: torch.dtype, by_rows: bool) -> Variant:
+    """The kernel of the update, for units that are whole tensors or rows."""
+    part = min(PART, PART_BYTES // dtype.itemsize)
+    return Variant(update_kernel, (*compiled_for(dtype), by_rows, CHUNK_BYTES // dtype.itemsize, part, part // 2))
 
 
 def supports(columns: Tensors, by_rows: bool) -> bool:
@@ -52,40 +52,48 @@ def pointer_or_number(lr: Scalar) -> tuple[Tensor | None, Any]:
 
 def update_(
     tensors: Tensors,
+    addresses: Any,
+    sizes: Sizes,
     step: Step,
     mean: Tensor | None,
     scale: Tensor | None,
-    units: list[int],
     tables: DeviceTables,
     found_inf: Tensor | None = None,
 ) -> None:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
-    Arguments as for `cpu.kernels.update_`, with vectors and a tensor lr on the device, in float64 if possible. No
-    other list of tensors should use the same tables. Nothing changes if `found_inf`, one element or None, is above 0.
+    Args:
+        tensors: the tensors.
+        addresses: theirs, column after column.
+        sizes: theirs and their units'.
+        step: the step to take, with vectors and a tensor lr on the device, in float64 if possible.
+        mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
+        scale: multiplies them after that, shape (U,); None for 1.
+        tables: used for no other list of tensors.
+        found_inf: nothing changes if it, one element, is above 0; None for 0.
     """
     first = tensors.params[0]
-    itemsize = first.dtype.itemsize
-    chunk = CHUNK_BYTES // itemsize
-    part = min(PART, PART_BYTES // itemsize)
-    numels = [p.numel() for p in tensors.params]
-    key = [chunk, *numels, *units]
-    records, tensor_of_chunk = tables.get("chunks", key, first.device, lambda: chunk_tables(numels, units, chunk))
-    addresses = uploaded_addresses(tables, "update", tensors)
-    programs = len(tensor_of_chunk)
-    if programs == 0:
-        return
+    chunk = CHUNK_BYTES // first.dtype.itemsize
+    records, tensor_of_chunk = tables.get("chunks", sizes, first.device, lambda: chunk_tables(sizes, chunk))
+    address_table = uploaded_addresses(tables, addresses, first.device)
     t, decay, quantum_rate, mean, scale = map(_contiguous_or_none, (step.t, step.decay, step.quantum_rate, mean, scale))
     lr_pointer, lr = pointer_or_number(step.lr)
     lr_stride = int(lr_pointer is not None and lr_pointer.numel() > 1)
     has_units = scale is not None or mean is not None
-    with torch.cuda.device_of(first):
-        update_kernel[(programs,)](
-            addresses, records, tensor_of_chunk, t, decay, quantum_rate, mean, scale, lr_pointer, found_inf,
-            lr_stride, lr, step.beta1, step.beta2, _log(step.beta1), _log(step.beta2), step.eps,
-            BY_ROWS=has_units and any(n != 1 for n in units), CHUNK=chunk, ALIGNED_PART=part, PART=part // 2,
-            **compiled_for(first.dtype),
-        )  # fmt: skip
+    update_of(first.dtype, by_rows=has_units and sizes.have_units).launch(
+        (len(tensor_of_chunk), 1, 1),
+        [address_table, records, tensor_of_chunk, t, decay, quantum_rate, mean, scale, lr_pointer, found_inf],
+        [
+            len(sizes.numels),
+            lr_stride,
+            lr,
+            step.beta1,
+            step.beta2,
+            _log(step.beta1),
+            _log(step.beta2),
+            step.eps,
+        ],
+    )
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
 
 
