@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -65,14 +64,13 @@ class Idle(Driver):
 def simulated_gpu() -> Iterator[None]:
     """Host memory is treated as that of a GPU, whose driver ignores every launch."""
     driver._active = Idle(90)  # to the end of the process, when Triton unloads the kernels
-    stream = SimpleNamespace(cuda_stream=0)
     with ExitStack() as stack:
         for target, name, value in (
             (updates, "INTERPRETED", True),
             (device_tables, "GPU", "cpu"),
             (device_tables, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype)),
             (torch.cuda, "is_initialized", lambda: True),
-            (torch.cuda, "current_stream", lambda device: stream),
+            (device_tables, "stream_of", lambda device: 0),
             (torch.cuda, "is_current_stream_capturing", lambda: False),
         ):
             stack.enter_context(patch.object(target, name, value))

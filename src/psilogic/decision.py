@@ -5,6 +5,8 @@ tensors, shape (N,), unless stated otherwise.
 """
 
 import math
+import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -215,6 +217,21 @@ def t_warm(group: dict[str, Any]) -> float:
     if 0 < given < 1:
         return float(given * T)
     return float(given)
+
+
+def warn_of_a_short_training(groups: Iterable[dict[str, Any]]) -> None:
+    """Warn once if the chaos term of a group waits for as many steps as the training has."""
+    for group in groups:
+        is_used = group["gamma"] > 0 or group["quantum_decay"] > 0
+        steps = group["total_steps"]
+        warmup = t_warm(group)
+        if is_used and 0 < steps <= warmup:
+            warnings.warn(
+                f"the chaos term does nothing in this training: it waits for {warmup:g} steps (chaos_warmup), and "
+                f"total_steps is {steps}; chaos_warmup=0.05 waits for a twentieth of the training",
+                stacklevel=4,
+            )
+            return
 
 
 def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Tensor, Scalar]:

@@ -1,6 +1,5 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +12,7 @@ from torch.optim.optimizer import ParamsT
 
 from psilogic.backends.select import select
 from psilogic.checkpoint import SCHEMA
-from psilogic.decision import t_warm
+from psilogic.decision import warn_of_a_short_training
 from psilogic.description import describe
 from psilogic.gradients import reduce
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
@@ -150,7 +149,7 @@ class PsiLogic(Observable):
         check_hyperparameters(defaults)
         super().__init__(params, as_plain(defaults))
         self._start_fresh()
-        _warn_of_a_short_training(self.param_groups)
+        warn_of_a_short_training(self.param_groups)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; options that it lacks have their defaults.
@@ -316,18 +315,3 @@ class PsiLogic(Observable):
 
 DEFAULTS = defaults_of(PsiLogic)
 """The default of every option, from the one table of them: the constructor's signature."""
-
-
-def _warn_of_a_short_training(groups: Iterable[dict[str, Any]]) -> None:
-    """Warn once if the chaos term of a group waits for as many steps as the training has."""
-    for group in groups:
-        is_used = group["gamma"] > 0 or group["quantum_decay"] > 0
-        steps = group["total_steps"]
-        warmup = t_warm(group)
-        if is_used and 0 < steps <= warmup:
-            warnings.warn(
-                f"the chaos term does nothing in this training: it waits for {warmup:g} steps (chaos_warmup), and "
-                f"total_steps is {steps}; chaos_warmup=0.05 waits for a twentieth of the training",
-                stacklevel=4,
-            )
-            return

@@ -170,10 +170,17 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
     work.addresses = addresses([*columns.params, *columns.grads, *columns.exp_avgs, *columns.exp_avg_sqs])
     names = scalar_names(work.bucket.group)
     work.scalar_addresses = addresses(work.states, names)
-    if 0 in work.addresses or 0 in work.scalar_addresses:
+    cache = work.bucket.cache
+    if work.addresses == cache.addresses and work.scalar_addresses == cache.scalar_addresses:
+        return [work]
+    have_memory = 0 not in work.addresses and 0 not in work.scalar_addresses
+    if not have_memory:
         _check_memory(columns, work.states, names)
     of_params = work.addresses[:count]
     if len(set(of_params)) == count:
+        if have_memory:
+            cache.addresses = work.addresses
+            cache.scalar_addresses = work.scalar_addresses
         return [work]
     occurrences = Counter(filter(None, of_params))
     sharing = [i for i in range(count) if occurrences[of_params[i]] > 1]

@@ -35,6 +35,9 @@ class BucketCache:
         self.metadata = MetadataCache()
         self.parts: dict[int, BucketCache] = {}  # of its parts, where several backends share a bucket
         self.batches: dict[int, DeviceTables] = {}  # of the batches that foreach updates one after the other
+        # The addresses of tensors and scalars that were found to be right: each is one, and no two parameters share it.
+        self.addresses: Any = None
+        self.scalar_addresses: Any = None
         # Memory for two vectors over units, the same in each step: that of new memory costs as much as the update.
         self.unit_vectors: dict[int, Tensor] = {}
 

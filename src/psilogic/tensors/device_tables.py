@@ -49,7 +49,7 @@ class DeviceTables:
         stream = 0
         capturing = False
         if device.type == GPU:
-            stream = torch.cuda.current_stream(device).cuda_stream
+            stream = stream_of(device)
             capturing = torch.cuda.is_current_stream_capturing()
         tables = self._known(name, key, device, stream, capturing)
         if tables is None:
@@ -96,6 +96,14 @@ class DeviceTables:
         elif moves and not fits:
             self._spare[name] = _pinned(len(flat), flat.dtype)
         return torch.empty_like(flat, device=device).copy_(pinned, non_blocking=True)
+
+
+def stream_of(device: torch.device) -> int:
+    """The number of a GPU's current stream, from torch's function for compiled code, which makes no object of it."""
+    raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is not None and device.index is not None:
+        return raw(device.index)
+    return int(torch.cuda.current_stream(device).cuda_stream)
 
 
 def upload(name: str, values: Tensor, device: torch.device) -> Tensor:

@@ -17,13 +17,9 @@ class Device:
         self.name = torch.device("cuda", 0)
         empty_like = torch.empty_like
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self)
+        monkeypatch.setattr(device_tables, "stream_of", lambda device: self.stream)
         monkeypatch.setattr(torch, "empty_like", lambda x, device: empty_like(x))
         monkeypatch.setattr(device_tables, "_pinned", self.allocate)
-
-    @property
-    def cuda_stream(self):
-        return self.stream
 
     def allocate(self, size, dtype):
         self.pinned += 1
