@@ -28,7 +28,7 @@ def tensor_bytes(tensor: Tensor) -> memoryview:
 
 
 def content_digest(value: Any) -> str:
-    """The sha256 of a state, bit by bit."""
+    """The sha256 of a state, bit by bit. The order of the keys of a dictionary has no meaning."""
     sha = hashlib.sha256()
 
     def add(value: Any) -> None:
@@ -39,9 +39,9 @@ def content_digest(value: Any) -> str:
             sha.update(tensor_bytes(value))
         elif isinstance(value, Mapping):
             text = str(len(value))
-            for key, each in value.items():
+            for key in sorted(value, key=repr):
                 add(key)
-                add(each)
+                add(value[key])
         elif isinstance(value, list | tuple):
             text = str(len(value))
             for each in value:

@@ -104,6 +104,15 @@ def test_gains_and_shares_of_a_column_have_one_number_of_decimals():
     assert column_of_percents(tiny) == ["1.0e−28%", "1.0e−28%", "24%"]
 
 
+def test_an_end_of_an_interval_near_0_has_its_sign_and_its_first_digit():
+    """Whether an interval contains 0 decides: +0.0000 would not say it."""
+    gains = [(0.0112, -0.0101, 0.0325), (0.02, 0.000001, 0.04), (0.02, -0.00001, 0.04), (0.0, 0.0, 0.0)]
+    _, above, below, zero = column_of_intervals(gains)
+    assert above == "+0.0200 [+0.000001, +0.0400]"
+    assert below == "+0.0200 [−0.00001, +0.0400]"
+    assert zero == "0.0000 [+0.0000, +0.0000]"
+
+
 def test_levels_of_intervals():
     """The level of no interval is rounded to 100%."""
     outside = [0.1, 0.1 / 9, 0.05, 0.05 / 2, 0.05 / 12, 0.05 / 104, 3e-7]

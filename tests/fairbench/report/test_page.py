@@ -5,17 +5,21 @@ import hashlib
 import json
 import math
 import re
+from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 from fabricated import EVERY_PAIR, Records, analysed, recorded, study
 from pages import HOSTILE, Page, everything, latex, rendered
 
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.style import KNOWN, STYLES, style_of, styles_of
 from fairbench.report.render.latex import to_latex
+from fairbench.report.sections.verdicts import verdicts_in_words
 from fairbench.report.study import draw_figures, study_report
 
 SECTIONS = [
@@ -334,3 +338,20 @@ def test_a_frozen_plan_is_shown():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
     text = Page(rendered(the_study, Records(the_study))).text
     assert "Plan declared 2026-11-22T10:00:00+00:00, when 0 final trials had a record." in text
+
+
+def test_each_baseline_has_a_sentence():
+    verdicts = {
+        "AdamW": {"gpt": "equivalent", "vit": "equivalent", "ddpm": "equivalent"},
+        "Lion": {"gpt": "inconclusive", "vit": "better", "ddpm": "inconclusive"},
+    }
+    comparisons = []
+    for baseline, of_arena in verdicts.items():
+        for arena, verdict in of_arena.items():
+            comparisons.append(Comparison(arena, "loss", "min", "PsiLogic", baseline, verdict))
+    assert verdicts_in_words(SimpleNamespace(comparisons=comparisons)) == [
+        "PsiLogic against AdamW: equivalent (within the margin) in all 3 arenas.",
+        "PsiLogic against Lion: better in vit; not decided in gpt and ddpm.",
+    ]
+    others = [replace(comparisons[0], baseline=f"b{number}") for number in range(7)]
+    assert verdicts_in_words(SimpleNamespace(comparisons=others)) == []  # the grid alone has them

@@ -461,3 +461,8 @@ def test_out_of_gpu_memory_says_how_much_was_needed_and_what_to_do():
     expected = r"Tried to allocate 3.00 GiB.; .*--trials-per-gpu.*smaller batch_size"
     with pytest.raises(OutOfMemory, match=expected), explain_out_of_memory("cpu"):
         raise torch.OutOfMemoryError(message)
+
+
+def test_the_optimizers_of_the_suites_resume(tiny_suite):
+    """A loaded state may have its keys in another order, which makes no other state of it."""
+    assert run_preflight(tiny_suite, DeviceSlot(), here).restart_notice() == ""

@@ -1,7 +1,6 @@
 // Tables: each can be sorted, filtered and downloaded. A table is prepared when it is opened first.
 
 const collator = new Intl.Collator("en", { numeric: true });
-const FEW_ROWS = 8; // tables with as many rows need no filter
 const SEVERITIES = ["fail", "warn", "note"];
 const texts = new WeakMap();
 const prepared = new Map();
@@ -93,8 +92,7 @@ function prepare(place) {
     show(place);
   });
   const downloads = [download(name, "CSV", () => rowsCsv(place)), download(name, "LaTeX", () => latex(name))];
-  const filters = prepared.get(place).rows.length > FEW_ROWS ? [label] : [];
-  place.querySelector(".tools").prepend(...filters, ...downloads);
+  place.querySelector(".tools").prepend(label, ...downloads);
 }
 
 // Downloads, made from what is in the page.
@@ -120,7 +118,7 @@ const NUMERAL = /\d[\d.]*(e[+−-]\d+)?/g;
 // What a cell says, without its sign; the small text after it is in columns of its own.
 function said(cell) {
   const copy = cell.cloneNode(true);
-  for (const part of copy.querySelectorAll(":scope > small, [aria-hidden]")) part.remove();
+  for (const part of copy.querySelectorAll(":scope > small, button > small, [aria-hidden]")) part.remove();
   return copy.textContent.trim();
 }
 
