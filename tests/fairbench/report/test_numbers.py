@@ -106,11 +106,11 @@ def test_gains_and_shares_of_a_column_have_one_number_of_decimals():
 
 def test_an_end_of_an_interval_near_0_has_its_sign_and_its_first_digit():
     """Whether an interval contains 0 decides: +0.0000 would not say it."""
-    gains = [(0.0112, -0.0101, 0.0325), (0.02, 0.000001, 0.04), (0.02, -0.00001, 0.04), (0.0, 0.0, 0.0)]
-    _, above, below, zero = column_of_intervals(gains)
-    assert above == "+0.0200 [+0.000001, +0.0400]"
-    assert below == "+0.0200 [−0.00001, +0.0400]"
-    assert zero == "0.0000 [+0.0000, +0.0000]"
+    assert column_of_intervals([(0.0112, -0.0101, 0.0325), (0.02, 0.000001, 0.04), (0.02, -0.00001, 0.04)]) == [
+        "+0.011 [−0.010, +0.033]",
+        "+0.020 [+0.000001, +0.040]",
+        "+0.020 [−0.00001, +0.040]",
+    ]
 
 
 def test_levels_of_intervals():
