@@ -71,10 +71,10 @@ def unequal_load(case: Analyses) -> Iterator[tuple[str, str]]:
     for arena in case.suite.arenas:
         loads = {}
         for arm in case.results.arms:
+            if arm.arena != arena:
+                continue
             costs = [run.cost for run in arm.final if run.cost]
             throttled = sum(bool(cost.throttled) for cost in costs)
-            if arm.arena != arena or not costs:
-                continue
             if throttled:
                 yield arena, f"{arm.optimizer} {throttled} of {plural(len(costs), 'trial')} throttled"
             known = [cost.other_load for cost in costs if cost.other_load is not None]
