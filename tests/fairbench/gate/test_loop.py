@@ -69,6 +69,7 @@ def bpb(commit, seed):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_a_loop_of_30_changes_claims_what_is_true(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("fairbench.gate.commands.os.urandom", lambda size: b"0" * size)
