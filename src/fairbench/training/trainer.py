@@ -271,7 +271,9 @@ class Trainer:
 
     def unsaved(self) -> dict[str, str]:
         """The values on the optimizer that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
-        saved = [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch]
+        watch = self.mechanism.watch
+        parts_of_watch = getattr(watch, "__dict__", {}).values()  # the state of the watch contains them
+        saved = [*self.model.parameters(), *self.model.buffers(), watch, *parts_of_watch]
         return unsaved(self.optimizer, saved)
 
     def numeric_state(self) -> dict[str, Any]:
