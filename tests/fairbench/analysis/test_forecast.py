@@ -115,7 +115,8 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite, monkeypatch, pe
         assert not torch.is_autocast_enabled("cpu")
 
     monkeypatch.setattr("fairbench.runner.trainings.builtin_loop.evaluate", evaluate)
-    monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: sum(evaluated) * per_example)
+    clock = "fairbench.runner.trainings.builtin_loop.work_seconds"
+    monkeypatch.setattr(clock, lambda device: sum(evaluated) * per_example)
     found = here(rehearsals.arenas_and_environment, tiny_suite, DeviceSlot())
     assert evaluated == evaluated_examples
     assert found["arenas"]["vit"]["evaluation_seconds"] == pytest.approx(449 * per_example)

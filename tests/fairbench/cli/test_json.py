@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs/agents.md"
 def documented_keys():
     """The keys of each command; those of rows are in brackets, or behind a colon."""
     keys_of = {}
-    for command, text in re.findall(r"^\| `([\w ]+)` \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE):
+    for command, text in re.findall(r"^\| `((?!fairbench )[\w ]+)` \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE):
         without_rows = re.sub(r"\(.*?\)", "", text)
         keys_of[command] = re.findall(r"`(\w+)`", without_rows)
     return keys_of
