@@ -1,6 +1,7 @@
 """A session that is interrupted continues with the same seeds and gets the same ledger and the same verdicts."""
 
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -39,13 +40,13 @@ def by_seed(batch, seeds):
     return runs
 
 
-def play(ledger):
+def play(ledger, train=by_seed):
     """All steps from wherever the session is."""
     begins = [entry for entry in ledger.entries if entry["event"] == "begin"]
     for kind, arms in STEPS[max(len(begins) - 1 - (ledger.session.step is not None), 0) :]:
         if ledger.session.step is None:
             ledger.append({"event": "begin", "kind": kind, "arms": arms, "subject": ""})
-        finish_step(ledger, by_seed)
+        finish_step(ledger, train)
 
 
 def test_a_session_that_ends_after_any_line_continues_with_the_same_seeds_and_verdicts(tmp_path):
@@ -62,6 +63,38 @@ def test_a_session_that_ends_after_any_line_continues_with_the_same_seeds_and_ve
         continued = read_ledger(folder, completes=True)
         play(continued)
         assert (folder / LEDGER).read_text() == text, count
+
+
+def play_slowly(folder):
+    """All steps of the session in a folder, with runs that take a moment."""
+
+    def train(batch, seeds):
+        time.sleep(0.003)
+        return by_seed(batch, seeds)
+
+    play(read_ledger(folder, completes=True), train)
+
+
+@pytest.mark.slow
+def test_30_kills_while_a_ledger_is_written_change_no_byte_of_it(tmp_path):
+    whole = begun(tmp_path / "whole")
+    origin = tmp_path / "origin"
+    shutil.copytree(whole.folder, origin)
+    play(whole)
+    text = (whole.folder / LEDGER).read_text()
+    chance = random.Random(0)
+    kills = 0
+    while kills < KILLS:
+        folder = tmp_path / f"disturbed {kills}"
+        shutil.copytree(origin, folder)
+        while (folder / LEDGER).read_text() != text:
+            child = multiprocessing.get_context("fork").Process(target=play_slowly, args=(folder,))
+            child.start()
+            child.join(chance.uniform(0, 0.05))
+            child.kill()
+            child.join()
+            kills += child.exitcode == -signal.SIGKILL
+            assert child.exitcode in (0, -signal.SIGKILL)
 
 
 def facts(folder):
