@@ -237,7 +237,7 @@ class Study:
             UsageError: there is no such figure, or the study has no data for it.
 
         >>> fb.open("results/mine").figure("mechanism")
-        <Figure mechanism: Mechanism>
+        <Figure mechanism: When mechanisms acted>
         """
         known = {output.name: output for section in SECTIONS for output in section.outputs if output.figure}
         pick("figure", name, known)
