@@ -14,7 +14,7 @@ from psilogic.backends.by_methods import has_own_methods
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
-from psilogic.tensors.memory import Sizes, addresses, sizes_of
+from psilogic.tensors.memory import Sizes, addresses, refuse_released, sizes_of
 from psilogic.tensors.norms import as_real, transformed, without_values
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, states_of
@@ -175,7 +175,10 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
         return [work]
     have_memory = 0 not in work.addresses and 0 not in work.scalar_addresses
     if not have_memory:
-        _check_memory(columns, work.states, names)
+        by_name: dict[str, Sequence[Tensor]] = columns._asdict()
+        for name in names:
+            by_name[name] = [state[name] for state in work.states]
+        refuse_released(by_name)
     of_params = work.addresses[:count]
     if len(set(of_params)) == count:
         if have_memory:
@@ -203,20 +206,6 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
     for part in _split(work, parts):
         works += _in_memory(part, admitted)
     return works
-
-
-def _check_memory(columns: Tensors, states: list[State], names: tuple[str, ...]) -> None:
-    """RuntimeError if the memory of a tensor was released, as libraries do that keep it elsewhere."""
-    by_name: dict[str, Sequence[Tensor]] = columns._asdict()
-    for name in names:
-        by_name[name] = [state[name] for state in states]
-    for name, tensors in by_name.items():
-        for i, tensor in enumerate(tensors):
-            if tensor.numel() > 0 and tensor.data_ptr() == 0:
-                raise RuntimeError(
-                    f"{name}[{i}], of shape {tuple(tensor.shape)}, has no memory: something has released its storage, "
-                    "which must have its size and values again before the step"
-                )
 
 
 def _tensors(bucket: Bucket, states: list[State]) -> Tensors:

@@ -1,7 +1,7 @@
 """The layout of tensors in memory: address, order, gaps; and the last result of a function of such metadata."""
 
 from array import array
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -79,6 +79,17 @@ def _load() -> tuple[Any, Any]:
 
 
 ALL_AT_ONCE, ADDRESS_OF = _load()
+
+
+def refuse_released(by_name: Mapping[str, Sequence[Tensor]]) -> None:
+    """RuntimeError if the memory of a tensor was released, as libraries do that keep it elsewhere."""
+    for name, tensors in by_name.items():
+        for i, tensor in enumerate(tensors):
+            if tensor.numel() > 0 and tensor.data_ptr() == 0:
+                raise RuntimeError(
+                    f"{name}[{i}], of shape {tuple(tensor.shape)}, has no memory: something has released its storage, "
+                    "which must have its size and values again before the step"
+                )
 
 
 def used_addresses(tensors: TensorList) -> list[int]:
