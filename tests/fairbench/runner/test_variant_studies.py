@@ -107,6 +107,7 @@ def test_a_changed_file_is_code_of_its_own_variant_only(tmp_path, monkeypatch):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)  # a loaded machine takes a quarter of an hour
 def test_two_revisions_are_not_mixed_by_commits_edits_and_kills(tmp_path, monkeypatch):
     seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
     chance = random.Random(seed)
@@ -127,7 +128,7 @@ def test_two_revisions_are_not_mixed_by_commits_edits_and_kills(tmp_path, monkey
     commit(0.5)
     options = OPTIONS[: OPTIONS.index("--seeds")]
     words = ("run", "--program", PROGRAM, "--variant", "old: @main~1", "--variant", "new: @main", *options)
-    words = (*words, "--seeds", "24")
+    words = (*words, "--seeds", "40")
     began = time.monotonic()
     Disturbed(tmp_path, chance, words=words, output="calm").end()
     whole = time.monotonic() - began  # a loaded machine needs longer between two kills
@@ -135,14 +136,15 @@ def test_two_revisions_are_not_mixed_by_commits_edits_and_kills(tmp_path, monkey
     study.start()
     study.wait_for(Path("out/revisions/commits.json").exists)  # from now on the study has begun
     kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "Ctrl-C")
-    for kill in range(20):
-        if not study.keep_running(chance.choice((1, 2)), chance.uniform(0.05, 0.3) * whole):
-            break
+    while len(study.done) < 20:
+        if not study.keep_running(chance.choice((1, 2)), chance.uniform(0.02, 0.12) * whole):
+            assert len(study.ended_records()) < 2 * 40, f"the study was too short for 20 kills: {study.done}"
+            continue  # the kill of a worker has ended its driver, too
         study.disturb(chance.choice(kinds))
         if chance.random() < 0.5:
-            commit(kill + 1)
+            commit(len(study.done))
         else:
-            write_program(Path(), 1000 + kill)
+            write_program(Path(), 1000 + len(study.done))
     study.end()
     assert results(tmp_path / "out") == results(tmp_path / "calm"), f"SOAK_SEED={seed}: {study.done}"
     assert tables(tmp_path / "out") == tables(tmp_path / "calm"), f"SOAK_SEED={seed}: {study.done}"
