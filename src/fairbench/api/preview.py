@@ -150,7 +150,7 @@ def run_preview(
 ) -> list[tuple[TrialSpec, Record]]:
     """Train every optimizer of a suite with one arena and one seed, at the chosen rates or at three of its grid.
 
-    Returns the spec and the record of each trial.
+    Returns the spec and the record of each trial, those of an optimizer next to each other.
     """
     check_prepared(configs_of(suite.data_tables), Path(slots[0].data_root))
     seed = suite.sweep.seeds[0]
@@ -162,6 +162,8 @@ def run_preview(
         (arena,) = suite.arenas
         limit = time_limits(preflight, suite.trial_timeout)[arena]
         records = _records(executor, specs, limit)
+    optimizers = list(suite.optimizers)
+    specs.sort(key=lambda spec: optimizers.index(spec.optimizer.name))
     return [(spec, records[spec.id]) for spec in specs]
 
 

@@ -72,6 +72,7 @@ def test_a_session_from_its_beginning_to_a_certified_stack_that_is_pruned(tmp_pa
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out), delimiter="\t"))
     verdicts = [row["verdict"] for row in rows]
     assert verdicts == ["calibrated", "drop", "keep", "keep", "certified", "pruned"]
+    monkeypatch.setenv("COLUMNS", "200")
     assert main(["gate", "log"]) == 0
     assert "harmful gains -9" in capsys.readouterr().out
     page = Path(pruned["page"]).read_text()

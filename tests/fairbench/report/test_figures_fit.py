@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from fabricated import analysed, given, study, with_horizons, with_ladder
+from fabricated import Records, analysed, given, study, timing, with_horizons, with_ladder
 
 from fairbench.analysis.comparison.controls import Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
@@ -37,7 +37,7 @@ def analyses():
         for i, name in enumerate(LONG):
             found[contributions].append(contribution_of(arena, name, i))
             found[shock_costs].append(shock_of(arena, name, i))
-    return given(analysed(the_study, **lost), found)
+    return given(analysed(the_study, Records(the_study, timing(), **lost)), found)
 
 
 def trend_of(name, i):

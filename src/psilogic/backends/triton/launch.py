@@ -60,10 +60,11 @@ TRIAL = Variant(trial_kernel, ())
 def can_launch(device: torch.device) -> bool:
     """Whether a kernel runs on a device: before the first launch Triton compiles, with the machine's C compiler.
 
-    Tried once, with a warning that has the reason if it does not.
+    Tried once, with a warning that has the reason if it does not. The second launch takes the direct way.
     """
     out = torch.zeros(1, dtype=torch.int32, device=device)
     try:
+        TRIAL.launch((1, 1, 1), [out], [])
         TRIAL.launch((1, 1, 1), [out], [])
     except Exception as error:  # no compiler, no Python.h, too old a GPU: each raises a different type
         reason = str(error).strip().partition("\n")[0]
