@@ -82,6 +82,9 @@ template <class T> class Step {
     const unsigned threads;
     UpdateTables tables;
     Detector<Computed<T>> detector;
+    // Not whether a rate is above 0 in this step: loops with and without it may add squares in another order, and a
+    // tensor would have other bits next to tensors of another age.
+    const bool has_quantum_decay;
 
     void decide(const std::vector<double> &norms, Plan &plan) {
         const auto gn = scaled_norms(n, tables, norms);
@@ -92,9 +95,7 @@ template <class T> class Step {
     }
     void use(const Plan &plan) {
         tables.decay = plan.decay.data();
-        const auto &rates = plan.quantum_rate;
-        const bool any = std::any_of(rates.begin(), rates.end(), [](double x) { return x != 0; });
-        tables.quantum_rate = any ? rates.data() : nullptr;
+        tables.quantum_rate = has_quantum_decay ? plan.quantum_rate.data() : nullptr;
     }
     void update(const Pass &pass) {
         (tables.centered ? any_process_and_update<T> : any_update<T>)(n, threads, tables, pass);
@@ -102,7 +103,12 @@ template <class T> class Step {
 
   public:
     Step(Index n, unsigned threads, const UpdateTables &given)
-        : n(n), threads(threads), tables(given), detector(n, tables.detector, given.lr, given.weight_decay, given.eps) {
+        : n(n),
+          threads(threads),
+          tables(given),
+          detector(n, tables.detector, given.lr, given.weight_decay, given.eps),
+          has_quantum_decay(std::any_of(
+              given.detector.quantum_decay, given.detector.quantum_decay + n, [](double x) { return x > 0; })) {
         tables.t = detector.t.data();
     }
 
