@@ -3,7 +3,7 @@
 import csv
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,17 @@ def csv_parser(doc: str | None) -> ArgumentParser:
     parser = ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--csv", type=Path)
     return parser
+
+
+def print_table(doc: str | None, rows: Iterable[dict[str, Any]]) -> None:
+    """Print the rows of a benchmark with this docstring, each as soon as it is known, and write them to `--csv`."""
+    options = csv_parser(doc).parse_args()
+    table = []
+    for row in rows:
+        table.append(row)
+        print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+    if options.csv:
+        write_csv(table, options.csv)
 
 
 def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:

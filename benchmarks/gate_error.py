@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from csv_files import csv_parser, write_csv
+from csv_files import print_table
 
 from fairbench.gate.session import Batch, Entry, Run, Session, after, finish_step
 
@@ -189,17 +189,5 @@ def rows() -> Iterator[dict[str, str | float]]:
         yield row("greedy", world, tries, sessions)
 
 
-def main() -> None:
-    """Print the table, and write it as CSV if requested."""
-    parser = csv_parser(__doc__)
-    options = parser.parse_args()
-    table = []
-    for each in rows():
-        table.append(each)
-        print("  ".join(f"{name} {value}" for name, value in each.items()), flush=True)
-    if options.csv:
-        write_csv(table, options.csv)
-
-
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, rows())

@@ -12,7 +12,7 @@ correction.
 from collections.abc import Iterator
 
 import numpy as np
-from csv_files import csv_parser, write_csv
+from csv_files import print_table
 from scipy import special
 
 from fairbench.analysis.statistics.sequential import Design
@@ -169,17 +169,5 @@ def rows() -> Iterator[dict[str, str | float]]:
                 yield study(kind, case, interim_analyses, spending)
 
 
-def main() -> None:
-    """Print the table, and write it as CSV if requested."""
-    parser = csv_parser(__doc__)
-    options = parser.parse_args()
-    table = []
-    for row in rows():
-        table.append(row)
-        print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
-    if options.csv:
-        write_csv(table, options.csv)
-
-
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, rows())

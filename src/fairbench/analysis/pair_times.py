@@ -1,7 +1,7 @@
 """The time of each variant of a program against that of its baseline, by the pairs of final trials."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -103,20 +103,23 @@ def _p_value(costs: Costs) -> float | None:
     """The p-value of the test that both trials of a pair take equally long; None with too few pairs."""
     if len(costs) < MIN_SEEDS:
         return None
-    return paired_t(*_log_seconds(costs)).p
+    return paired_t(*_logs(costs, _trial_seconds)).p
 
 
-def _log_seconds(costs: Costs) -> tuple[list[float], list[float]]:
+def _trial_seconds(cost: TrialCost) -> float:
+    """The seconds of a whole trial."""
+    return cost.seconds.total
+
+
+def _step_seconds(cost: TrialCost) -> float:
+    """The seconds of a trial, start and evaluations included, divided by its steps."""
+    return cost.seconds.total / cost.steps
+
+
+def _logs(costs: Costs, seconds: Callable[[TrialCost], float]) -> tuple[list[float], list[float]]:
     """The logarithms of the seconds of both trials of each pair."""
-    ours = [math.log(cost.seconds.total) for cost, _ in costs]
-    theirs = [math.log(cost.seconds.total) for _, cost in costs]
-    return ours, theirs
-
-
-def _log_step_seconds(costs: Costs) -> tuple[list[float], list[float]]:
-    """The logarithms of the seconds of a step in both trials of each pair."""
-    ours = [math.log(cost.seconds.total / cost.steps) for cost, _ in costs]
-    theirs = [math.log(cost.seconds.total / cost.steps) for _, cost in costs]
+    ours = [math.log(seconds(cost)) for cost, _ in costs]
+    theirs = [math.log(seconds(cost)) for _, cost in costs]
     return ours, theirs
 
 
@@ -125,8 +128,8 @@ def _judged(row: PairTimes, costs: Costs, p_holm: float | None, level: float, al
 
     ratio = exp(mean(d)),    d_i = log(our seconds) - log(their seconds) in pair i
     """
-    trial = _ratio(*_log_seconds(costs), level)
-    step = _ratio(*_log_step_seconds(costs), level)
+    trial = _ratio(*_logs(costs, _trial_seconds), level)
+    step = _ratio(*_logs(costs, _step_seconds), level)
     verdict = "inconclusive"
     if p_holm is not None and p_holm < alpha:
         verdict = "faster" if trial[0] < 1 else "slower"

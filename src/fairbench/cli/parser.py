@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
 from fairbench.cli.arguments import Parser, Version, columns, learning_rates, names, number, whole
+from fairbench.cli.commands import DONE, Commands, add_command, add_with_study
 from fairbench.cli.options import (
     DEFAULT_SUITE,
     OPTIMIZER,
-    add_program_options,
     add_require,
     add_run_options,
     add_sbatch_options,
     add_setting,
     add_suite_options,
 )
+from fairbench.cli.verbs import add_data, add_gate, add_suite
 
-Commands = argparse._SubParsersAction
 UNMET = "1 a trial failed, or what --require names does not hold"
 RUNS = f"0 done; {UNMET}; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
-STOPPED = "2 the user must change something; 3 the program failed; 75 stopped by a signal, to be continued; 130 Ctrl-C"
-DONE = "0 done; 2 the user must change something"
 EXAMPLE = "run mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_rule"
 """The arguments of the example in the help of `run`, and in that of the whole command."""
 WIDTH = 80
@@ -55,7 +50,7 @@ def parser() -> Parser:
     _add_run(commands)
     _add_plan(commands)
     _add_noise(commands)
-    _add_gate(commands)
+    add_gate(commands)
     _add_slurm(commands)
     _add_status(commands)
     _add_watch(commands)
@@ -66,13 +61,13 @@ def parser() -> Parser:
     _add_explain(commands)
     _add_verdicts(commands)
     _add_list(commands)
-    _add_suite(commands)
+    add_suite(commands)
     _add_env(commands)
     _add_check(commands)
     _add_try(commands)
     _add_new(commands, "optimizer")
     _add_new(commands, "arena")
-    _add_data(commands)
+    add_data(commands)
     top.description = _overview(commands)
     return top
 
@@ -101,73 +96,16 @@ def command_names(top: Parser) -> list[str]:
     return names
 
 
-def _function(reference: str) -> Callable[[argparse.Namespace], Any]:
-    """A function that calls a function of `fairbench.cli`, `module:function`. It imports the module only then."""
-    module, _, name = reference.partition(":")
-
-    def run(options: argparse.Namespace) -> Any:
-        function = getattr(import_module(f"fairbench.cli.{module}"), name)
-        return function(options)
-
-    return run
-
-
-def _add(
-    commands: Commands[Parser],
-    name: str,
-    text: str,
-    function: str,
-    *,
-    example: str = "",
-    codes: str = DONE,
-    json: bool = False,
-) -> Parser:
-    """Add a command.
-
-    Args:
-        commands: the commands to which the new one is added.
-        name: the name of the command.
-        text: what the command does.
-        function: `module:function` of `fairbench.cli`, which returns what the command shows, see `main`.
-        example: the arguments of the example in its help.
-        codes: the meaning of its exit codes.
-        json: whether it takes --json. The value that it returns then has the method `to_json`.
-    """
-    call = f"{commands._prog_prefix} {name} {example}".rstrip()
-    description = f"{text}\n\nExample:\n  {call}"
-    command: Parser = commands.add_parser(name, help=text, description=description, epilog=f"Exit codes: {codes}.")
-    command.set_defaults(do=_function(function))
-    if json:
-        command.add_argument("--json", action="store_true", help="print JSON for programs (docs/agents.md)")
-    return command
-
-
-def _add_with_study(
-    commands: Commands[Parser],
-    name: str,
-    text: str,
-    function: str,
-    *,
-    example: str = "results/mini",
-    codes: str = DONE,
-    json: bool = False,
-) -> Parser:
-    """Add a command whose first argument is the directory of a study. The arguments are those of `_add`."""
-    command = _add(commands, name, text, function, example=example, codes=codes, json=json)
-    command.add_argument("directory", type=Path, metavar="DIR", help="directory of a study, as results/mini")
-    return command
-
-
 def _add_run(commands: Commands[Parser]) -> None:
     text = "Run or resume a suite, and report."
     _, _, example = EXAMPLE.partition(" ")
-    command = _add(commands, "run", text, "running:run", example=example, codes=RUNS)
+    command = add_command(commands, "run", text, "running:run", example=example, codes=RUNS)
     add_run_options(command)
 
 
 def _add_plan(commands: Commands[Parser]) -> None:
     text = "Show the trials of a run and the differences it can detect; run nothing."
-    command = _add(commands, "plan", text, "running:plan", example="mini --seeds 10", json=True)
+    command = add_command(commands, "plan", text, "running:plan", example="mini --seeds 10", json=True)
     add_suite_options(command)
     frozen = "also lock the plan: its directory accepts no other"
     command.add_argument_group("how").add_argument("--freeze", action="store_true", help=frozen)
@@ -176,57 +114,16 @@ def _add_plan(commands: Commands[Parser]) -> None:
 def _add_noise(commands: Commands[Parser]) -> None:
     text = "Run a training program a few times, and show what a comparison of its variants could show."
     example = '--program "python train.py --seed {seed}" --metric val/loss:min'
-    command = _add(commands, "noise", text, "running:noise", example=example, json=True)
+    command = add_command(commands, "noise", text, "running:noise", example=example, json=True)
     runs = "number of runs; two of them repeat a seed (default: 6)"
     command.add_argument("--runs", type=whole, default=6, metavar="N", help=runs)
     add_suite_options(command)
 
 
-def _add_gate(commands: Commands[Parser]) -> None:
-    text = "Keep or drop changes of a training program one by one, and certify what was kept (docs/agents.md)."
-    gate = commands.add_parser("gate", help=text, description=text)
-    verbs = gate.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    text = "Begin a session in this git repository: train the program as it is with six seeds."
-    example = '--program "python train.py" --metric val_bpb:min --seed-env SEED --protect prepare.py'
-    codes = f"0 calibrated; {STOPPED}"
-    init = _add(verbs, "init", text, "gate:init", example=example, codes=codes, json=True)
-    _add_gate_options(init)
-    text = "Train a change with one to three seeds, and keep or drop it; nothing is claimed."
-    codes = f"0 keep; 1 drop; {STOPPED}"
-    tried = _add(verbs, "try", text, "gate:try_commit", codes=codes, json=True)
-    revision = "a commit, or @ for the working tree (default: HEAD, or the working tree if a tracked file differs)"
-    tried.add_argument("revision", nargs="?", default="", metavar="REV", help=revision)
-    text = "Compare everything that was kept since base with base, both trained now; only this reads a test split."
-    codes = f"0 certified; 1 not, with the commit to return to; {STOPPED}"
-    _add(verbs, "certify", text, "gate:certify", codes=codes, json=True)
-    text = "Show base, head, what is certified, what is left of the level, and the command that comes next."
-    _add(verbs, "status", text, "gate:status", json=True)
-    text = "Show every step of the session."
-    log = _add(verbs, "log", text, "gate:log", example="--tsv")
-    log.add_argument("--tsv", action="store_true", help="print tab-separated values, with all digits")
-    text = "Remove each change alone from the certified stack, and say which may go."
-    pruned = _add(verbs, "prune", text, "gate:prune", example="--margin 0.0005", codes=f"0 done; {STOPPED}", json=True)
-    margin = "largest difference of the metric that does not matter"
-    pruned.add_argument("--margin", type=number, required=True, metavar="X", help=margin)
-
-
-def _add_gate_options(command: Parser) -> None:
-    """Add the options that declare a session."""
-    add_program_options(command)
-    add = command.add_argument
-    steps = "steps of each run, which the program gets as {steps} (default: as long as the program trains)"
-    add("--steps", type=whole, metavar="N", help=steps)
-    test = "name of the same metric on a test split, which only certificates read"
-    add("--test-metric", metavar="NAME", help=test)
-    protect = "files that no try may change, as 'eval/*'; may be repeated"
-    add("--protect", action="append", default=[], metavar="GLOB", help=protect)
-    add("--new", action="store_true", help="begin another session; the ledger of the last one stays")
-
-
 def _add_slurm(commands: Commands[Parser]) -> None:
     text = "Write a job for sbatch: drivers that share a study, with the options of `run`."
     example = "paper --array 4 --gres gpu:1 --time 4:00:00 > job.sh"
-    command = _add(commands, "slurm", text, "slurm:slurm", example=example)
+    command = add_command(commands, "slurm", text, "slurm:slurm", example=example)
     add_sbatch_options(command)
     add_run_options(command)
     command.set_defaults(device=None)  # implied by --gres
@@ -235,26 +132,26 @@ def _add_slurm(commands: Commands[Parser]) -> None:
 def _add_status(commands: Commands[Parser]) -> None:
     text = "Show the progress of a study, also while it runs."
     codes = f"{DONE}; with --exit-code, 1 if the study is not complete"
-    command = _add_with_study(commands, "status", text, "reading:status", codes=codes, json=True)
+    command = add_with_study(commands, "status", text, "reading:status", codes=codes, json=True)
     code = "return 0 if the study is complete, otherwise 1"
     command.add_argument("--exit-code", action="store_true", help=code)
 
 
 def _add_watch(commands: Commands[Parser]) -> None:
     text = "Show the progress live, from any terminal, until the study is complete."
-    _add_with_study(commands, "watch", text, "studies:watch")
+    add_with_study(commands, "watch", text, "studies:watch")
 
 
 def _add_audit(commands: Commands[Parser]) -> None:
     text = "Show every flag of a study, with evidence and advice."
     codes = "0 no fail; 1 a fail; 2 no such study"
-    _add_with_study(commands, "audit", text, "reading:audit", codes=codes, json=True)
+    add_with_study(commands, "audit", text, "reading:audit", codes=codes, json=True)
 
 
 def _add_report(commands: Commands[Parser]) -> None:
     text = "Write all tables, figures and the page again from the records."
     codes = "0 done; 1 a trial failed; 2 no such study"
-    command = _add_with_study(commands, "report", text, "reading:report", codes=codes)
+    command = add_with_study(commands, "report", text, "reading:report", codes=codes)
     output = "directory of the report (default: DIR)"
     command.add_argument("-o", "--output-dir", type=Path, metavar="OUT", help=output)
     figures = "draw figures in the sizes of a paper too: 3.3 and 5.5 inches wide"
@@ -264,12 +161,12 @@ def _add_report(commands: Commands[Parser]) -> None:
 def _add_open(commands: Commands[Parser]) -> None:
     text = "Show the page of a study in a browser; write it first if there is none."
     codes = "0 shown; 1 there is no browser; 2 no such study"
-    _add_with_study(commands, "open", text, "studies:open_page", codes=codes)
+    add_with_study(commands, "open", text, "studies:open_page", codes=codes)
 
 
 def _add_compare(commands: Commands[Parser]) -> None:
     text = "Compare a study with another study, or with a publication."
-    command = _add_with_study(commands, "compare", text, "studies:compare", example="results/mini results/again")
+    command = add_with_study(commands, "compare", text, "studies:compare", example="results/mini results/again")
     output = "directory of the tables and the page (default: DIR)"
     command.add_argument("-o", "--output-dir", type=Path, metavar="OUT", help=output)
     other = "directory of the other study, or name of a publication (default: paper)"
@@ -278,7 +175,7 @@ def _add_compare(commands: Commands[Parser]) -> None:
 
 def _add_explain(commands: Commands[Parser]) -> None:
     text = "Show what identifies a trial, or how two trials differ."
-    command = _add(commands, "explain", text, "explain:explain", example="3f9a -o results/mini", json=True)
+    command = add_command(commands, "explain", text, "explain:explain", example="3f9a -o results/mini", json=True)
     command.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
     where = "directory of the study (default: all in results/)"
     command.add_argument("-o", "--output-dir", type=Path, metavar="DIR", help=where)
@@ -288,7 +185,7 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     text = "Judge published results, or those of a table, by the same rules as a study's."
     example = "my_table.csv --optimizer MyRule"
     codes = f"{DONE}; 1 what --require names does not hold"
-    command = _add(commands, "verdicts", text, "reading:verdicts", example=example, codes=codes, json=True)
+    command = add_command(commands, "verdicts", text, "reading:verdicts", example=example, codes=codes, json=True)
     add = command.add_argument
     table = "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
     add("results", nargs="*", metavar="TABLE", help=f"{table}; or several files, or a folder of runs")
@@ -315,30 +212,17 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
 
 def _add_list(commands: Commands[Parser]) -> None:
     text = "Show suites, arenas, data and optimizers."
-    _add(commands, "list", text, "reading:catalog", json=True)
-
-
-def _add_suite(commands: Commands[Parser]) -> None:
-    text = "Show or check a suite file."
-    suite = commands.add_parser("suite", help=text, description=text)
-    verbs = suite.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    text = "Print the TOML of a suite, to be copied and changed."
-    show = _add(verbs, "show", text, "reading:suite_text", example="mini > my.toml")
-    check = _add(
-        verbs, "check", "Check a suite file.", "catalog:check_suite", example="my.toml", codes="0 valid; 2 not"
-    )
-    for command in (show, check):
-        command.add_argument("suite", metavar="SUITE", help="name or TOML file")
+    add_command(commands, "list", text, "reading:catalog", json=True)
 
 
 def _add_env(commands: Commands[Parser]) -> None:
-    _add(commands, "env", "Show versions and machine, for a report of a bug.", "catalog:env")
+    add_command(commands, "env", "Show versions and machine, for a report of a bug.", "catalog:env")
 
 
 def _add_check(commands: Commands[Parser]) -> None:
     text = "Check that an optimizer keeps its contract."
     codes = "0 no fail; 1 a fail; 2 no such optimizer"
-    command = _add(commands, "check", text, "reading:check", example="my_rule.py:MyRule", codes=codes, json=True)
+    command = add_command(commands, "check", text, "reading:check", example="my_rule.py:MyRule", codes=codes, json=True)
     command.add_argument("optimizer", metavar="O", help=OPTIMIZER)
     suite = "the suite with O's options, if O is the name of a table in it"
     command.add_argument("--suite", metavar="S", help=suite)
@@ -348,7 +232,7 @@ def _add_check(commands: Commands[Parser]) -> None:
 def _add_try(commands: Commands[Parser]) -> None:
     text = "Preview an optimizer in a minute; not a result."
     codes = "0 done; 1 a trial failed; 2 a wrong argument"
-    command = _add(commands, "try", text, "running:preview", example="my_rule.py:MyRule", codes=codes)
+    command = add_command(commands, "try", text, "running:preview", example="my_rule.py:MyRule", codes=codes)
     command.add_argument("optimizer", metavar="O", help=OPTIMIZER)
     command.add_argument("--baselines", metavar="A,B,...", help="compare with these (default: AdamW)")
     suite = f"name or TOML file of the suite with the arena (default: {DEFAULT_SUITE})"
@@ -361,42 +245,5 @@ def _add_try(commands: Commands[Parser]) -> None:
 
 def _add_new(commands: Commands[Parser], kind: str) -> None:
     text = f"Write a template of an {kind}, which works unchanged."
-    command = _add(commands, f"new-{kind}", text, "new_files:new", example=f"my_{kind}")
+    command = add_command(commands, f"new-{kind}", text, "new_files:new", example=f"my_{kind}")
     command.add_argument("name", metavar="NAME", help="name of the new file, without .py")
-
-
-def _add_data(commands: Commands[Parser]) -> None:
-    text = "Download, prepare and verify the datasets that suites need."
-    data = commands.add_parser("data", help=text, description=text)
-    verbs = data.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    text = "Show the datasets, their licenses, and the local files."
-    shown = _add(verbs, "list", text, "data:Datasets", example="--suite paper", json=True)
-    text = "Download missing files, then prepare."
-    download = _add(verbs, "download", text, "data:prepare_datasets", example="--suite paper")
-    text = "Make arrays from archives or downloaded files; never uses the network."
-    prepare = _add(verbs, "prepare", text, "data:prepare_datasets", example="--suite paper")
-    text = "Compare prepared arrays with their manifests."
-    codes = f"{DONE}; 1 arrays differ"
-    verify = _add(verbs, "verify", text, "data:verify", example="--suite paper", codes=codes)
-    for command in (shown, download, prepare, verify):
-        _add_dataset_options(command)
-    for command in (download, prepare):
-        _add_preparation_options(command)
-
-
-def _add_dataset_options(command: Parser) -> None:
-    """Add the options that choose datasets, and the folder in which the datasets are."""
-    command.add_argument("--suite", metavar="S", help="the datasets of this suite (default: every dataset)")
-    command.add_argument("--dataset", nargs="+", metavar="D", help="only these")
-    add_setting(command, "an option of the one --dataset, as vocabulary=4096; may be repeated")
-    root = "folder of all data (default: data)"
-    command.add_argument("--data-root", type=Path, metavar="DIR", default=Path("data"), help=root)
-
-
-def _add_preparation_options(command: Parser) -> None:
-    """Add the options that say how datasets are downloaded and prepared."""
-    hub = "a local copy of the hub's files, DIR/owner/name/path"
-    command.add_argument("--hub", type=Path, metavar="DIR", help=hub)
-    unverified = "accept files whose hash differs from the known one, or of which none is known"
-    command.add_argument("--unverified", action="store_true", help=unverified)
-    command.add_argument("--again", action="store_true", help="also what is prepared already")
