@@ -19,7 +19,8 @@ from csv_files import csv_parser, write_csv
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from programs import write_program
 
-from fairbench.arenas.program import ProgramOptions, command
+from fairbench.arenas.program import ProgramOptions
+from fairbench.arenas.program_command import command
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.starting import SERVERS
 from fairbench.runner.observers import Observer
@@ -30,7 +31,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.program import values
+from fairbench.training.program_start import values
 
 SEEDS = 20
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from fairbench.arenas.program import ProgramOptions, code_of
+from fairbench.arenas.program import ProgramOptions
+from fairbench.arenas.program_code import code_of
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from fairbench.arenas.program import words_of
+from fairbench.arenas.program_command import words_of
 from fairbench.common.errors import CallFailed, UsageError
 from fairbench.common.files import remove, write_atomically
 from fairbench.common.formatting import some

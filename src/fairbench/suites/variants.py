@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairbench.arenas.program import PLACEHOLDER, TASK
+from fairbench.arenas.program import TASK
+from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.coercion import Wrong, build
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan

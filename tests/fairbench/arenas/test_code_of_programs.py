@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fairbench.arenas.program import ProgramOptions, code_of
+from fairbench.arenas.program import ProgramOptions
+from fairbench.arenas.program_code import code_of
 
 METRICS = {"loss": "min"}
 

@@ -19,7 +19,8 @@ from tiny import run_here
 
 import fairbench as fb
 import fairbench.trial
-from fairbench.arenas.program import ProgramOptions, code_of, own_folder
+from fairbench.arenas.program import ProgramOptions, own_folder
+from fairbench.arenas.program_code import code_of
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError

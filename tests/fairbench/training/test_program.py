@@ -15,13 +15,16 @@ import pytest
 from disturbed import below
 from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 
-from fairbench.arenas.program import FOLDER, ProgramOptions, code_of, with_texts, words_of
+from fairbench.arenas.program import FOLDER, ProgramOptions
+from fairbench.arenas.program_code import code_of
+from fairbench.arenas.program_command import with_texts, words_of
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.leftover_processes import end_marked
 from fairbench.runner.devices import slots_of_trials
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.program import ProgramFailed, program_trial
+from fairbench.training.program import program_trial
+from fairbench.training.program_process import ProgramFailed
 from fairbench.training.result_names import WrongResults
 
 RESULT = "report(step=steps, val_loss=1.0, test_loss=1.0)\n"
@@ -311,7 +314,7 @@ def test_a_program_that_wants_a_new_folder_starts_again_in_an_empty_one(here):
 
 
 def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
-    monkeypatch.setattr("fairbench.training.program.GRACE", 0.2)
+    monkeypatch.setattr("fairbench.training.program_process.GRACE", 0.2)
     write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)")
     with paused_by_sigterm():
         run(program_spec(), here)

@@ -9,14 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ASKED, PLACEHOLDER, ProgramOptions, own_folder
+from fairbench.arenas.program import ASKED, ProgramOptions, own_folder
+from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import UsageError
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.program import ProgramFailed, StillRunning, program_trial, start_of
+from fairbench.training.program import program_trial
+from fairbench.training.program_process import ProgramFailed, StillRunning
+from fairbench.training.program_start import start_of
 from fairbench.training.result_names import WrongResults
 
 LONGEST = 120.0

@@ -4,7 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ProgramOptions, code_of, content_hash, matched
+from fairbench.arenas.program import ProgramOptions
+from fairbench.arenas.program_code import code_of, content_hash, matched
 from fairbench.optimizers.variant import VariantPlan
 from fairbench.runner.trainings.first_check import first_steps
 from fairbench.study.resolved_suite import ResolvedArena

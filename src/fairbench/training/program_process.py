@@ -1,0 +1,117 @@
+"""The process of a training program, from its start to its end."""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from fairbench.arenas.program import own_folder
+from fairbench.common.errors import Paused, UsageError
+from fairbench.training.device_slot import DeviceSlot
+from fairbench.training.program_start import Start
+from fairbench.training.result_files import OUTPUT
+
+SHOWN_LINES = 80
+"""The number of lines of output in the message on a failed program. torchrun adds 40 after the lines of an error."""
+GRACE = 30.0
+"""The seconds after SIGTERM in which a program must write its checkpoint and end."""
+CHECK_SECONDS = 1.0
+"""The least number of seconds between two checks of the reports of a running program."""
+REFUSES_FOLDER = re.compile(r"exists|not empty", re.IGNORECASE)
+"""Words in the error of a program that wants a folder that is new."""
+
+
+class StillRunning(Exception):
+    """A program was stopped after the longest time that it may run. Its reports so far are right."""
+
+
+class ProgramFailed(Exception):
+    """A program ended with an error; the message has the end of its output."""
+
+
+def run_program(
+    start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None], longest: float
+) -> None:
+    """Run a program until it ends, and show its progress.
+
+    Raises:
+        StillRunning: it has not ended after `longest` seconds.
+        Paused: this process received SIGTERM, which is passed on to the program.
+        ProgramFailed: the program ended with an error.
+    """
+    process = _started(start, folder)
+    ended = threading.Event()
+
+    def wait() -> None:
+        process.wait()
+        ended.set()
+
+    # `Popen.wait` with a timeout would poll; after a signal's exception, `Thread.join` takes the thread for ended.
+    threading.Thread(target=wait, daemon=True).start()
+    last_moment = time.monotonic() + longest
+    try:
+        pause = CHECK_SECONDS
+        while not ended.is_set():
+            if time.monotonic() > last_moment:
+                raise StillRunning
+            ended.wait(pause)
+            began = time.monotonic()
+            show_progress()
+            seconds = time.monotonic() - began
+            pause = max(CHECK_SECONDS, 100 * seconds)  # a long file is read less often
+    except Paused:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        ended.wait(GRACE)
+        raise
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        raise _failure(process.returncode, folder, slot, start)
+
+
+def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a program. Its output is added to a file of the trial."""
+    with (own_folder(folder) / OUTPUT).open("ab") as output:
+        try:
+            return subprocess.Popen(
+                start.words,
+                cwd=start.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=start.environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            where = f"it is started in {start.folder.absolute()}"
+            raise UsageError(f"the program {start.words[0]!r} cannot be started: {error.strerror}; {where}") from error
+
+
+def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> ProgramFailed:
+    """The error of a program that ended with a code. It has the end of the output, and the file of the output."""
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    output = "the end of its output"
+    if slot.checkpoints:
+        output += f", which is {own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT}"
+    if start.is_revision:
+        how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
+    end = _end_of(own_folder(folder) / OUTPUT)
+    if REFUSES_FOLDER.search(end) and str(folder) in end:
+        how += " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
+    return ProgramFailed(f"the program ended with {how}; {output}:\n{end}")
+
+
+def _end_of(file: Path) -> str:
+    """The last lines of a file. Only the end of the file is read."""
+    with file.open("rb") as output:
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(size - 100 * SHOWN_LINES, 0))
+        lines = output.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-SHOWN_LINES:])
