@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from csv_files import print_table
 
-from fairbench.gate.session import Batch, Entry, Run, Session, after, finish_step
+from fairbench.gate.session import Batch, Entry, Run, Session, after
+from fairbench.gate.verdicts import finish_step
 
 WORLDS = (("nothing", 100, 2000), ("nothing", 300, 1000), ("mix", 100, 1000), ("dry", 100, 1000))
 """The world, the tries of a session, and the number of sessions."""

@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 import fairbench.trial
 from fairbench.arenas.gpt import GPT
 from fairbench.data.batches import Batches
-from fairbench.training.trainer import evaluate
+from fairbench.training.evaluation import evaluate
 
 CPU = torch.device("cpu")
 LOG_EVERY = 10

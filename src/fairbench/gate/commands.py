@@ -20,10 +20,10 @@ from fairbench.gate.repository import (
     tree_of,
     without,
 )
-from fairbench.gate.session import finish_step, train_step
 from fairbench.gate.shown import CONTINUED_BY, Shown, shown
 from fairbench.gate.steps import PastStep, steps_of
-from fairbench.runner.revisions import Repository
+from fairbench.gate.verdicts import finish_step, train_step
+from fairbench.runner.git import Repository
 
 MAY_GO = ("equivalent", "identical values", "better")
 """The verdicts on a stack without a change, with which the change may go."""

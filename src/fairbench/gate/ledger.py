@@ -17,7 +17,8 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.hashing import canonical_json, digest
-from fairbench.gate.session import Entry, Session, after, end_of
+from fairbench.gate.session import Entry, Session, after
+from fairbench.gate.verdicts import end_of
 
 LEDGER = "ledger.jsonl"
 LAST = "last.json"

@@ -11,7 +11,7 @@ from fairbench.gate.ledger import LEDGER, Ledger, read_ledger
 from fairbench.gate.repository import common_folder
 from fairbench.gate.session import Session
 from fairbench.gate.training import Trainer
-from fairbench.runner.revisions import GitFailed, Repository, git
+from fairbench.runner.git import GitFailed, Repository, git
 
 STUDIES = "studies"
 """The folder of the studies of a session."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 from fairbench.gate.session import Entry, Keep
-from fairbench.runner.revisions import AUTHOR, WORKING_TREE, GitFailed, Repository, git
+from fairbench.runner.git import AUTHOR, WORKING_TREE, GitFailed, Repository, git
 
 REFS = "refs/fairbench/gate"
 """The references that keep the commits of sessions from being removed by git."""

@@ -9,9 +9,9 @@ from fairbench.gate.opened import Gate
 from fairbench.gate.page import write_page
 from fairbench.gate.repository import commit_of, is_working_tree
 from fairbench.gate.rules import ALPHA, detectable_gain, level_of, level_spent
-from fairbench.gate.session import most_runs_left
 from fairbench.gate.steps import PastStep, step_seconds, steps_of
-from fairbench.runner.revisions import WORKING_TREE
+from fairbench.gate.verdicts import most_runs_left
+from fairbench.runner.git import WORKING_TREE
 
 EXIT_CODES = {"keep": 0, "calibrated": 0, "certified": 0, "pruned": 0, "failed": 3}
 """The exit code of a command by its verdict; 1 for every other one."""

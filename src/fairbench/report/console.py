@@ -10,18 +10,9 @@ from rich.text import Text
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.publication import PublishedComparison
+from fairbench.common.column_formatting import column_of_intervals
 from fairbench.common.console import text_table, whole
-from fairbench.common.formatting import (
-    NONE,
-    column_of_intervals,
-    confidence_level,
-    duration,
-    number,
-    p_value,
-    percent,
-    plain,
-    plural,
-)
+from fairbench.common.formatting import NONE, confidence_level, duration, number, p_value, percent, plain, plural
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.resolved_suite import ResolvedSuite

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from fairbench.common.formatting import (
-    NONE,
+from fairbench.common.column_formatting import (
     column_of_intervals,
     column_of_means,
     column_of_numbers,
     column_of_percents,
 )
+from fairbench.common.formatting import NONE
 from fairbench.common.wording import Wording
 
 if TYPE_CHECKING:

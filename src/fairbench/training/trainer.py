@@ -12,11 +12,9 @@ import torch._dynamo  # torch imports it in an optimizer's first step: that impo
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from fairbench.arenas.base import Arena
 from fairbench.arenas.registry import load_arena
 from fairbench.arenas.shocks.kinds import Shocks
 from fairbench.data.batches import Batches
-from fairbench.data.splits import Data
 from fairbench.optimizers.building import build_optimizer
 from fairbench.optimizers.registry import facts_of
 from fairbench.optimizers.state import load_optimizer_state, optimizer_state
@@ -26,6 +24,7 @@ from fairbench.training.determinism import generator_states, one_thread, set_gen
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
 from fairbench.training.environment import peak_memory, reset_peak_memory
+from fairbench.training.evaluation import evaluate
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.phase_timer import clock, work_seconds
@@ -46,8 +45,6 @@ PROGRESS = ("done", "window", "loss_curve", "evaluations", "kept", "marks")
 """The attributes with what a trainer has collected so far."""
 PARTS = ("model", "schedule", "batches", "shocks", "needs", "mechanism", "path_length")
 """The parts of a trainer that have a state of their own."""
-CHUNK = 256
-"""The number of examples of an evaluation that share a stream of random numbers, whatever the batch size is."""
 
 
 class Trainer:
@@ -305,35 +302,3 @@ class Trainer:
         self.clipped = state["clipped"]
         self.gradients = state["gradients"]
         set_generator_states(state["generators"], self.device)
-
-
-def evaluate(
-    arena: Arena, model: nn.Module, data: Data, split: str, batch_size: int, most: int | None = None
-) -> dict[str, float]:
-    """Every metric of a split, with the model in evaluation mode.
-
-    Args:
-        arena: the arena.
-        model: the model.
-        data: the data of the arena.
-        split: the name of the split.
-        batch_size: the number of examples at once; it affects only the last digits of the metrics.
-        most: the largest number of examples that are read; None for all.
-    """
-    device = next(model.parameters()).device
-    examples = data.splits[split][:most]
-    sums: dict[str, Tensor] = {}
-    model.eval()
-    with torch.no_grad():
-        for start in range(0, len(examples), CHUNK):
-            indices = examples[start : start + CHUNK]
-            chunk = data.read(indices.to(device), None)
-            noise = torch.Generator(device).manual_seed(start // CHUNK)
-            parts = arena.examples(chunk, noise)
-            for batch in zip(*(part.split(batch_size) for part in parts), strict=True):
-                for metric, values in arena.scores(model, *batch).items():
-                    sums[metric] = sums.get(metric, 0) + values.double().sum()
-    model.train()
-    mean_tensor = torch.stack([*sums.values()]) / len(examples)
-    means = dict(zip(sums, mean_tensor.tolist(), strict=True))
-    return {**means, **arena.derived(means, data, split)}

@@ -1,7 +1,8 @@
 """Sessions without a program: numbers stand for the runs."""
 
 from fairbench.gate.ledger import Ledger
-from fairbench.gate.session import Run, finish_step
+from fairbench.gate.session import Run
+from fairbench.gate.verdicts import finish_step
 
 FACTS = {"event": "session", "direction": "min", "metric": "loss", "base": "base", "nonce": "fixed"}
 

@@ -16,7 +16,8 @@ from sessions import begun
 
 from fairbench.cli.main import main
 from fairbench.gate.ledger import LAST, LEDGER, read_ledger
-from fairbench.gate.session import Run, finish_step
+from fairbench.gate.session import Run
+from fairbench.gate.verdicts import finish_step
 
 KILLS = 30
 PATIENCE = 300.0

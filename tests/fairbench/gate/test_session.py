@@ -3,7 +3,8 @@
 import pytest
 from sessions import Script, begun, step
 
-from fairbench.gate.session import Run, end_of, finish_step, most_runs_left, next_batch
+from fairbench.gate.session import Run
+from fairbench.gate.verdicts import end_of, finish_step, most_runs_left, next_batch
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 import pytest
 
+from fairbench.common.column_formatting import column_of_intervals, column_of_means, column_of_percents
 from fairbench.common.formatting import (
-    column_of_intervals,
-    column_of_means,
-    column_of_percents,
     confidence_level,
     duration,
     exact,

@@ -14,8 +14,9 @@ from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.device_slot import DeviceSlot
+from fairbench.training.evaluation import evaluate
 from fairbench.training.optimizer_needs import OptimizerNeeds
-from fairbench.training.trainer import Trainer, evaluate
+from fairbench.training.trainer import Trainer
 
 pytestmark = pytest.mark.xdist_group("trainer_loop")
 

@@ -10,12 +10,10 @@ from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import is_timed
 from fairbench.analysis.curves import Aggregate, aggregates
+from fairbench.common.column_formatting import column_of_intervals, column_of_means, column_of_numbers
 from fairbench.common.formatting import (
     NONE,
     PLUS_MINUS,
-    column_of_intervals,
-    column_of_means,
-    column_of_numbers,
     confidence_level,
     exact,
     interval_name,

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning, tuning
-from fairbench.common.formatting import column_of_numbers, exact, percent, rate
+from fairbench.common.column_formatting import column_of_numbers
+from fairbench.common.formatting import exact, percent, rate
 from fairbench.report.view import (
     ARM,
     TableView,

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.common.formatting import column_of_intervals, exact, interval_name
+from fairbench.common.column_formatting import column_of_intervals
+from fairbench.common.formatting import exact, interval_name
 from fairbench.report.view import Emphasized, Row, TableView, TextColumn, table_view
 
 ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")

@@ -7,7 +7,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.analysis.pair_times import pair_times
-from fairbench.common.formatting import column_of_means, p_value, plural, some
+from fairbench.common.column_formatting import column_of_means
+from fairbench.common.formatting import p_value, plural, some
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.sections.verdict_grid import verdict_grid

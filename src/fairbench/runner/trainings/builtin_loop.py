@@ -30,9 +30,10 @@ from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import one_thread, same_order
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
+from fairbench.training.evaluation import CHUNK, evaluate
 from fairbench.training.phase_timer import work_seconds
 from fairbench.training.resume_check import resume_check
-from fairbench.training.trainer import CHUNK, FIRST_STEPS, Progress, Trainer, evaluate
+from fairbench.training.trainer import FIRST_STEPS, Progress, Trainer
 from fairbench.training.trial import trial
 
 PROBE_SECONDS = {"evaluation": 6.0, "steps": 20.0}

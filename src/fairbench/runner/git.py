@@ -1,0 +1,152 @@
+"""The git repository of a user's program: its commits, its working tree as a commit, and worktrees of commits."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairbench.common.errors import UsageError
+from fairbench.common.files import remove
+
+WORKING_TREE = "@"
+"""The revision that stands for the working tree as it is now."""
+AUTHOR = {"NAME": "fairbench", "EMAIL": "fairbench@localhost", "DATE": "2000-01-01T00:00:00+0000"}
+"""The author of the commit of a working tree. It is always the same, so that equal files give equal commits."""
+POINTER = b"version https://git-lfs"
+"""The beginning of a file that stands for one that git-lfs has not fetched."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The git repository of the working directory.
+
+    Attributes:
+        root: the folder of its checkout.
+        prefix: the path of the working directory in it.
+    """
+
+    root: Path
+    prefix: str
+
+    @classmethod
+    def here(cls, variant: str) -> "Repository":
+        """The repository of the working directory. `variant` is the one that asks for it, for the error."""
+        try:
+            root = git(Path(), "rev-parse", "--show-toplevel")
+            prefix = git(Path(), "rev-parse", "--show-prefix")
+        except GitFailed as error:
+            reason = f"has a revision, and {Path.cwd()} is in no git repository ({error})"
+            raise UsageError(f"variants.{variant}: {reason}; start fairbench in the checkout of the program") from None
+        return cls(Path(root), prefix.removesuffix("/"))
+
+    def commit(self, variant: str, revision: str, excluded: Path) -> str:
+        """The commit of a revision. The working tree is taken without the folder `excluded`."""
+        if revision == WORKING_TREE:
+            return self._commit_of_working_tree(excluded)
+        try:
+            return git(self.root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        except GitFailed:
+            advice = "see git log and git branch; @ alone is the working tree, @./FOLDER a folder"
+            raise UsageError(
+                f"variants.{variant}: git knows no revision {revision!r} in {self.root}; {advice}"
+            ) from None
+
+    def has(self, commit: str) -> bool:
+        """Whether a commit is in the repository. One of a working tree may be removed by git after some weeks."""
+        try:
+            git(self.root, "cat-file", "-e", f"{commit}^{{commit}}")
+        except GitFailed:
+            return False
+        return True
+
+    def _commit_of_working_tree(self, excluded: Path) -> str:
+        """A commit of the files of the working tree, tracked or not, but without ignored ones.
+
+        It is made with an index of its own.
+        """
+        with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
+            index = Path(temporary) / "index"
+            variables = {"GIT_INDEX_FILE": str(index)}
+            for key, value in AUTHOR.items():
+                variables[f"GIT_AUTHOR_{key}"] = value
+                variables[f"GIT_COMMITTER_{key}"] = value
+            own_index = Path(git(self.root, "rev-parse", "--absolute-git-dir")) / "index"
+            if own_index.exists():
+                shutil.copy2(own_index, index)  # with its time, by which git knows what may have changed
+            paths = ["."]
+            if excluded.is_relative_to(self.root):
+                paths.append(f":(exclude){excluded.relative_to(self.root)}")
+            git(self.root, "add", "--all", "--", *paths, variables=variables)
+            tree = git(self.root, "write-tree", variables=variables)
+            return git(self.root, "commit-tree", tree, "-m", "working tree", variables=variables)
+
+    def check_words(self, variant: str, words: Iterable[str]) -> None:
+        """Raise `UsageError` if a word of a command is the absolute path of a file that git tracks.
+
+        The file would be the same for every revision.
+        """
+        for word in words:
+            path = Path(word)
+            if not path.is_absolute() or not path.is_relative_to(self.root):
+                continue
+            if git(self.root, "ls-files", "--", word):
+                reason = f"{word} is the same file in every revision"
+                raise UsageError(f"variants.{variant}: {reason}; give its path relative to {Path.cwd()}")
+
+    def check_out(self, commit: str, folder: Path) -> list[str]:
+        """Make a worktree of a commit in a folder, unless it is there. Returns what is missing in it, in words."""
+        complete = folder.with_name(f"{folder.name}.complete")
+        if not complete.exists():
+            self.remove(folder)  # an interrupted run may have left a part of it
+            no_hooks = ("-c", f"core.hooksPath={os.devnull}")
+            git(self.root, *no_hooks, "worktree", "add", "--force", "--detach", str(folder), commit)
+            complete.touch()
+        return [*_missing_submodules(folder), *_missing_files(folder)]
+
+    def remove(self, folder: Path) -> None:
+        """Remove a worktree, if it exists."""
+        complete = folder.with_name(f"{folder.name}.complete")
+        remove(complete)
+        remove(folder)
+        git(self.root, "worktree", "prune")
+
+
+class GitFailed(Exception):
+    """A command of git failed; the message is its last line."""
+
+
+def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
+    """What a command of git prints, without the line end. Raises `GitFailed` if it fails."""
+    environment = {**os.environ, **(variables or {})}
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=folder, env=environment, capture_output=True, text=True, errors="surrogateescape"
+        )
+    except FileNotFoundError as error:
+        raise GitFailed("git is not installed") from error
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise GitFailed(lines[-1])
+    return done.stdout.rstrip("\n")
+
+
+def _missing_submodules(folder: Path) -> Iterator[str]:
+    """The submodules of a worktree, none of which git checks out there."""
+    for line in git(folder, "ls-files", "--stage").splitlines():
+        details, _, name = line.partition("\t")
+        if details.startswith("160000"):
+            yield f"the submodule {name}"
+
+
+def _missing_files(folder: Path) -> Iterator[str]:
+    """The files of a worktree that git-lfs has not fetched."""
+    listed = git(folder, "ls-files", "-z", "--", ":(attr:filter=lfs)")
+    for name in listed.split("\0"):
+        file = folder / name
+        if name and file.is_file():
+            with file.open("rb") as content:
+                if content.read(len(POINTER)) == POINTER:
+                    yield f"{name} of git-lfs"
