@@ -93,7 +93,7 @@ def _without_copies(folder: Path, files: Iterable[Path], originals: Iterable[Pat
     seen = {(folder / file).read_bytes() for file in originals if file.suffix == ".py"}
     kept = []
     for file in sorted(files, key=lambda file: (len(file.parts), file)):
-        is_of_study = any(_is_study(folder / parent) for parent in file.parents)
+        is_of_study = any(is_study(folder / parent) for parent in file.parents)
         content = (folder / file).read_bytes()
         if not is_of_study and content not in seen:
             seen.add(content)
@@ -101,7 +101,7 @@ def _without_copies(folder: Path, files: Iterable[Path], originals: Iterable[Pat
     return kept
 
 
-def _is_study(folder: Path) -> bool:
+def is_study(folder: Path) -> bool:
     """Whether a folder is that of a study."""
     return all((folder / name).is_dir() for name in OF_A_STUDY)
 

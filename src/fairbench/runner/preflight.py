@@ -83,6 +83,7 @@ def run_preflight(
         step_seconds=_largest(costs, "seconds", suite),
         start_seconds=_largest(costs, "start_seconds", suite),
         unmeasured=_unmeasured(costs),
+        rewritten=_rewritten(costs),
         evaluation_seconds=evaluation_seconds,
         gpu_bytes=_largest(costs, "gpu_bytes", suite),
         gpu_free_bytes=min(gpu_free_bytes, default=0),
@@ -146,6 +147,16 @@ def _unmeasured(costs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for cost_of_arena in costs.values():
         arenas += [arena for arena, cost in cost_of_arena.items() if not cost["measured"]]
     return sorted(set(arenas))
+
+
+def _rewritten(costs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """A file that each run of a program writes again in its folder, for each arena that has one."""
+    files = {}
+    for cost_of_arena in costs.values():
+        for arena, cost in cost_of_arena.items():
+            if cost["rewritten"]:
+                files[arena] = cost["rewritten"]
+    return files
 
 
 def _largest(costs: Mapping[str, Mapping[str, Any]], kind: str, suite: Suite) -> dict[str, Any]:

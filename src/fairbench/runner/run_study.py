@@ -74,6 +74,7 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         check_gpu_memory(preflight, max(trials_on_device.values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
         restart_notice = preflight.restart_notice()
+        sharing_notice = preflight.sharing_notice(len(slots))
         if not preflight.unmeasured:
             observer.measured(preflight.step_seconds)
         for message in damaged_statuses(directory):
@@ -92,7 +93,8 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
             loop = new_loop()
         if not loop.complete:
             observer.say(restart_notice)
-        loop.run(claims, executor, limits, preflight.resumes)
+            observer.say(sharing_notice)
+        loop.run(claims, executor, limits, preflight.changes_of_slot)
     store.clear()
 
 

@@ -1,7 +1,7 @@
 """One driver's trial loop: it runs the trials that have no record and that no other driver has claimed."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from fairbench.common.files import Stamp
 from fairbench.common.formatting import plural
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import CHECK_SECONDS, CHECK_SECONDS_EACH
-from fairbench.runner.executors.executor import Ended, Executor, PausedTrial
+from fairbench.runner.executors.executor import ChangesOfSlot, Ended, Executor, PausedTrial
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
 from fairbench.study.plan import SeedsNeeded
@@ -129,7 +129,7 @@ class TrialLoop:
         return not any(self._queue.progress().steps_left.values())
 
     def run(
-        self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
+        self, claims: Claims, executor: Executor, limits: Mapping[str, float], changes_of_slot: ChangesOfSlot
     ) -> None:
         """Run trials until none is missing. Each record is on disk before the next trial is planned.
 
@@ -138,7 +138,7 @@ class TrialLoop:
         try:
             while True:
                 self._observer.planned(self._queue.progress())
-                self._start(claims, executor, limits, resumes)
+                self._start(claims, executor, limits, changes_of_slot)
                 if not self._running and not self._elsewhere:
                     return  # every trial has a record
                 self._wait(executor)
@@ -152,7 +152,7 @@ class TrialLoop:
             raise
 
     def _start(
-        self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
+        self, claims: Claims, executor: Executor, limits: Mapping[str, float], changes_of_slot: ChangesOfSlot
     ) -> None:
         """Start trials while the executor has a free slot and this driver can claim one."""
         while executor.has_free_slot():
@@ -161,7 +161,7 @@ class TrialLoop:
                 return
             self._running[spec.id] = spec
             self._observer.started(spec, self._label(spec))
-            executor.submit(spec, limits[spec.arena.name], resumes(spec))
+            executor.submit(spec, limits[spec.arena.name], changes_of_slot(spec))
 
     def _label(self, spec: TrialSpec) -> str:
         """The name of a trial in messages."""

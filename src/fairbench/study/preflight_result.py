@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.grouping import grouped
@@ -30,6 +31,7 @@ class Preflight:
         restart_reasons: why the trials of an optimizer in an arena cannot resume from a checkpoint; empty if they can.
         start_seconds: seconds from the start of a program to its first step, by arena.
         unmeasured: the arenas in which the time of a trial is not known.
+        rewritten: a file that each run of a program writes again in the folder in which it runs, by arena.
     """
 
     study: ResolvedSuite
@@ -40,10 +42,32 @@ class Preflight:
     restart_reasons: Mapping[str, Mapping[str, str]]
     start_seconds: Mapping[str, float] = field(default_factory=dict)
     unmeasured: Collection[str] = ()
+    rewritten: Mapping[str, str] = field(default_factory=dict)
 
     def resumes(self, spec: TrialSpec) -> bool:
         """Whether an interrupted trial resumes from its checkpoint and gives the same result."""
         return not self.restart_reasons[spec.optimizer.name][spec.arena.name]
+
+    def changes_of_slot(self, spec: TrialSpec) -> Mapping[str, Any]:
+        """The attributes of the slot of a trial that have other values than for most trials."""
+        changes: dict[str, Any] = {}
+        if not self.resumes(spec):
+            changes["checkpoints"] = ""
+        if spec.arena.name in self.rewritten:
+            changes["alone_in_folder"] = True
+        return changes
+
+    def sharing_notice(self, slots: int) -> str:
+        """A message on trials that wait for each other, since they write the same file; empty if none waits."""
+        if slots == 1:
+            return ""
+        lines = []
+        for arena, file in self.rewritten.items():
+            lines.append(
+                f"{arena}: each run writes {file} in the folder in which the program runs, so that one trial of a "
+                "folder runs at a time; let it write into {out} to run several"
+            )
+        return "\n".join(lines)
 
     def restart_notice(self) -> str:
         """A message on the trials that restart when they are interrupted, and why; empty if all trials resume."""

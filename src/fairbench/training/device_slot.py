@@ -11,6 +11,7 @@ class DeviceSlot:
         device: "cpu", "cuda", or a GPU with its number, as "cuda:1".
         data_root: the folder of prepared data.
         alone: whether the trial is the only one of the study on its GPU or CPU core.
+        alone_in_folder: whether a training program waits until no other trial runs in its folder.
         gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for all that it finds.
         cores: the number of CPU cores of the trial.
         checkpoints: the folder of the trial's checkpoint; empty for none.
@@ -21,6 +22,7 @@ class DeviceSlot:
     device: str = "cpu"
     data_root: str = "data"
     alone: bool = True
+    alone_in_folder: bool = False
     gpus: str = ""
     cores: int = 1
     checkpoints: str = ""

@@ -76,8 +76,11 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
 
 @contextmanager
 def _alone_where_it_writes(spec: TrialSpec, slot: DeviceSlot, options: ProgramOptions) -> Iterator[None]:
-    """Let one trial run at a time where the results are not in a folder of the trial: only time tells files apart."""
-    if not is_elsewhere(options):
+    """Let one trial run at a time in the folder of the program if trials write the same files there.
+
+    Where the results are there, only time tells those of two trials apart.
+    """
+    if not slot.alone_in_folder and not is_elsewhere(options):
         yield
         return
     descriptor = os.open(folder_of(spec.optimizer.variant or {}, slot), os.O_RDONLY)

@@ -26,7 +26,7 @@ from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
-from fairbench.runner.executors.executor import PausedTrial
+from fairbench.runner.executors.executor import NO_CHANGES, PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.history import declare, plan_digest, write_history
@@ -56,7 +56,7 @@ class Pretending:
     def has_free_slot(self):
         return len(self.trials) < 2
 
-    def submit(self, spec, limit, resumes=True):
+    def submit(self, spec, limit, changes=NO_CHANGES):
         self.log.append(spec.id)
         self.trials.append(spec)
 
@@ -257,7 +257,7 @@ class Timing(Pretending):
     now_running = 0
     overlaps = 0
 
-    def submit(self, spec, limit, resumes=True):
+    def submit(self, spec, limit, changes=NO_CHANGES):
         super().submit(spec, limit)
         Timing.now_running += 1
         if spec.stage == "timing" and Timing.now_running > 1:

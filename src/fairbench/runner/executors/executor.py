@@ -1,8 +1,9 @@
 """The interface of executors, which run trials for a trial loop, each in a separate process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from fairbench.study.record import WholeRecord
@@ -12,6 +13,10 @@ CALL_LIMIT = 600.0
 """Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
 PAUSE_LIMIT = 120.0
 """Seconds that paused trials have to complete their current step and write a checkpoint."""
+
+ChangesOfSlot = Callable[[TrialSpec], Mapping[str, Any]]
+"""The attributes of the slot of a trial that have other values than for most trials."""
+NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,11 @@ class Executor(Protocol):
     def has_free_slot(self) -> bool:
         """Whether a trial would start at once."""
 
-    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
-        """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
+    def submit(self, spec: TrialSpec, limit: float, changes: Mapping[str, Any] = NO_CHANGES) -> None:
+        """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs.
+
+        `changes` are values of attributes of its slot, see `Preflight.changes_of_slot`.
+        """
 
     def collect(self, patience: float = inf) -> list[Ended]:
         """The trials that have ended or paused, after waiting at most `patience` seconds."""

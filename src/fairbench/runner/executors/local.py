@@ -7,7 +7,7 @@ once and shares the libraries' memory.
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from multiprocessing.connection import wait
@@ -19,7 +19,7 @@ import msgspec
 from fairbench.common.errors import CallFailed, UsageError
 from fairbench.common.processes import cores
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.executor import CALL_LIMIT, PAUSE_LIMIT, Ended, PausedTrial
+from fairbench.runner.executors.executor import CALL_LIMIT, NO_CHANGES, PAUSE_LIMIT, Ended, PausedTrial
 from fairbench.runner.executors.worker_handle import GRACE, Process
 from fairbench.runner.observers import Observer
 from fairbench.runner.trainings import run_trial
@@ -99,14 +99,13 @@ class ProcessExecutor:
         """Whether a trial would start at once."""
         return bool(self._free)
 
-    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
+    def submit(self, spec: TrialSpec, limit: float, changes: Mapping[str, Any] = NO_CHANGES) -> None:
         """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
         occupied = self._free.pop()
         slot = occupied  # the slot as the trial sees it
         if spec.stage == "timing":
             slot = replace(self._slots[0], alone=True)  # all step times are taken on the same device
-        if not resumes:
-            slot = replace(slot, checkpoints="")
+        slot = replace(slot, **changes)
         process = self.process(run_trial, (spec, slot), limit)
         self._running[spec.id] = _Running(spec, occupied, process)
 

@@ -148,6 +148,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
         "gpu_bytes": gpu_bytes,
         "gpu_free_bytes": gpu_free_bytes,
         "restart_reason": reason,
+        "rewritten": "",
     }
 
 

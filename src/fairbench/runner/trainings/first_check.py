@@ -12,6 +12,7 @@ from typing import Any
 from fairbench.arenas.program import ASKED, ProgramOptions, own_folder
 from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import UsageError
+from fairbench.runner.trainings.written_files import file_times, written
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.study.resolved_suite import ResolvedSuite
@@ -48,12 +49,14 @@ class Run:
         record: its record; None if it was still running after `LONGEST` seconds.
         seconds: its duration.
         asked: the names of what it has asked `fairbench.trial` for.
+        written: the files that it has written in the folder in which it runs.
     """
 
     steps: int
     record: WholeRecord | None
     seconds: float
     asked: Collection[str]
+    written: frozenset[str]
 
     @property
     def reported(self) -> tuple[Any, Any]:
@@ -98,6 +101,7 @@ class FirstCheck:
         self._seeds = study.suite.final.seeds
         self.is_first_of_suite = self.name == next(iter(study.suite.optimizers))
         self.notices: list[str] = []
+        self._rewritten = ""
 
     @cached_property
     def _shortest(self) -> int:
@@ -125,6 +129,8 @@ class FirstCheck:
         spec = self._spec(steps, seed)
         with tempfile.TemporaryDirectory(prefix="fairbench-") as folder:
             slot = replace(self._slot, checkpoints=folder)
+            works_in = start_of(spec, Path(folder), slot, self._options).folder
+            before = file_times(works_in)
             record = None
             seconds = LONGEST
             try:
@@ -140,7 +146,7 @@ class FirstCheck:
                 seconds = record.cost.seconds.total
             marks = own_folder(Path(folder).resolve() / spec.id).glob(f"{ASKED}*")
             asked = {mark.name.removeprefix(ASKED) for mark in marks}
-        return Run(steps, record, seconds, asked)
+        return Run(steps, record, seconds, asked, written(before, file_times(works_in)))
 
     def first(self) -> Run:
         """The first run. If the program cannot take so few steps, it takes those of the shortest trial."""
@@ -203,6 +209,7 @@ class FirstCheck:
             return
         one, other = self._seeds[:2]
         with_other = self.run(first.steps, other)
+        self._rewritten = min(first.written & with_other.written, default="")
         if with_other.record is None:
             return
         if first.reported == with_other.reported and not self._options.seeded:
@@ -265,6 +272,7 @@ class FirstCheck:
             "gpu_bytes": 0,
             "gpu_free_bytes": 0,
             "restart_reason": "",
+            "rewritten": self._rewritten,
         }
 
 

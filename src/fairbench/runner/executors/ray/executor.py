@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import RunOptions
-from fairbench.runner.executors.executor import CALL_LIMIT, PAUSE_LIMIT, Ended, PausedTrial
+from fairbench.runner.executors.executor import CALL_LIMIT, NO_CHANGES, PAUSE_LIMIT, Ended, PausedTrial
 from fairbench.runner.executors.ray.cluster import await_head, connected, ray
 from fairbench.runner.executors.ray.node import (
     EXCHANGE,
@@ -44,7 +44,7 @@ class _Submission(NamedTuple):
 
     spec: TrialSpec
     limit: float
-    resumes: bool
+    changes: Mapping[str, Any]
     reference: Any
 
 
@@ -122,10 +122,8 @@ class RayExecutor:
     def has_free_slot(self) -> bool:
         return len(self._running) < self._slots
 
-    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
-        slot = self._work.slot
-        if not resumes:
-            slot = replace(slot, checkpoints="")
+    def submit(self, spec: TrialSpec, limit: float, changes: Mapping[str, Any] = NO_CHANGES) -> None:
+        slot = replace(self._work.slot, **changes)
         if spec.stage == "timing":  # step times are compared with each other, so all are taken on one node
             slot = replace(slot, alone=True)
             remote = self._remote(run_on_node, sharing=1).options(scheduling_strategy=_on(self._home))
@@ -136,7 +134,7 @@ class RayExecutor:
             remote = self._remote(run_on_node, self._sharing).options(label_selector=selector)
         work = replace(self._work, slot=slot)
         reference = remote.remote(work, spec, limit, self._actor)
-        self._running[reference.future()] = _Submission(spec, limit, resumes, reference)
+        self._running[reference.future()] = _Submission(spec, limit, changes, reference)
 
     def collect(self, patience: float = inf) -> list[Ended]:
         records: list[Ended] = []
@@ -201,7 +199,7 @@ class RayExecutor:
             self._rejected.add(reply["node"])
             self._observer.say(f"Ray node {reply['host']} gets no trials: {reply['rejected']}")
             self._count_slots()
-        self.submit(submission.spec, submission.limit, submission.resumes)
+        self.submit(submission.spec, submission.limit, submission.changes)
         return []
 
     def _count_slots(self) -> None:
