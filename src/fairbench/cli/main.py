@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import FrameType
@@ -34,12 +35,14 @@ if hasattr(signal, "SIGUSR1"):  # not on Windows
 """Signals that stop a driver as Ctrl-C does, see `fairbench.runner.trial_loop`."""
 TO_BE_CONTINUED = 75
 """Exit code of a driver that a signal stopped; EX_TEMPFAIL of BSD's sysexits.h."""
+FAULT = 70
+"""Exit code after a fault of fairbench; EX_SOFTWARE of sysexits.h. Python's own is 1, which is a verdict of `gate`."""
 ECHO = 1.0
 """Seconds in which a second signal counts as the first: a job system may signal both a step and its script."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. The exit code is 0, 1, 2, 3, 75 or 130; the help of each command explains it."""
+    """Run the command. The exit code is 0, 1, 2, 3, 70, 75 or 130; the help of each command explains it."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
@@ -64,6 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say(f"\nfairbench: stopped; {_kept(words)}", is_error=True)
         return 130
+    except Exception:
+        fault = "this is a fault of fairbench, and no verdict; please report it, with what `fairbench env` prints"
+        say(f"{traceback.format_exc()}fairbench: {fault}", is_error=True)
+        return FAULT
 
 
 def _kept(words: Sequence[str]) -> str:

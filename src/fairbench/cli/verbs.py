@@ -8,7 +8,10 @@ from fairbench.cli.arguments import Parser, number, whole
 from fairbench.cli.commands import DONE, Commands, add_command
 from fairbench.cli.options import add_program_options, add_setting
 
-STOPPED = "2 the user must change something; 3 the program failed; 75 stopped by a signal, to be continued; 130 Ctrl-C"
+STOPPED = (
+    "2 the user must change something; 3 the program failed; 70 fairbench failed; "
+    "75 stopped by a signal, to be continued; 130 Ctrl-C"
+)
 
 
 def add_gate(commands: Commands[Parser]) -> None:

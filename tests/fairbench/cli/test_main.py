@@ -159,6 +159,16 @@ def test_the_help_of_every_command_has_an_example_and_exit_codes():
             assert re.search(r"^Exit codes: 0 .*; 2 ", command.epilog or "", re.MULTILINE), command.prog
 
 
+def test_a_fault_of_fairbench_has_an_exit_code_that_no_verdict_has(monkeypatch, capsys):
+    def fail(shown, options):
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("fairbench.cli.main._show", fail)
+    assert main(["list"]) == 70
+    printed = capsys.readouterr().err
+    assert "RuntimeError: a fault\nfairbench: this is a fault of fairbench, and no verdict" in printed
+
+
 def test_the_help_lists_every_command_once_in_a_group():
     listed = re.findall(r"^  ([\w-]+) +[A-Z].*\.$", parser().format_help(), re.MULTILINE)
     assert sorted(listed) == sorted(command_names(parser()))
