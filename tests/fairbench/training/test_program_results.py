@@ -149,6 +149,15 @@ def test_lines_of_output(tmp_path, text):
     assert found == PRINTED[text]
 
 
+def test_a_progress_line_that_is_written_over_and_a_summary_with_other_counts(tmp_path):
+    """As autoresearch's train.py prints them: `num_steps` and `epoch` are not the step of the metric."""
+    progress = "\rstep {:05d} (0.0%) | loss: 6.2 | lrm: 1.00 | dt: 25ms | tok/sec: 20,479 | epoch: 1 | remaining: 1s "
+    summary = "---\nval_bpb:          3.394282\ntraining_seconds: 300.1\nnum_steps:        953\ndepth:            8\n"
+    own_folder(tmp_path).mkdir()
+    (own_folder(tmp_path) / "output.txt").write_text(progress.format(0) + progress.format(51) + "\n" + summary)
+    assert read(tmp_path, ProgramOptions("x", {"val_bpb": "min"})).values == {"val/val_bpb": {51: 3.394282}}
+
+
 def test_a_pattern_of_the_user_reads_the_output(tmp_path):
     own_folder(tmp_path).mkdir()
     (own_folder(tmp_path) / "output.txt").write_text("Epoch 2\nTest set: Accuracy: 98/100 (98%), val loss 3\n")
