@@ -3,6 +3,7 @@
 The columns are those of public files; the numbers are our own. Each table is in the folder `tables_of_papers`.
 """
 
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ PUBLISHED = [
         "a_grid_of_rates.csv",
         first=("loss", "adamw/0.1", "adamw/0.01", 3),
         asked={"at": "last"},
-        refusal="what differs: lr",
+        refusal='or optimizer="optimizer+lr"',
         way_out={"columns": {"optimizer": "optimizer+lr"}},
     ),
     Published(
@@ -150,6 +151,93 @@ PUBLISHED = [
         "names_of_runs.csv",
         first=("val_loss", "muon", "adamw", 3),
     ),
+    Published(
+        "splits_in_rows.csv",
+        first=("dev", "ours_ctc", "base_ctc", 1),
+        asked={"metric": "wer"},
+        refusal='give --columns arena="split"',
+        way_out={"columns": {"arena": "split"}},
+    ),
+    Published(
+        "components_of_a_model.csv",
+        first=("ETTh1/cheb/sum/96", "TimeNet", "Linear", 2),
+        asked={"columns": {"optimizer": "model"}},
+        refusal='arena="dataset+basis+fusion+horizon"',
+        way_out={"columns": {"optimizer": "model", "arena": "dataset+basis+fusion+horizon"}},
+    ),
+    Published(
+        "means_without_spread.csv",
+        first=("power", "elman", "jordan", 1),
+        asked={"metric": "mape", "columns": {"optimizer": "model"}},
+        refusal='ignore="n" to take each mean as one value',
+        way_out={"columns": {"optimizer": "model", "ignore": "n"}},
+    ),
+    Published(
+        "page_with_settings.md",
+        first=("Test Loss", "SGD + Momentum", "Adam", 1),
+        refusal="in lines 3 and 8 and 13; give --metric with a column",
+        way_out={"metric": "Test Loss"},
+    ),
+    Published(
+        "aligned_by_spaces.txt",
+        first=("Score", "HATAM", "SGD + Momentum", 1),
+        refusal="which values are better? Give --better",
+        way_out={"better": "higher"},
+    ),
+    Published(
+        "models_of_two_scales.md",
+        first=("AIME24", "CoRT/32B", "CESF/32B", 1),
+        asked={"better": "higher"},
+        refusal='optimizer="Model" or optimizer="Scale"',
+        way_out={"columns": {"optimizer": "Model+Scale"}},
+    ),
+    Published(
+        "summary_by_budget.json",
+        first=("10", "cobyla", "spsa", 15),
+        asked={"metric": "ratio", "better": "higher", "columns": {"arena": "level 3"}},
+        refusal='Give --columns optimizer="level 2"',
+        way_out={"columns": {"optimizer": "level 2", "arena": "level 3", "n": "15"}},
+    ),
+    Published(
+        "latencies_of_formats.json",
+        first=("value", "FP16", "FP32", 100),
+        asked={"better": "lower", "columns": {"optimizer": "level 1"}},
+        refusal="Give --metric with one of speedup_vs_fp32, value",
+        way_out={"metric": "value"},
+    ),
+    Published(
+        "plots_of_runs.csv",
+        first=("test_accuracy", "0.5", "1.0", 1),
+        refusal="which column is the optimizer? Give --columns optimizer=NAME",
+        way_out={"columns": {"optimizer": "lambda"}},
+    ),
+    Published(
+        "gains_beside_means.md",
+        first=("top_1", "FANoS default", "FANoS slow", 3),
+        asked={"metric": "Top-1"},
+        refusal="n=5",
+        way_out={"columns": {"n": "3"}},
+    ),
+    Published(
+        "tasks_of_a_source.csv",
+        first=("cifar100", "SGD", "Adam", 1),
+        refusal="--better",
+        way_out={"better": "higher"},
+    ),
+    Published(
+        "means_of_families.csv",
+        first=("macro_ndcg_at_10", "adamw/primary", "muon/primary", 1),
+        asked={"better": "higher"},
+        refusal='give --columns arena="family", or optimizer="optimizer+family"',
+        way_out={"columns": {"optimizer": "optimizer+family"}},
+    ),
+    Published(
+        "arguments_of_models.csv",
+        first=("val_acc", 'cnn/{"channels": [32, 64], "dropout": 0.25}', 'cnn/{"channels": [32, 64]}', 10),
+        asked={"columns": {"optimizer": "model"}},
+        refusal='or optimizer="model+model_args"',
+        way_out={"columns": {"optimizer": "model+model_args"}},
+    ),
 ]
 
 
@@ -163,3 +251,21 @@ def test_a_table_of_a_paper_is_read_or_refused_with_a_way_out_that_works(case):
         asked |= case.way_out
     first = fb.verdicts(TABLES / case.file, **asked)[0]
     assert (first.arena, first.optimizer, first.baseline, first.n_optimizer) == case.first
+
+
+def test_settings_alone_are_no_results():
+    table = io.StringIO("Optimizer,Default LR,Default Weight Decay\nSGD,0.1,5e-4\nAdam,0.001,0.0\n")
+    with pytest.raises(UsageError, match="which column is the value"):
+        fb.verdicts(table, better="lower")
+
+
+def test_a_spread_without_a_name_is_not_that_of_another_column():
+    """The standard deviation is that of the column "mean"."""
+    asked = {"metric": "speedup_vs_fp32", "better": "higher", "columns": {"optimizer": "level 1", "ignore": "num_runs"}}
+    (c,) = fb.verdicts(TABLES / "latencies_of_formats.json", **asked)
+    assert (c.mean_optimizer, c.n_optimizer, c.std_optimizer) == (1.48, 1, None)
+
+
+def test_a_mean_over_columns_is_no_metric():
+    with pytest.raises(UsageError, match="with one of AIME24, AMC23, MATH500"):
+        fb.verdicts(TABLES / "models_of_two_scales.md", columns={"optimizer": "Model"})

@@ -286,7 +286,7 @@ def test_published_tables(case):
         ("algoperf_measurements.csv", "which column is the optimizer"),
         ("batch_sweep.csv", "which column is the optimizer"),
         ("gate_networks.md", "runs of one optimizer differ in point"),
-        ("heavyball.md", "in lines 7 and 14; give a file with one"),
+        ("heavyball.md", "in lines 7 and 14; give --metric with a column"),
         ("molprop_runs.csv", "which metric is judged"),
     ],
 )

@@ -134,15 +134,15 @@ def decimal_sign(cells: Iterable[tuple[str, str]]) -> str:
     Raises:
         UsageError: a text is not a number, or a text may be two numbers, as "1,510" alone.
     """
-    numbers = [(atom, location) for text, location in cells for atom in atoms(text)]
+    numbers = [(atom, location, text) for text, location in cells for atom in atoms(text)]
     only_comma: list[tuple[str, str]] = []
     only_point: list[tuple[str, str]] = []
-    for atom, location in numbers:
+    for atom, location, text in numbers:
         fits_point = DECIMAL_POINT.fullmatch(atom)
         fits_comma = DECIMAL_COMMA.fullmatch(atom)
         if not fits_point and not fits_comma:
-            ways = "must be a number, or say why there is none, as diverged, failed or NA"
-            raise UsageError(f"{location}: {ways}; got {atom!r}")
+            need = "must be a number, or say why there is none, as diverged, failed or NA"
+            raise UsageError(f"{location}: {need}; got {text!r}; leave the row out if it has no result")
         if not fits_point:
             only_comma.append((atom, location))
         if not fits_comma:
@@ -159,7 +159,7 @@ def decimal_sign(cells: Iterable[tuple[str, str]]) -> str:
     if only_point:
         return "."
     # all numbers fit both signs: a point is then taken as the decimal sign, but a comma is refused
-    for atom, location in numbers:
+    for atom, location, _ in numbers:
         if "," in atom:
             with_point = _float(atom, ".")
             with_comma = _float(atom, ",")

@@ -45,9 +45,9 @@ VALUES = ("value", "final_value", "metric_value", "score", "result")
 RUNS = ("run", "run_name", "name", "experiment", "exp_name")
 """Names of columns with the names of runs. A name of a run tells the optimizer if no column does."""
 VARIED = re.compile(
-    r"(?:(?:initial|base|init|peak|max|min|final)_)?(?:lr|learning_rate|lrate|eta|alpha)(?:_max|_min)?"
-    r"|weight_decay|wd|l2|decay|batch|batch_size|bs|(?:micro|global|train|effective)_batch_size|momentum|nesterov"
-    r"|betas?_?\d?|eps|epsilon|rho|gamma|dropout|warmup|warmup_(?:steps|epochs|ratio)|clip|grad_clip|temperature"
+    r"(?:\w+_)?(?:lr|lrs|learning_rate|lrate|weight_decay|wd|batch_size|batch_tokens|dropout)(?:_max|_min)?"
+    r"|(?:(?:initial|base|init|peak|max|min|final)_)?(?:eta|alpha)(?:_max|_min)?"
+    r"|l2|decay|batch|bs|momentum|nesterov|betas?_?\d?|eps|epsilon|rho|gamma|warmup|warmup_(?:steps|epochs|ratio)|clip|grad_clip|temperature"
     r"|width|depth|layers|num_layers|n_layers?|hidden|hidden_(?:size|dim|units)|dim|d_model|n_embd|heads|num_heads"
     r"|n_heads?|channels|size|model_size|(?:n_|num_|max_|total_|train_)?epochs|(?:n_|num_|max_|total_|train_)steps|img_size|image_size|resolution|seq_len|sequence_length|context|context_length"
     r"|optimizer_(?:lr|wd|weight_decay|momentum)|scheduler|schedule|lr_schedule(?:r)?|lr_scheduler(?:_type)?"
@@ -61,10 +61,17 @@ COST = re.compile(
 """Costs of a run, and how long it was."""
 IDENTIFIER = re.compile(
     r"(?:.+_)?(?:id|idx|index|uuid|hash|commit|sha|date|datetime\w*|created|updated|started|utc|path|dir|folder|file"
-    r"|filename|url|link|host|hostname|node|machine|device|gpu|user|author|notes?|comments?|remarks?|info"
+    r"|filename|plot|url|link|host|hostname|node|machine|device|gpu|user|author|notes?|comments?|remarks?|info|message"
     r"|tags?|git|website|site)|number|rank|column_\d+|level_\d+|unnamed_\d+"
 )
 """What names a run, tells where and when it ran, or is a remark on it."""
+COUNT = re.compile(r"(?:n|num|number_of)_.+|.+_count|count_.+")
+"""Numbers of things, which are rarely judged."""
+OF_TEST = re.compile(
+    r"(?:.+_)?ci_?\d*_(?:low|lower|high|upper|lo|hi)(?:_.+)?|(?:.+_)?(?:p_vs|p_adj|p_?val|p_?value|holm|cohen)(?:_.+)?"
+    r"|.+_message"
+)
+"""Limits of intervals, results of tests, and messages."""
 WITHOUT_NAME = re.compile(r"column \d+|level[ _]\d+|unnamed: ?\d+(?:_level_\d+)?|index|__index_level_\d+__|table")
 """What programs and the readers of this package write in place of the name of a column."""
 PREFIX = re.compile(r"(?:(?:config|params?|hparams|metrics?|summary|tags|args|cfg)[./]|params_|user_attrs_|_+)")
@@ -98,6 +105,16 @@ def is_incidental(column: str) -> bool:
 def is_setting(column: str) -> bool:
     """Whether a column is only judged if the user asks for it: a setting, a cost or an identifier, by its name."""
     return is_varied(column) or is_incidental(column)
+
+
+def is_count(column: str) -> bool:
+    """Whether a column has numbers of things, by its name."""
+    return bool(COUNT.fullmatch(plain_name(column)))
+
+
+def is_of_test(column: str) -> bool:
+    """Whether a column has limits of intervals, results of tests or messages, by its name."""
+    return bool(OF_TEST.fullmatch(plain_name(column)))
 
 
 def has_no_name(column: str) -> bool:

@@ -84,7 +84,10 @@ class Columns:
         """The role that the texts of a column tell; empty without one."""
         if column == STEP_IN_LIST:
             return "" if self.row_role else "step"
-        role = role_of(self.sheet.column(column))
+        texts = self.sheet.column(column)
+        role = role_of(texts)
+        if role == "arena" and len(set(texts)) == 1 and not has_no_name(column):
+            return ""  # a remark on all rows
         if role in ("optimizer", "arena"):
             return role
         if not has_no_name(column):
@@ -231,11 +234,27 @@ def has_numbers(sheet: Sheet, column: str) -> bool:
     return 0 < len(filled) <= 2 * numbers
 
 
-def which_column(sheet: Sheet, role: str, other: str = "") -> UsageError:
+def which_column(sheet: Sheet, role: str, ways: str = "") -> UsageError:
     """The error for a role that no column has.
 
     Args:
-        other: another way out for the user, in words that end with "; ", or empty.
+        ways: ways out for the user in words; empty for the option alone.
     """
     known = ", ".join(sheet.columns)
-    return UsageError(f"{sheet.name}: which column is the {role}? Give --columns {role}=NAME; {other}it has {known}")
+    ways = ways or f"Give --columns {role}=NAME"
+    return UsageError(f"{sheet.name}: which column is the {role}? {ways}; it has {known}")
+
+
+def which_optimizer(columns: Columns) -> UsageError:
+    """The error for a table without a column of optimizers. It names the columns that may be it."""
+    candidates = []
+    for column in columns.without_role:
+        has_words = not has_numbers(columns.sheet, column)
+        is_aside = is_incidental(column) and not has_no_name(column)
+        if has_words and not is_aside and len(set(columns.sheet.column(column))) > 1:
+            candidates.append(f'optimizer="{column}"')
+    if candidates:
+        ways = f"Give --columns {' or '.join(candidates)}, or a table with a column for each optimizer"
+    else:
+        ways = "Give --columns optimizer=NAME, the files of several runs, as runs/*/*.csv, or --reference-value X"
+    return which_column(columns.sheet, "optimizer", ways)

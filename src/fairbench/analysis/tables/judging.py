@@ -49,7 +49,7 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
     """
     if asked.min_seeds < 2:
         raise UsageError(f"--min-seeds must be at least 2, got {asked.min_seeds}")
-    sheet = read_table(source, asked.name)
+    sheet = read_table(source, asked.name, asked.metric)
     # W&B adds columns with ranges
     columns = Columns(without_ranges(sheet), given=asked.columns, metric=asked.metric)
     table = long_table(columns, one_optimizer_is_enough=asked.reference_value is not None)

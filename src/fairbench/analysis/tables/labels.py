@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from fairbench.analysis.tables.metric_names import is_metric, statistic_of
 
 OPTIMIZERS = re.compile(
-    r"(?:ada|n?adam|radam|sgd|lion|muon|rmsprop|lamb|lars|shampoo|soap|sophia|nesterov|l?bfgs|signsgd|signum|kfac|ranger"
-    r"|prodigy|dadapt|tiger|apollo|galore|lookahead|heavyball|yogi|came|mars|scion|psgd|kron|psilogic|mine|ours?|my|proposed|baseline).*"
+    r"(?:ada(?!pt)|n?adam|radam|[np]?sgd|lion|normuon|muon|rmsprop|lamb(?!da)|lars|shampoo|soap|sophia|nesterov|l?bfgs"
+    r"|signsgd|signum|kfac|ranger|prodigy|dadapt|tiger|apollo|galore|lookahead|heavyball|yogi|scion|kron|psilogic"
+    r"|proposed|baseline).*"
+    r"|(?:came|mars|mine|ours?|my(?:rule|opt|optimizer|method|algorithm)?)\d*"
 )
 """Words with which the names of well-known optimizers begin, and those of an author for the own one."""
 DATA_SETS = re.compile(
@@ -18,11 +20,11 @@ DATA_SETS = re.compile(
     r"|cartpole|hopper|halfcheetah|walker|ant|humanoid|pendulum|acrobot|lunarlander|breakout|pong|atari|mujoco"
     r"|rosenbrock|rastrigin|ackley|sphere|resnet|vgg|vit|densenet|mobilenet|efficientnet|bert|roberta|gpt|llama|t5|lstm"
     r"|transformer|mlp|cnn|gnn|unet|ddpm).*"
-    r"|(?:task|dataset|data|problem|env|workload|domain|subject|arena).*"
+    r"|(?:task|dataset|data|problem|env|workload|domain|subject|arena)\d*"
 )
 """Words with which the names of well-known data sets, models and tasks begin."""
 SUMMARY_WORD = (
-    "mean|means|avg|average|averages|averaged|aver|overall|total|totals|sum|std|sd|stdev|stddev|dev|deviation|se|sem"
+    "mean|means|avg|average|averages|averaged|aver|overall|total|totals|sum|std|sd|stdev|stddev|deviation|se|sem"
     "|stderr|err|error|var|variance|median|min|minimum|max|maximum|count|best|worst|range|iqr|ci|quantile|quartile"
     "|geomean|gmean|hmean|aggregate|aggregated|summary|wins|win|losses|ties|rank|ranks|ranking|p|pvalue|pval"
     "|significance|diff|difference|delta|gain|improvement"
@@ -35,7 +37,7 @@ WINS = re.compile(r"\W*w\w*\s*/\s*(?:[td]\w*\s*/\s*)?l\w*\W*", re.IGNORECASE)
 """The name of a row that counts wins, ties and losses, as "W/T/L"."""
 FILLER = re.compile(
     r"(?:of|over|the|all|a|for|per|across|and|in|type|value|standard|geometric|harmonic|arithmetic|weighted|macro|micro"
-    r"|test|val|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
+    r"|test|val|dev|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
 )
 """A word that may stand with a word of a summary, as in "average over 5 seeds"."""
 SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold)[\s_#=:-]*(\d+)", re.IGNORECASE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from fairbench.analysis.tables.cell_numbers import pair_of
 from fairbench.analysis.tables.column_names import has_no_name
-from fairbench.analysis.tables.columns import Columns, Roles, which_column
+from fairbench.analysis.tables.columns import Columns, Roles, which_optimizer
 from fairbench.analysis.tables.labels import are_seeds, is_summary, seed_in
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.runs import check_runs, with_rows_as_steps
@@ -52,7 +52,7 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         if columns.run_names is not None:
             roles.setdefault("optimizer", [columns.run_names])
         if "optimizer" not in roles and not one_optimizer_is_enough:
-            raise which_column(columns.sheet, "optimizer", "or a table with a column for each optimizer; ")
+            raise which_optimizer(columns)
     roles |= _arena_without_name(columns, roles, table)
     sheet, left_out = _without_summaries(columns, roles)
     meanings = {role: "+".join(names) for role, names in roles.items()}
@@ -67,6 +67,7 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         meanings[table.role] = f"the columns {some(table.labels)}"
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in its rows")
+    _check_spread(sheet, roles)
     _check_headings(columns.sheet, list(table.columns) if table is not None else roles.get("value", []))
     if columns.row_role == "step":
         sheet, roles = with_rows_as_steps(sheet, roles)
@@ -78,6 +79,25 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         meanings[columns.row_role] = "the rows"
     left_out = [*roles.get("ignore", ()), *unexplained, *left_out]
     return LongTable(sheet, roles=roles, metric=metric, meanings=meanings, left_out=left_out)
+
+
+def _check_spread(sheet: Sheet, roles: Roles) -> None:
+    """Refuse means of several runs without a spread, neither in columns nor in their cells."""
+    if "n" not in roles or any(role in roles for role in ("seed", "std", "sem")):
+        return
+    (column,) = roles["n"][:1]
+    numbers = {row.cells.get(column, column) for row in sheet.rows}
+    values = roles.get("value", roles.get("mean", []))
+    has_spread = any(pair_of(text) for name in values for text in sheet.column(name))
+    if has_spread or numbers <= {"", "1", "1.0"}:
+        return
+    way = "leave n out"
+    if column in sheet.columns:
+        way = f'ignore="{column}"'
+    raise UsageError(
+        f"{sheet.name}: means of several runs, by {column}, have no spread; give --columns std=NAME or sem=NAME, or "
+        f"{way} to take each mean as one value"
+    )
 
 
 def _check_headings(sheet: Sheet, values: Sequence[str]) -> None:
@@ -127,9 +147,11 @@ def _without_summaries(columns: Columns, roles: Roles) -> tuple[Sheet, list[str]
         UsageError: a text among seeds that are numbers is no word for a summary.
     """
     sheet = columns.sheet
-    named = [column for role in ("arena", "optimizer", "seed") for column in roles.get(role, ())]
-    if sheet.columns[0] not in columns.numeric:
-        named.append(sheet.columns[0])
+    # a further column of a role is a setting, in which "sum" and "mean" may be ways to combine
+    named = [column for role in ("arena", "optimizer", "seed") for column in roles.get(role, ())[:1]]
+    first = sheet.columns[0]
+    if first not in columns.numeric and len(set(sheet.column(first))) > 1:  # the same word in all rows marks none
+        named.append(first)
     kept = []
     words = []
     for row in sheet.rows:

@@ -23,8 +23,11 @@ STATISTIC_BEFORE = re.compile(
     re.IGNORECASE,
 )
 """The name of a column with a statistic, behind or before the rest of its name."""
-LOWER = "loss|error|err|perplexity|ppl|nll|mse|rmse|mae|wer|fid|bpb|bpc|regret"
-HIGHER = "acc|accuracy|f1|auc|auroc|auprc|bleu|rouge|reward|return|iou|miou|psnr|ssim|top1|top5"
+LOWER = "loss|error|err|perplexity|ppl|nll|mse|rmse|mae|mape|smape|wer|cer|fid|bpb|bpc|ece|brier|regret"
+HIGHER = (
+    r"acc|accuracy|f1|auc|auroc|auprc|bleu|rouge|reward|return|iou|miou|dice|psnr|ssim|top_?1|top_?5|recall|ndcg|mrr"
+    r"|map_?\d+|mcc"
+)
 """Words in the names of metrics: of those with better lower values (LOWER), and better higher values (HIGHER)."""
 SPLIT = "train|training|val|valid|validation|test|eval|dev|final|best|last"
 METRIC_AT_THE_END = rf"((?:(?:{SPLIT})[\s_./-]+)*(?:{LOWER}|{HIGHER}))"

@@ -12,8 +12,10 @@ Pair = tuple[str, str]
 """An optimizer and the baseline that it is compared with."""
 OWN = re.compile(r"mine|ours?|my|proposed|myrule|myoptimizer")
 """A word in the name of an optimizer that its author compares with all others."""
-BASELINE = re.compile(r"baseline|base|reference|ref|default|control|vanilla")
+BASELINE = re.compile(r"baseline|vanilla")
 """A word in the name of an optimizer that all others are compared with."""
+BASELINE_ALONE = re.compile(r"base|reference|ref|default|control")
+"""A name of an optimizer that all others are compared with; not a word in it, as in "BERT base"."""
 
 
 def pairs_of(optimizers: Sequence[str], asked: Question) -> tuple[list[Pair], str]:
@@ -28,6 +30,7 @@ def pairs_of(optimizers: Sequence[str], asked: Question) -> tuple[list[Pair], st
     baselines = list(asked.baselines)
     if not baselines and not own:
         baselines = _with_word(optimizers, BASELINE)
+        baselines += [name for name in optimizers if BASELINE_ALONE.fullmatch(name.casefold())]
     if len(own) == 1:
         others = baselines or [name for name in optimizers if name != own[0]]
         pairs = [(own[0], other) for other in others if other != own[0]]

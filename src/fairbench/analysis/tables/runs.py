@@ -7,17 +7,21 @@ from dataclasses import replace
 from fairbench.analysis.tables.cell_numbers import is_lost, is_number
 from fairbench.analysis.tables.column_names import is_incidental, is_varied
 from fairbench.analysis.tables.columns import Roles, has_numbers
+from fairbench.analysis.tables.labels import are_seeds, are_sizes
 from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
 from fairbench.common.grouping import grouped
 
 FEWEST_ORDERS = 20
 """With fewer possible orders of the rows within the arms, a common trend may be chance. Four rows have 24."""
 TREND = 0.85
 """The rank correlation of values with their order from which they may be a curve."""
-PLACE = "its place"
+ADDED = "its "
+"""How the name of a column begins that is added to a table."""
+PLACE = f"{ADDED}place"
 """The name of the column that is added for the place of a row among those of its run."""
 Names = tuple[str, ...]
 
@@ -30,26 +34,75 @@ def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str
         row_role: the role that the user gives to the order of the rows, or empty.
     """
     arm_columns = [*roles.get("optimizer", ()), *roles.get("arena", ()), *roles.get("metric", ())]
-    arms = grouped((_names(row, arm_columns), row) for row in sheet.rows)
     run_columns = [*arm_columns, *roles.get("seed", ())]
     has_runs = "seed" in roles or "step" in roles
+    if has_runs or any(role in roles for role in ("std", "sem", "n")):
+        _check_repeats(sheet, roles, columns, run_columns)
+    if "step" in roles and "seed" not in roles:
+        return  # each arm is one run, in which settings may change from step to step
+    arms = grouped((_names(row, arm_columns), row) for row in sheet.rows)
     for column in columns:
         if not _varies(sheet, column, arms, run_columns):
             continue
         texts = [[row.cells[column] for row in rows] for rows in arms.values()]
-        is_numeric = has_numbers(sheet, column)
         if is_varied(column) or column.startswith(LEVEL):
             is_unexplained = True
         elif is_incidental(column) or is_metric(column):
             is_unexplained = False
-        elif is_numeric:
+        elif has_numbers(sheet, column):
             is_unexplained = not has_runs and _is_crossed(texts)
         else:
             is_unexplained = _are_variants(texts, has_runs=has_runs)
         if is_unexplained:
-            raise _difference_error(sheet, roles, column)
+            raise _difference_error(sheet, roles, [column], are_repeats=False)
     if not has_runs and not row_role:
         _check_order(sheet, roles, arms)
+
+
+def _check_repeats(sheet: Sheet, roles: Roles, columns: Sequence[str], run_columns: Sequence[str]) -> None:
+    """Refuse several rows of one run, or of one step of it, if columns tell them apart.
+
+    Args:
+        columns: the columns that have no role.
+        run_columns: the columns that tell runs apart.
+    """
+    rows = sheet.rows
+    if "step" in roles:
+        values = roles.get("value", roles.get("mean", ()))
+        # trackers log other metrics at the same step
+        rows = [row for row in rows if any(_names(row, values))]
+    point_columns = [*run_columns, *roles.get("step", ())]
+    points = grouped((_names(row, point_columns), row) for row in rows)
+    telling: list[str] = []
+    for column in _by_likelihood(sheet, [*columns, *roles.get("ignore", ())]):
+        if all(len(repeated) == 1 for repeated in points.values()):
+            break
+        finer = grouped(((*point, row.cells[column]), row) for point, found in points.items() for row in found)
+        if len(finer) > len(points):
+            telling.append(column)
+            points = finer
+    if telling:
+        raise _difference_error(sheet, roles, telling, are_repeats=True)
+
+
+def _by_likelihood(sheet: Sheet, columns: Sequence[str]) -> list[str]:
+    """The columns that may tell variants apart, the likely ones first; without results.
+
+    Settings come first, then words, numbers that repeat, and what identifies a run.
+    """
+    ranks: dict[str, int] = {}
+    for column in columns:
+        texts = sheet.column(column)
+        is_result = is_metric(column) or 2 * len(set(texts)) > len(texts)
+        if is_varied(column) or column.startswith(LEVEL):
+            ranks[column] = 0
+        elif is_incidental(column):
+            ranks[column] = 3
+        elif not has_numbers(sheet, column):
+            ranks[column] = 1
+        elif not is_result:
+            ranks[column] = 2
+    return sorted(ranks, key=lambda column: ranks[column])
 
 
 def _names(row: Row, columns: Sequence[str]) -> Names:
@@ -92,16 +145,31 @@ def _are_variants(texts: Sequence[Sequence[str]], *, has_runs: bool) -> bool:
     return is_repeated or len(words) <= 2 * len(texts)
 
 
-def _difference_error(sheet: Sheet, roles: Roles, column: str) -> UsageError:
-    """The error for a column in which the runs of an arm differ."""
-    optimizer = "+".join([*roles.get("optimizer", ()), column])
-    arena = "+".join([*roles.get("arena", ()), column])
-    ways = [f'arena="{arena}"', f'optimizer="{optimizer}"', f'or ignore="{column}"']
-    if any(name.startswith("its ") for name in roles.get("optimizer", ())):
-        del ways[1]  # the optimizers are columns
-    if "seed" not in roles:
-        ways.insert(0, f'seed="{column}"')
-    return UsageError(f"{sheet.name}: runs of one optimizer differ in {column}; give --columns {', '.join(ways)}")
+def _difference_error(sheet: Sheet, roles: Roles, columns: Sequence[str], *, are_repeats: bool) -> UsageError:
+    """The error for columns in which the runs of an arm differ.
+
+    Args:
+        are_repeats: whether they are the same run, or the same step of it, so that no column can be ignored.
+    """
+    joined = "+".join(columns)
+    ways = []
+    for role in ("arena", "optimizer"):
+        named = roles.get(role, [])
+        if not any(name.startswith(ADDED) for name in named):  # otherwise, the names of columns have the role
+            ways.append(f'{role}="{"+".join([*named, *columns])}"')
+    if "seed" not in roles and not are_repeats and _may_be_seeds(sheet, columns):
+        ways.insert(0, f'seed="{joined}"')
+    if not are_repeats:
+        ways.append(f'ignore="{joined}"')
+    given = ", or ".join(ways)
+    return UsageError(f"{sheet.name}: runs of one optimizer differ in {some(columns)}; give --columns {given}")
+
+
+def _may_be_seeds(sheet: Sheet, columns: Sequence[str]) -> bool:
+    """Whether the texts of the only column that differs are seeds, and no setting."""
+    (column,) = columns[:1]
+    texts = sheet.column(column)
+    return len(columns) == 1 and not is_varied(column) and are_seeds(texts) and not are_sizes(texts)
 
 
 def _check_order(sheet: Sheet, roles: Roles, arms: Mapping[Names, Sequence[Row]]) -> None:

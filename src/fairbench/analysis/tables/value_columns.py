@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from fairbench.analysis.tables.column_names import VALUES, is_setting, plain_name
+from fairbench.analysis.tables.column_names import VALUES, is_count, is_of_test, is_setting, plain_name
 from fairbench.analysis.tables.columns import Roles, which_column
 from fairbench.analysis.tables.labels import is_summary
 from fairbench.analysis.tables.metric_names import chosen_metric, is_metric, statistic_of
@@ -39,9 +39,11 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
         statistic = statistic_of(column)
         if statistic is not None:
             role, stem = statistic
-            described = _described_metric(role, stem, values)
+            described = _described_metric(role, stem, values, has_mean="mean" in map(plain_name, numeric))
             by_metric.setdefault(described, {})[role] = column
     complete = {name: parts for name, parts in by_metric.items() if "value" in parts or "mean" in parts}
+    if len(complete) > 1 and set(complete.get("value", ())) == {"mean"}:
+        del complete["value"]  # a mean of other columns, as "Average"
     if not complete:
         # otherwise, any column named as a metric
         complete = {column: {"value": column} for column in numeric if is_metric(column)}
@@ -65,7 +67,8 @@ def _value_of_mean(parts: Mapping[str, str], roles: Roles) -> Mapping[str, str]:
 def _likely_values(numeric: Sequence[str]) -> list[str]:
     """The columns that are probably judged.
 
-    First choice: a name in VALUES; then names of metrics; then all but settings. Statistics never count.
+    First choice: a name in VALUES; then names of metrics; then all others. Settings, counts and statistics never
+    count.
     """
     for name in VALUES:
         for column in numeric:
@@ -76,21 +79,27 @@ def _likely_values(numeric: Sequence[str]) -> list[str]:
     for column in numeric:
         if statistic_of(column) is not None or (is_summary(column) and not is_metric(column)):
             continue
+        if is_of_test(column):
+            continue
         if is_metric(column):
             metrics.append(column)
-        elif not is_setting(column):
+        elif not is_setting(column) and not is_count(column):
             others.append(column)
     return metrics or others
 
 
-def _described_metric(role: str, stem: str, values: Sequence[str]) -> str:
+def _described_metric(role: str, stem: str, values: Sequence[str], *, has_mean: bool) -> str:
     """The metric that a statistic describes.
 
     For a spread it is the column of its values, if there is one; otherwise it is the stem.
+
+    Args:
+        has_mean: whether a column is called "mean", so that a spread without another name is that of it.
     """
     if role == "mean":
         return stem
+    is_of_only_value = stem == "value" and len(values) == 1 and not has_mean
     for column in values:
-        if plain_name(column) == stem or (stem == "value" and len(values) == 1):
+        if plain_name(column) == stem or is_of_only_value:
             return column
     return stem

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from fairbench.analysis.tables.column_names import VALUES, is_setting, plain_name
+from fairbench.analysis.tables.column_names import VALUES, is_of_test, is_setting, plain_name
 from fairbench.analysis.tables.columns import Columns, Roles
 from fairbench.analysis.tables.labels import is_data_set, is_optimizer, is_summary, seed_in
 from fairbench.analysis.tables.metric_names import (
@@ -18,6 +18,7 @@ from fairbench.analysis.tables.metric_names import (
     without_arrow,
 )
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
+from fairbench.analysis.tables.runs import ADDED
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
 
@@ -110,7 +111,7 @@ def _columns_of_values(columns: Columns) -> dict[str, ValueColumn]:
     """The columns of numbers that may have results: no settings and no summaries of other columns."""
     values = {}
     for column in columns.numeric:
-        if is_setting(column) or (is_summary(column) and not is_metric(column)):
+        if is_setting(column) or is_of_test(column) or (is_summary(column) and not is_metric(column)):
             continue
         values[column] = value_column(column)
     counters = [column for column in values if _is_counter(columns.sheet, column)]
@@ -154,8 +155,8 @@ def _of_arenas(columns: Columns, values: Mapping[str, ValueColumn]) -> Wide | No
         return Wide("arena", values)
     if any(value.metric for value in values.values()):
         return None  # names such as "cross_entropy loss"
-    (optimizer,) = columns.roles["optimizer"][:1]
-    names = columns.sheet.column(optimizer)
+    optimizers = [columns.sheet.column(column) for column in columns.roles["optimizer"]]
+    names = [*zip(*optimizers, strict=True)]
     if len(set(names)) == len(names):
         return Wide("arena", values)
     return None
@@ -222,4 +223,4 @@ def _cells_of(row: Row, label: str, judged: Mapping[str, ValueColumn]) -> dict[s
 
 def _added(role: str) -> str:
     """The name of the column that is added to a table for a role."""
-    return f"its {role}"
+    return f"{ADDED}{role}"

@@ -1,6 +1,7 @@
 """The rows of a user's table as texts. There is one reader for each form of a table."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fairbench.analysis.tables.readers import delimited, files, json_text, markdown, values
@@ -14,7 +15,7 @@ READERS: Sequence[Reader] = (values.read, json_text.read, markdown.read, delimit
 """The readers in the order in which they are asked; the last one takes any text."""
 
 
-def read_table(source: Any, name: str = "") -> Sheet:
+def read_table(source: Any, name: str = "", metric: str = "") -> Sheet:
     """The rows of a table, as texts; or those of several files.
 
     Args:
@@ -23,21 +24,22 @@ def read_table(source: Any, name: str = "") -> Sheet:
             lists. A file has CSV with commas, semicolons, tabs or bars, tables in Markdown, JSON, or lines of JSON; it
             may be compressed by gzip. Parquet and Feather are read, too. Also a folder, or a list of paths.
         name: for several files, a regular expression of their paths with named groups, as optimizer and seed.
+        metric: the metric to judge, which tells the table of a page that has others; empty for the only one.
 
     Raises:
         UsageError: it cannot be read, has no rows, unlike tables, two columns of one name, or a row of another length.
     """
     paths = files.files_of(source)
     if len(paths) > 1 or (paths and name):
-        return files.joined(paths, [_one_table(path) for path in paths], name)
+        return files.joined(paths, [_one_table(path, metric) for path in paths], name)
     if name:
         raise UsageError("--name is for several files; leave it out, or give them")
-    return _one_table(paths[0] if paths else source)
+    return _one_table(paths[0] if paths else source, metric)
 
 
-def _one_table(source: Any) -> Sheet:
+def _one_table(source: Any, metric: str) -> Sheet:
     """The rows of one source."""
-    content = opened(source)
+    content = replace(opened(source), metric=metric)
     for read in READERS:
         rows = read(content)
         if rows is not None:

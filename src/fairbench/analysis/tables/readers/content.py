@@ -23,12 +23,14 @@ class Content:
         text: the text of a file, without the mark of its encoding; None where the source is values in memory.
         values: the values in memory; None for a file.
         notes: messages for the user on how the text was decoded.
+        metric: the metric that the user asks for; empty for the only one.
     """
 
     name: str
     text: str | None = None
     values: Any = None
     notes: tuple[str, ...] = ()
+    metric: str = ""
 
     def lines(self) -> list[str]:
         """The lines of the text with their line ends.

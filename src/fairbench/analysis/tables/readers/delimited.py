@@ -11,6 +11,10 @@ from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 
 DELIMITERS = ",;\t|"
+SPACES = re.compile(r"\s+")
+WIDE_SPACES = re.compile(r"\s{2,}|\t")
+RULE = re.compile(r"[\s=+-]*[=-]{3}[\s=+-]*")
+"""A line below the names of a table that is aligned by spaces."""
 HAS_NUMERIC_CELL = re.compile(r"(?:^|[,;\t|])\s*[-+.]?\d")
 """A line with a cell that begins with a number."""
 
@@ -22,9 +26,9 @@ def read(content: Content) -> TextRows:
     if skipped:
         notes += (f"{plural(skipped, 'line')} of comments skipped",)
     delimiter = _delimiter(lines)
-    if delimiter is None:  # spaces, of which several may stand between two cells
+    if delimiter is None:
         delimiter = "\t"
-        lines = ["\t".join(line.split()) + "\n" for line in lines]
+        lines = _split_at_spaces(content.name, lines)
     return TextRows(content.name, [*_rows(content.name, lines, delimiter)], notes)
 
 
@@ -47,17 +51,36 @@ def _is_comment(line: str) -> bool:
 
 
 def _delimiter(lines: Sequence[str]) -> str | None:
-    """The delimiter that gives most cells in the first line; None for spaces.
-
-    Spaces need the same number of words in all lines.
-    """
+    """The delimiter that gives most cells in the first line; None for spaces."""
     filled = [line for line in lines if line.strip()]
     head = filled[0] if filled else ""
     delimiter = max(DELIMITERS, key=lambda candidate: _cell_count(head, candidate))
-    word_counts = {len(line.split()) for line in filled}
-    if delimiter not in head and len(word_counts) == 1:
-        return None
-    return delimiter
+    return delimiter if delimiter in head else None
+
+
+def _split_at_spaces(name: str, lines: Sequence[str]) -> list[str]:
+    """The lines of a table that is aligned by spaces, with tabs between its cells.
+
+    All lines must have the same number of words, or of cells that two or more spaces separate. Pandas writes the
+    numbers of the rows, which have no name, before the first column.
+
+    Raises:
+        UsageError: the lines have different numbers of words and of cells.
+    """
+    filled = {number: line for number, line in enumerate(lines) if line.strip() and not RULE.fullmatch(line)}
+    for spaces in (SPACES, WIDE_SPACES):
+        rows = {number: spaces.split(line.strip()) for number, line in filled.items()}
+        counts = [len(cells) for cells in rows.values()]
+        if spaces is WIDE_SPACES and len(counts) > 1 and counts[0] + 1 == min(counts[1:]):
+            head = min(rows)
+            rows[head] = ["", *rows[head]]
+            counts[0] += 1
+        if len(set(counts)) <= 1:
+            return ["\t".join(rows.get(number, [])) + "\n" for number in range(len(lines))]
+    raise UsageError(
+        f"{name} has no table: its lines have neither commas, semicolons, tabs or bars, nor equal numbers of cells "
+        "between spaces; give a file with the table alone"
+    )
 
 
 def _cell_count(line: str, delimiter: str) -> int:

@@ -4,8 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairbench.analysis.tables.column_names import plain_name
 from fairbench.analysis.tables.readers.content import Content, TextRow, TextRows
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import plural
 
 RULE = re.compile(r"(?=.*\|)[\s|:-]*-[\s|:-]*")
 """The line of a table between its head and its rows."""
@@ -26,18 +28,29 @@ class MarkdownTable:
 def read(content: Content) -> TextRows | None:
     """The rows of the tables of a page. None if the text has no table.
 
-    If there are several tables, each row has the heading above its table in a first column.
+    Only the tables with a column of the metric count, if there are any. If there are several tables, each row has the
+    heading above its table in a first column.
+
+    Raises:
+        UsageError: the tables have different columns.
     """
     if content.text is None:
         return None
     tables = _tables(content.lines())
     if not tables:
         return None
+    judged = [table for table in tables if _has_column(table, content.metric)] or tables
+    notes = content.notes
+    if len(judged) < len(tables):
+        skipped = len(tables) - len(judged)
+        notes += (f"{plural(skipped, 'table')} without a column {content.metric} skipped",)
+    tables = judged
     first = tables[0]
     if any(table.columns != first.columns for table in tables):
         lines = " and ".join(str(table.head_line) for table in tables)
         raise UsageError(
-            f"{content.name} has tables with different columns, in lines {lines}; give a file with one of them"
+            f"{content.name} has tables with different columns, in lines {lines}; give --metric with a column that "
+            "only one of them has, or a file with one of them"
         )
     are_several = len(tables) > 1
     columns = ["table", *first.columns] if are_several else first.columns
@@ -46,7 +59,12 @@ def read(content: Content) -> TextRows | None:
         for number, cells in table.rows:
             texts = [table.heading, *cells] if are_several else cells
             rows.append(TextRow(f"{content.name}, line {number}", texts))
-    return TextRows(content.name, rows, content.notes)
+    return TextRows(content.name, rows, notes)
+
+
+def _has_column(table: MarkdownTable, metric: str) -> bool:
+    """Whether a table has a column with the name of a metric."""
+    return bool(metric) and plain_name(metric) in map(plain_name, table.columns)
 
 
 def _tables(lines: Sequence[str]) -> list[MarkdownTable]:
